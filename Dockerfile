@@ -1,0 +1,25 @@
+# Tidemark as a container: `docker build -t tidemark .`, then `docker run tidemark run /pipelines/NAME.yaml`.
+FROM python:3.12-slim-bookworm
+
+# procps: Spark's start scripts call ps. tini: passes SIGTERM on, which stops a pipeline after its running batch.
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
+ && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /opt/tidemark
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY paimon_table paimon_table
+COPY sources sources
+COPY sinks sinks
+COPY pipelines pipelines
+RUN pip install --no-cache-dir --no-deps . \
+ && useradd --create-home --uid 10001 tidemark \
+ && install --directory --owner=tidemark --group=tidemark /data /home/tidemark/.ivy2.5.2
+
+USER tidemark
+WORKDIR /home/tidemark
+VOLUME /data
+ENTRYPOINT ["tini", "--", "tidemark"]
+CMD ["--help"]

@@ -1,0 +1,58 @@
+# Every target sets up what it needs: Python 3.11 to 3.13 and Java 17 or 21 are enough.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+SOURCES := pipelines sources sinks paimon_table
+PYTHON_FILES := $(SOURCES) tests benchmarks
+PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
+
+.PHONY: help demo test check static bench fmt lock venv venv-dev java clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: java venv ## replay a dump of shop events into Paimon tables
+	@$(BIN)/tidemark run configs/quickstart.yaml --once
+
+test: java venv-dev static ## everything: static checks and all tests
+	$(BIN)/python -m pytest
+
+check: java venv-dev static ## format, lint, types, layers and the fast tests, in under two minutes
+	$(BIN)/python -m pytest -m "not slow and not spark and not stack and not interop and not crash"
+
+static: venv-dev
+	$(BIN)/ruff format --check $(PYTHON_FILES)
+	$(BIN)/ruff check $(PYTHON_FILES)
+	$(BIN)/mypy
+
+bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
+	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+
+fmt: venv-dev ## format and fix
+	$(BIN)/ruff check --fix $(PYTHON_FILES)
+	$(BIN)/ruff format $(PYTHON_FILES)
+
+# --universal: one file for all supported Pythons and systems, plain pip reads it; no index address is written.
+UV_COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" $(LOCK_ARGS)
+
+lock: venv-dev ## resolve the lock files again; LOCK_ARGS=--upgrade for newer versions
+	$(BIN)/python -m pip --quiet install uv
+	$(UV_COMPILE) pyproject.toml --extra build -o requirements.lock
+	$(UV_COMPILE) pyproject.toml --extra build --extra dev --constraints requirements.lock -o requirements-dev.lock
+	$(UV_COMPILE) tests/interop/requirements-pypaimon.in -o $(PYPAIMON_LOCK)
+
+venv: ## .venv with what Tidemark needs to run
+	@scripts/venv.sh $$([ -f .venv/.installed-requirements-dev.lock ] && echo requirements-dev.lock || echo requirements.lock)
+
+venv-dev: ## .venv with what the tests need too
+	@scripts/venv.sh requirements-dev.lock
+
+java:
+	@scripts/java.sh
+
+clean: ## remove environments, caches and demo output
+	rm -rf .venv .cache build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

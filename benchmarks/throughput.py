@@ -1,0 +1,127 @@
+"""Kafka to Paimon, end to end: events per second, and where the time goes.
+
+    python -m benchmarks.throughput [--events N] [--batch N] [--keys N] [--buckets N] [--producer lookup]
+
+Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The first
+batches carry the start of Spark's workers and the first run of the batch under an unknown table; the last half counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.events import COLUMN_TYPES, TOPIC, events
+from pipelines.batch import BatchReport
+from pipelines.config import PipelineConfig
+from pipelines.query import PipelineQuery
+from pipelines.session import open_session
+from tests.stack.kafka import KafkaBroker
+
+YAML_DEFAULTS = {"version": 1, "name": "bench"}
+
+
+def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> int:
+    """Produce the events; returns their bytes."""
+    from kafka import KafkaProducer
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=50, batch_size=1 << 20)
+    total = 0
+    for key, value in events(count, keys):
+        total += len(value)
+        producer.send(TOPIC, value=value, key=key)
+    producer.flush()
+    producer.close()
+    return total
+
+
+def pipeline(root: Path, broker: KafkaBroker, batch: int, buckets: int, producer: str, cores: int) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            **YAML_DEFAULTS,
+            "source": {
+                "kafka": {
+                    "bootstrap_servers": broker.bootstrap_servers,
+                    "topics": [TOPIC],
+                    "max_records_per_batch": batch,
+                },
+                "format": "debezium-json",
+            },
+            "trigger": {"available_now": True},
+            "checkpoint": f"{root}/checkpoint",
+            "catalog": {"warehouse": f"{root}/warehouse"},
+            "spark": {"master": f"local[{cores}]"},
+            "tables": [
+                {
+                    "match": {"table": "orders"},
+                    "into": "lake.orders",
+                    "columns": {"types": COLUMN_TYPES},
+                    "options": {"bucket": str(buckets), "changelog-producer": producer},
+                }
+            ],
+        }
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=50_000)
+    parser.add_argument("--keys", type=int, default=200_000)
+    parser.add_argument("--buckets", type=int, default=2)
+    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--producer", default="lookup")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
+        root = Path(directory)
+        broker = KafkaBroker(root / "kafka")
+        broker.start()
+        try:
+            size = fill_topic(broker, args.events, args.keys, args.partitions)
+            print(
+                f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
+            )
+            config = pipeline(root, broker, args.batch, args.buckets, args.producer, args.cores)
+            run(config)
+        finally:
+            broker.stop()
+
+
+def run(config: PipelineConfig) -> None:
+    """Run the pipeline until it is drained and print each batch and the steady state."""
+    spark = open_session([config])
+    ended_at = [time.perf_counter()]
+    rates: list[tuple[int, float]] = []
+
+    def on_report(report: BatchReport) -> None:
+        now = time.perf_counter()
+        wall = now - ended_at[0]
+        ended_at[0] = now
+        rates.append((report.record_count, wall))
+        steps = " ".join(f"{k} {v * 1000:.0f}" for k, v in {**report.seconds, "|": 0, **report.task_seconds}.items())
+        print(
+            f"batch {report.batch_id:3d} {report.record_count:7d} events {wall:6.3f} s  {report.record_count / wall:9.0f}/s  ms: {steps}"
+        )
+
+    query = PipelineQuery(spark, config, once=True, on_report=on_report)
+    while query.is_running:
+        query.poll()
+        time.sleep(0.05)
+    query.raise_failure()
+    steady = rates[len(rates) // 2 :]
+    count, wall = sum(n for n, _ in steady), sum(w for _, w in steady)
+    median = statistics.median(w for _, w in steady)
+    print(f"steady state over the last {len(steady)} batches: {count / wall:.0f} events/s, median batch {median:.3f} s")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The data files of one bucket: reading them in bounded pieces and writing new ones.
+
+Rows are tables of ``row_schema``: sequence number, row kind, all columns of the table's current schema. Files that this
+process has just written can be kept in memory and are then not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, DataFileMeta, FileSource
+from paimon_table.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
+from paimon_table.schema import TableSchema
+from paimon_table.table import TableContext
+
+
+def row_schema(schema: TableSchema) -> pa.Schema:
+    """The columns in which the engine holds stored rows."""
+    system = [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
+    return pa.schema([*system, *schema.arrow_schema])
+
+
+class BucketFiles:
+    """Files of one (partition, bucket) of a table, by their metadata."""
+
+    def __init__(self, ctx: TableContext, bucket: BucketId, names: FileNames, clock_ms: Callable[[], int]) -> None:
+        self.row_schema = row_schema(ctx.schema)
+        self.schema_id = ctx.schema.id
+        self._ctx = ctx
+        self._bucket = bucket
+        self._names = names
+        self._clock_ms = clock_ms
+        self._directory = ctx.bucket_dir(bucket)
+        self._partition = ctx.partition_values(bucket.partition)
+        self._in_memory: dict[str, pa.Table] = {}
+
+    def batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """The rows of a file in key order, at most ``batch_rows`` at a time unless they are in memory anyway."""
+        rows = self._in_memory.get(file.file_name)
+        if rows is not None:
+            yield rows
+            return
+        for batch in iter_key_value_batches(self._ctx, self._directory, file, None, self._partition, batch_rows):
+            yield pa.Table.from_arrays(batch.columns, schema=self.row_schema)
+
+    def data_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
+        """A writer of data files that rolls at the target size."""
+        return self._writer(level, source, self._ctx.options.data_file_prefix)
+
+    def changelog_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
+        """A writer of changelog files; ``level`` is that of the step that made them."""
+        return self._writer(level, source, self._ctx.options.changelog_file_prefix)
+
+    def _writer(self, level: int, source: FileSource, prefix: str) -> KeyValueFileWriter:
+        return KeyValueFileWriter(self._ctx, self._directory, level, source, prefix, self._names, self._clock_ms)
+
+    def keep_in_memory(self, files: tuple[DataFileMeta, ...], rows: pa.Table) -> None:
+        """Remember the rows that were just written, in order, to these files."""
+        start = 0
+        for file in files:
+            self._in_memory[file.file_name] = rows.slice(start, file.row_count)
+            start += file.row_count
+
+    def rows_in_memory(self, file: DataFileMeta) -> pa.Table | None:
+        return self._in_memory.get(file.file_name)
+
+    def release_memory(self) -> None:
+        """Forget all rows; later reads go to the files."""
+        self._in_memory.clear()
+
+    def delete(self, file: DataFileMeta) -> None:
+        """Remove a file. The caller proves that no snapshot and no commit message names it."""
+        self._ctx.io.delete(self._ctx.data_file(self._bucket, file))

@@ -1,0 +1,198 @@
+"""The writer of one bucket: buffers rows, flushes them to level 0, compacts, and says what to commit.
+
+Implements Paimon's write path for primary-key tables: sequence numbers in arrival order, one merged flush per commit
+(several when the buffer is full), the input changelog, and compaction within the same commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.bucket_files import BucketFiles
+from paimon_table.chunk_merge import ChunkMerger
+from paimon_table.compaction import CompactionResult, Compactor
+from paimon_table.data_file import VALUE_KIND, BucketId, CommitMessage, DataFileMeta, FileSource
+from paimon_table.errors import BrokenInvariant, ConfigError
+from paimon_table.incoming import IncomingRows
+from paimon_table.key_value_file import FileNames
+from paimon_table.levels import build_levels
+from paimon_table.lookup import StoredRows
+from paimon_table.lookup_cache import DEFAULT_MAX_BYTES, LookupCache
+from paimon_table.lookup_file import Hits, KeyWords
+from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.gather import gather
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.run_chunks import CHUNK_BYTES
+from paimon_table.table import TableContext
+from paimon_table.universal_compaction import CompactUnit, force_up_level0, pick, pick_full, universal_params
+
+WRITE_BUFFER_BYTES = 128 << 20
+"""Size in memory of buffered rows at which they are flushed before the commit."""
+
+KEPT_BYTES = 256 << 20
+"""Size in memory of flushed rows that stay there until the end of the commit, so that compaction need not read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterEnvironment:
+    """What a writer needs from the process around it. ``lookup_dir`` is a local directory, shared by processes."""
+
+    lookup_dir: str
+    new_uuid: Callable[[], str]
+    clock_ms: Callable[[], int]
+    lookup_max_bytes: int = DEFAULT_MAX_BYTES
+    write_buffer_bytes: int = WRITE_BUFFER_BYTES
+    chunk_bytes: int = CHUNK_BYTES
+    """Size in memory of the rows that a compaction loads at a time."""
+
+
+class BucketWriter:
+    """The only writer of its bucket while it lives; may serve many commits, one after the other.
+
+    After an exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
+    """
+
+    def __init__(
+        self, ctx: TableContext, bucket: BucketId, files: Iterable[DataFileMeta], environment: WriterEnvironment
+    ) -> None:
+        """``files`` are the live files of the bucket in the snapshot that the commit builds on."""
+        self._ctx = ctx
+        self._options = ctx.options
+        self._bucket = bucket
+        self._buffer_limit_bytes = environment.write_buffer_bytes
+        self._order = KeyOrder(ctx.schema, ctx.options)
+        self._function = merge_function(ctx.options)
+        self._files = BucketFiles(ctx, bucket, FileNames(environment.new_uuid()), environment.clock_ms)
+        cache = LookupCache(environment.lookup_dir, environment.lookup_max_bytes)
+        self._stored = StoredRows(self._files, cache, KeyWords(self._order))
+        merger = ChunkMerger(self._order, self._function, ctx.options, self._stored)
+        self._compactor = Compactor(
+            self._files, merger, self._order, ctx.options, self._stored, environment.chunk_bytes
+        )
+        self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
+        self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
+        self._new_files: tuple[DataFileMeta, ...] = ()
+        self._changelog_files: tuple[DataFileMeta, ...] = ()
+        self._kept_bytes = 0
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier."""
+        self._incoming.add(rows)
+        if self._incoming.size_bytes >= self._buffer_limit_bytes:
+            self._flush()
+
+    def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
+        """Flush and compact; everything that the message names is durable.
+
+        The writer goes on from the state that the message leads to, so either the message is committed or the writer
+        is dropped. ``full_compact`` merges all files into the highest level.
+        """
+        self._flush()
+        compacted = self._compact(full_compact)
+        message = CommitMessage(
+            bucket=self._bucket,
+            total_buckets=self._options.bucket,
+            new_files=self._new_files,
+            changelog_files=self._changelog_files,
+            compact_before=compacted.before,
+            compact_after=compacted.after,
+            compact_changelog=compacted.changelog,
+        )
+        self._new_files = self._changelog_files = ()
+        self._files.release_memory()
+        self._kept_bytes = 0
+        return message
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """Compact what is there, as after a crash between APPEND and COMPACT: the missing changelog comes out again."""
+        if not self._incoming.is_empty:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
+            )
+        return self.prepare_commit(full_compact)
+
+    def _flush(self) -> None:
+        """Sort and merge the buffered rows and write them to level 0; every raw row to an input changelog."""
+        rows = self._incoming.take()
+        if rows is None:
+            return
+        groups = self._order.sort(rows)
+        if self._options.changelog_producer == "input":
+            with self._files.changelog_writer(0, FileSource.APPEND) as changelog:
+                changelog.write(gather(rows, groups.indices))
+                self._changelog_files += changelog.close()
+        merged = self._function.merge(rows, groups)
+        with self._files.data_writer(0, FileSource.APPEND) as data:
+            data.write(merged)
+            written = data.close()
+        self._new_files += written
+        self._levels = self._levels.with_added(written, self._order.file_key)
+        if self._kept_bytes + merged.nbytes <= KEPT_BYTES:
+            self._kept_bytes += merged.nbytes
+            self._files.keep_in_memory(written, merged)
+
+    # ------------------------------------------------------------ compaction
+
+    def _compact(self, full: bool) -> CompactionResult:
+        """Compact until the strategy is content; files that only existed between two rounds vanish."""
+        result = CompactionResult()
+        unit = self._pick(full)
+        while unit is not None:
+            done = self._compactor.run(unit, self._levels)
+            self._levels = self._levels.with_compacted(done.before, done.after, self._order.file_key)
+            result, obsolete = result.then(done)
+            for file in obsolete:
+                # Unreferenced: made since the last message, in no level any more, and named by no message.
+                self._files.delete(file)
+            unit = self._pick(full=False)
+        return result
+
+    def _pick(self, full: bool) -> CompactUnit | None:
+        if self._options.write_only:
+            if full:
+                raise ConfigError("the table is write-only: compact it in a job that opens it with write-only=false")
+            return None
+        params = universal_params(self._options, self._levels.max_level)
+        runs = self._levels.runs()
+        if full:
+            return pick_full(runs, params)
+        return force_up_level0(runs, params) if self._options.needs_lookup else pick(runs, params)
+
+    # ------------------------------------------------------------ reading
+
+    def lookup_rows(self, keys: pa.Table) -> pa.Table:
+        """The stored rows of these keys, sorted by key; see ``find_rows``."""
+        return self.find_rows(keys).rows
+
+    def find_rows(self, keys: pa.Table) -> Hits:
+        """The stored row of each key, merged over all levels; rows that are still buffered do not count.
+
+        ``keys`` has the key columns, in any order and with repetitions. Position i of the result is the number of a row
+        of ``keys`` with the key of row i; each existing key appears once.
+        """
+        first, _ = self._order.distinct(keys)
+        distinct = gather(keys, first)
+        runs = self._levels.runs()
+        if self._options.sequence_fields or self._options.ignore_delete:
+            hits = self._stored.all_versions(runs, distinct)
+        else:
+            hits = self._stored.newest(runs, distinct)
+        if len(hits.positions) == 0:
+            return hits
+        _, number = np.unique(hits.positions, return_inverse=True)
+        groups = self._order.sort_versions(hits.rows, number)
+        merged = self._function.merge(hits.rows, groups)
+        exists = merged.column(VALUE_KIND).to_numpy() & 1 == 0
+        positions = first[hits.positions[groups.indices[groups.starts]]]
+        return Hits(positions[exists], without_retracts(merged))
+
+
+def next_sequence_number(files: Iterable[DataFileMeta]) -> int:
+    """First free sequence number of a bucket with these live files."""
+    return 1 + max((f.max_sequence_number for f in files), default=-1)

@@ -1,0 +1,182 @@
+"""Merging sorted runs into a higher level, and the changelog files that come out of it.
+
+Implements Paimon's compaction task: sections, upgrade or rewrite, dropping deletes. Memory is bounded by the chunk
+size, not by the size of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from paimon_table.bucket_files import BucketFiles
+from paimon_table.chunk_merge import ChunkMerger
+from paimon_table.data_file import DataFileMeta, FileSource
+from paimon_table.levels import Levels, SortedRun
+from paimon_table.lookup import StoredRows
+from paimon_table.merge.function import without_retracts
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.options import TableOptions
+from paimon_table.run_chunks import CHUNK_BYTES, run_chunks
+from paimon_table.sections import Rewrite, Section, Target, Upgrade, partition, plan_steps
+from paimon_table.universal_compaction import CompactUnit
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """Files that go, files that come, and the changelog files."""
+
+    before: tuple[DataFileMeta, ...] = ()
+    after: tuple[DataFileMeta, ...] = ()
+    changelog: tuple[DataFileMeta, ...] = ()
+
+    def plus(self, other: CompactionResult) -> CompactionResult:
+        """Both results, of steps that touch different files."""
+        return CompactionResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
+
+    def then(self, later: CompactionResult) -> tuple[CompactionResult, tuple[DataFileMeta, ...]]:
+        """This result followed by a later one, without the entries that exist in between only.
+
+        Second, the files that are in no level any more and never were in a published one. A file that an upgrade moved
+        into or out of the state in between lives on under another level and is not among them.
+        """
+        between = {_identity(f) for f in self.after} & {_identity(f) for f in later.before}
+        combined = CompactionResult(
+            self.before + tuple(f for f in later.before if _identity(f) not in between),
+            tuple(f for f in self.after if _identity(f) not in between) + later.after,
+            self.changelog + later.changelog,
+        )
+        alive = {f.file_name for f in (*self.before, *later.after)}
+        return combined, tuple(f for f in self.after if _identity(f) in between and f.file_name not in alive)
+
+
+def _identity(file: DataFileMeta) -> tuple[int, str]:
+    return file.level, file.file_name
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What holds for all steps of one unit."""
+
+    output_level: int
+    max_level: int
+    drops_deletes: bool
+    above: tuple[SortedRun, ...]
+    """Runs on levels above the output."""
+
+
+@dataclass(slots=True)
+class _RecentRows:
+    """Rows written so far, as long as they are few enough to be kept."""
+
+    limit_bytes: int
+    tables: list[pa.Table] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self.size_bytes += rows.nbytes
+        if self.size_bytes <= self.limit_bytes:
+            self.tables.append(rows)
+        else:
+            self.tables.clear()
+
+    def all(self) -> pa.Table | None:
+        """Everything that was added; None when it was too much."""
+        return pa.concat_tables(self.tables) if self.tables else None
+
+
+class Compactor:
+    """Compacts units of one bucket, with the changelog if the table's producer is lookup."""
+
+    def __init__(
+        self,
+        files: BucketFiles,
+        merger: ChunkMerger,
+        order: KeyOrder,
+        options: TableOptions,
+        stored: StoredRows,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._files = files
+        self._merger = merger
+        self._order = order
+        self._options = options
+        self._stored = stored
+        self._chunk_bytes = chunk_bytes
+
+    def run(self, unit: CompactUnit, levels: Levels) -> CompactionResult:
+        """Compact the unit, which is made of the newest runs of ``levels``; new files are durable on return."""
+        small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
+        job = _Job(
+            unit.output_level,
+            levels.max_level,
+            drops_deletes=unit.output_level >= levels.highest_level,
+            above=tuple(run for run in levels.runs() if run.level > unit.output_level),
+        )
+        result = CompactionResult()
+        target = Target(unit.output_level, levels.max_level, small_file_bytes)
+        for step in plan_steps(partition(unit.files, self._order.file_key), target):
+            done = self._upgrade(step.file, job) if isinstance(step, Upgrade) else self._rewrite(step, job)
+            result = result.plus(done)
+        return result
+
+    def _upgrade(self, file: DataFileMeta, job: _Job) -> CompactionResult:
+        """Move a file to the output level; its changes are published, and it is rewritten if an older row may win."""
+        only: Section = ((file,),)
+        changelog: tuple[DataFileMeta, ...] = ()
+        if self._options.needs_lookup and file.level == 0:
+            if job.output_level != job.max_level and not self._newest_row_wins():
+                return self._rewrite(Rewrite((only,)), job)
+            changelog = self._publish_changes(file, job)
+        return CompactionResult((file,), (file.at_level(job.output_level),), changelog)
+
+    def _newest_row_wins(self) -> bool:
+        """Whether the merge of a level-0 row with older ones is always the level-0 row itself."""
+        return self._options.merge_engine == "deduplicate" and not self._options.sequence_fields
+
+    def _publish_changes(self, file: DataFileMeta, job: _Job) -> tuple[DataFileMeta, ...]:
+        """The changelog of a level-0 file that stays as it is."""
+        recent = _RecentRows(self._chunk_bytes)
+        with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
+            for pieces in run_chunks(((file,),), self._files.batches, self._order, self._chunk_bytes):
+                changelog.write(self._merger.merge_with_changelog(pieces, job.above).changelog)
+                for piece in pieces:
+                    recent.add(piece.rows)
+            written = changelog.close()
+        self._remember((file,), recent.all())
+        return written
+
+    def _rewrite(self, step: Rewrite, job: _Job) -> CompactionResult:
+        """Merge the files of the step into new ones on the output level."""
+        with_changelog = self._options.needs_lookup and any(f.level == 0 for f in step.files)
+        recent = _RecentRows(self._chunk_bytes)
+        with ExitStack() as stack:
+            data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
+            changelog = stack.enter_context(self._files.changelog_writer(job.output_level, FileSource.APPEND))
+            for section in step.sections:
+                for pieces in run_chunks(section, self._files.batches, self._order, self._chunk_bytes):
+                    if with_changelog:
+                        merged = self._merger.merge_with_changelog(pieces, job.above)
+                        changelog.write(merged.changelog)
+                        rows = merged.rows
+                    else:
+                        rows = self._merger.merge(pieces)
+                    if job.drops_deletes:
+                        rows = without_retracts(rows)
+                    data.write(rows)
+                    recent.add(rows)
+            result = CompactionResult(step.files, data.close(), changelog.close())
+        self._remember(result.after, recent.all())
+        return result
+
+    def _remember(self, files: Sequence[DataFileMeta], rows: pa.Table | None) -> None:
+        """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does."""
+        if not self._options.needs_lookup or rows is None:
+            return
+        start = 0
+        for file in files:
+            self._stored.remember(file, [rows.slice(start, file.row_count)])
+            start += file.row_count

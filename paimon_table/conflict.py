@@ -1,0 +1,80 @@
+"""Whether a delta may follow a state of the table.
+
+Implements Paimon's commit conflict checks over the changed buckets, as pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from paimon_table.binary_row import comparable_key
+from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.manifest import ADD, Identity, ManifestEntry
+from paimon_table.table_state import TableState
+from paimon_table.types import DataType
+
+
+def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
+    """What is wrong with a delta by itself: an identity added twice, deleted twice, or added and deleted at once.
+
+    Scans are free of order, so a file that is added and deleted under one identity is invisible for ever.
+    """
+    seen: dict[Identity, int] = {}
+    for entry in delta:
+        if entry.identity in seen:
+            kinds = {seen[entry.identity], entry.kind}
+            what = "added twice" if kinds == {ADD} else "deleted twice" if ADD not in kinds else "added and deleted"
+            return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is {what} on level {entry.file.level}"
+        seen[entry.identity] = entry.kind
+    return None
+
+
+def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str | None:
+    """The first partition for which the delta changes the number of buckets; its rows would lie in two buckets."""
+    for entry in delta:
+        present = state.total_buckets.get(entry.bucket.partition)
+        if present is not None and present > 0 and present != entry.total_buckets and entry.kind == ADD:
+            return f"it writes with bucket num {entry.total_buckets}, but the partition's bucket num is {present}"
+    return None
+
+
+def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> str | None:
+    """The first reason why ``delta`` cannot follow ``state``; None when it can.
+
+    Every deleted file must be live, no added file may be, and the files of one level above 0 may not overlap.
+    """
+    live: dict[BucketId, dict[Identity, DataFileMeta]] = {}
+    for bucket in {entry.bucket for entry in delta}:
+        files = state.files_of(bucket)
+        live[bucket] = {ManifestEntry(ADD, bucket, 0, file).identity: file for file in files}
+    for entry in delta:
+        files_here = live[entry.bucket]
+        if entry.kind != ADD and files_here.pop(entry.identity, None) is None:
+            return (
+                f"file deletion conflict: {entry.file.file_name} on level {entry.file.level} of bucket "
+                f"{entry.bucket.bucket} is no longer live"
+            )
+    for entry in delta:
+        if entry.kind == ADD:
+            if entry.identity in live[entry.bucket]:
+                return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is in the table already"
+            live[entry.bucket][entry.identity] = entry.file
+    for bucket, level in {
+        (entry.bucket, entry.file.level) for entry in delta if entry.kind == ADD and entry.file.level
+    }:
+        overlap = find_overlap([f for f in live[bucket].values() if f.level == level], key_types)
+        if overlap is not None:
+            return f"LSM conflict in bucket {bucket.bucket} on level {level}: {overlap}"
+    return None
+
+
+def find_overlap(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> str | None:
+    """Two files of one sorted run whose key ranges touch."""
+    ranges = sorted(
+        ((comparable_key(f.min_key, key_types), comparable_key(f.max_key, key_types), f.file_name) for f in files),
+    )
+    for left, right in pairwise(ranges):
+        if left[1] >= right[0]:
+            return f"the key ranges of {left[2]} and {right[2]} overlap"
+    return None

@@ -1,0 +1,252 @@
+"""Local copies of data files in a form where single keys are found without reading the rest.
+
+A lookup file is ours alone, not part of the table format. It holds an Arrow IPC file with the rows of one data file, an
+array of sorted key words, and a footer. The key word is the key itself where the key is one NOT NULL integer column,
+else a 64-bit hash, followed by an array of the row numbers in word order. Everything is memory-mapped: opening reads
+the footer, finding touches the pages of the rows found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.bucket import key_hash64
+from paimon_table.errors import BrokenInvariant
+from paimon_table.merge.gather import concat, gather
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.merge.words import U64, Indices, integers, normal_form
+from paimon_table.row_equality import equal_rows
+from paimon_table.types import INTEGERS
+
+KeyHash = Callable[[pa.Table], U64]
+"""Hash of each row of a table of the key columns; equal keys have equal hashes in every process that shares the directory."""
+
+_MAGIC = b"TMLOOK01"
+_TAIL = struct.Struct("<Q8s")
+_BATCH_ROWS = 1 << 16
+
+
+class KeyWords:
+    """How the keys of one table become words."""
+
+    def __init__(self, order: KeyOrder, hash_keys: KeyHash | None = None) -> None:
+        self.order = order
+        first = order.key_types[0]
+        self.is_exact = len(order.key_types) == 1 and first.root in INTEGERS and not first.nullable
+        self._hash = hash_keys or self._key_hash
+
+    def of(self, rows: pa.Table) -> npt.NDArray[np.generic]:
+        """The word of each row: int64 keys when exact, else uint64 hashes."""
+        if self.is_exact:
+            return integers(normal_form(rows.column(self.order.key_names[0]))).astype(np.int64, copy=False)
+        return self._hash(rows.select(list(self.order.key_names)))
+
+    def _key_hash(self, keys: pa.Table) -> U64:
+        hashes: U64 = key_hash64(keys.columns, self.order.key_types)
+        return hashes
+
+
+class ProbeKeys:
+    """Keys to look up: a table with (at least) the key columns, sorted by key, each key once."""
+
+    def __init__(self, keys: pa.Table, words: KeyWords) -> None:
+        self.keys = keys.select(list(words.order.key_names)).combine_chunks()
+        self._words = words
+
+    @cached_property
+    def words(self) -> npt.NDArray[np.generic]:
+        return self._words.of(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows found: row i of ``rows`` has key number ``positions[i]``; positions rise, and repeat with versions."""
+
+    positions: Indices
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    boot_id: str
+    row_count: int
+    ipc_bytes: int
+    words_offset: int
+    rows_offset: int | None
+
+
+class LookupFile:
+    """An open lookup file; cheap to open, safe to keep open after the file was evicted."""
+
+    def __init__(self, path: Path, words: KeyWords) -> None:
+        """Map the file. Raises BrokenLookupFile for anything that is not a whole file of this version and boot."""
+        with pa.memory_map(str(path)) as mapped:
+            buffer = mapped.read_buffer()
+        footer = _read_footer(buffer)
+        reader = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer.ipc_bytes)))
+        self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        self.schema: pa.Schema = reader.schema
+        self._first_row = np.cumsum([0, *(b.num_rows for b in self._batches)])
+        self.row_count = int(self._first_row[-1])
+        if self.row_count != footer.row_count:
+            raise BrokenLookupFile(f"{path} holds {self.row_count} rows instead of {footer.row_count}")
+        self._key_words = words
+        word_type = np.int64 if words.is_exact else np.uint64
+        self._words = np.frombuffer(buffer, word_type, self.row_count, footer.words_offset)
+        self._rows: npt.NDArray[np.uint32] | None = None
+        if footer.rows_offset is not None:
+            self._rows = np.frombuffer(buffer, np.uint32, self.row_count, footer.rows_offset)
+
+    def find(self, probe: ProbeKeys, start: int, stop: int, excluding: npt.NDArray[np.bool_] | None = None) -> Hits:
+        """Rows whose key is among keys ``start`` to ``stop`` of the probe, except those marked in ``excluding``."""
+        wanted = np.arange(start, stop)
+        if excluding is not None:
+            wanted = wanted[~excluding[start:stop]]
+        if self._rows is None:
+            return self._find_exact(probe, wanted)
+        return self._find_hashed(probe, wanted)
+
+    def _find_exact(self, probe: ProbeKeys, wanted: Indices) -> Hits:
+        words = probe.words[wanted]
+        at = np.searchsorted(self._words, words)
+        found = at < self.row_count
+        found[found] = self._words[at[found]] == words[found]
+        return Hits(wanted[found], self.rows_at(at[found]))
+
+    def _find_hashed(self, probe: ProbeKeys, wanted: Indices) -> Hits:
+        assert self._rows is not None
+        words = probe.words[wanted]
+        by_word = np.argsort(words)
+        at = np.empty(len(words), np.int64)
+        at[by_word] = np.searchsorted(self._words, words[by_word])
+        found: list[Hits] = []
+        while len(wanted):
+            same = at < self.row_count
+            same[same] = self._words[at[same]] == words[same]
+            wanted, words, at = wanted[same], words[same], at[same]
+            candidates = self.rows_at(self._rows[at].astype(np.int64))
+            keys = gather(probe.keys, wanted)
+            equal = equal_rows(candidates, keys, keys.column_names) if len(wanted) else np.zeros(0, np.bool_)
+            hits = np.flatnonzero(equal)
+            found.append(Hits(wanted[hits], gather(candidates, hits)))
+            wanted, words, at = wanted[~equal], words[~equal], at[~equal] + 1
+        return merge_hits(found) if found else Hits(wanted, self.schema.empty_table())
+
+    def rows_at(self, row_numbers: Indices) -> pa.Table:
+        """Rows by number, in the given order."""
+        if len(self._batches) == 1:
+            return pa.Table.from_batches([self._batches[0].take(pa.array(row_numbers))])
+        if len(row_numbers) and np.any(row_numbers[1:] < row_numbers[:-1]):
+            order = np.argsort(row_numbers, kind="stable")
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            return gather(self.rows_at(row_numbers[order]), back)
+        cuts = np.searchsorted(row_numbers, self._first_row)
+        parts = [
+            batch.take(pa.array(row_numbers[cuts[i] : cuts[i + 1]] - self._first_row[i]))
+            for i, batch in enumerate(self._batches)
+            if cuts[i] < cuts[i + 1]
+        ]
+        return pa.Table.from_batches(parts, self.schema).combine_chunks()
+
+
+def merge_hits(parts: list[Hits]) -> Hits:
+    """All hits in one, by position; hits of one position keep the order of the parts."""
+    parts = [part for part in parts if len(part.positions)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    positions = np.concatenate([part.positions for part in parts])
+    rows = concat([part.rows for part in parts])
+    order = np.argsort(positions, kind="stable")
+    return Hits(positions[order], gather(rows, order))
+
+
+class BrokenLookupFile(Exception):
+    """The file is damaged or of another version or boot; whoever sees this builds it again."""
+
+
+def boot_id() -> str:
+    """Identity of the machine's uptime: lookup files are not synced, so those of an earlier boot are not trusted."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _read_footer(buffer: pa.Buffer) -> _Footer:
+    size = buffer.size
+    if size < _TAIL.size:
+        raise BrokenLookupFile("the file is shorter than its footer")
+    length, magic = _TAIL.unpack(buffer.slice(size - _TAIL.size).to_pybytes())
+    if magic != _MAGIC or length > size - _TAIL.size:
+        raise BrokenLookupFile("the file does not end with a footer of this version")
+    try:
+        footer = _Footer(**json.loads(buffer.slice(size - _TAIL.size - length, length).to_pybytes()))
+    except (ValueError, TypeError) as error:
+        raise BrokenLookupFile(f"the footer is unreadable: {error}") from error
+    if footer.boot_id != boot_id():
+        raise BrokenLookupFile("the file was written before the machine started")
+    words_end = footer.words_offset + 8 * footer.row_count
+    rows_end = words_end if footer.rows_offset is None else footer.rows_offset + 4 * footer.row_count
+    if footer.ipc_bytes > footer.words_offset or max(words_end, rows_end) > size - _TAIL.size - length:
+        raise BrokenLookupFile("the footer points outside of the file")
+    return footer
+
+
+class LookupFileWriter:
+    """Writes one lookup file, rows in file order; it appears under its name when finished."""
+
+    def __init__(self, path: Path, schema: pa.Schema, words: KeyWords) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+        self._words = words
+        self._parts: list[npt.NDArray[np.generic]] = []
+        self._stream = pa.OSFile(str(self._temporary), "wb")
+        self._ipc = pa.ipc.new_file(self._stream, schema)
+
+    def append(self, rows: pa.Table) -> None:
+        self._ipc.write_table(rows, max_chunksize=_BATCH_ROWS)
+        self._parts.append(self._words.of(rows))
+
+    def finish(self) -> None:
+        self._ipc.close()
+        words = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
+        ipc_bytes = int(self._stream.tell())
+        rows_offset = None
+        if not self._words.is_exact:
+            order = np.argsort(words)
+            words = words[order]
+        elif np.any(words[1:] <= words[:-1]):
+            raise BrokenInvariant(f"the rows for {self._path.name} are not sorted by key; stop the writer")
+        words_offset = self._align()
+        self._stream.write(words)
+        if not self._words.is_exact:
+            rows_offset = self._align()
+            self._stream.write(order.astype(np.uint32))
+        footer = json.dumps({
+            "boot_id": boot_id(), "row_count": len(words), "ipc_bytes": ipc_bytes,
+            "words_offset": words_offset, "rows_offset": rows_offset,
+        }).encode()  # fmt: skip
+        self._stream.write(footer + _TAIL.pack(len(footer), _MAGIC))
+        self._stream.close()
+        os.replace(self._temporary, self._path)
+
+    def abandon(self) -> None:
+        """Leave nothing behind; the temporary name is known to nobody else."""
+        self._stream.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def _align(self) -> int:
+        self._stream.write(bytes(-int(self._stream.tell()) % 64))
+        return int(self._stream.tell())

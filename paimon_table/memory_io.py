@@ -1,0 +1,138 @@
+"""A file system in memory that can crash after any operation and can lose answers; for tests and for trying things out.
+
+It keeps what a disk would keep after a power cut: files whose writing had finished and was durable. Files of one
+``MemoryDisk`` are shared by all ``MemoryFileIO`` that mount it, also from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from paimon_table.errors import CommitOutcomeUnknown
+
+
+class SimulatedCrash(BaseException):
+    """The process dies here. Not an Exception, so that no handler can survive it."""
+
+
+@dataclass(slots=True)
+class MemoryDisk:
+    """The files and what is needed to share them; outlives the processes that mount it."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    volatile: set[str] = field(default_factory=set)
+    """Files that a crash takes away."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def after_power_cut(self) -> MemoryDisk:
+        """What is left for the next process."""
+        return MemoryDisk({path: data for path, data in self.files.items() if path not in self.volatile})
+
+
+@dataclass(slots=True)
+class MemoryFileIO:
+    """A process that has mounted a disk.
+
+    ``crash_after`` operations the process dies: that operation has happened, and every further one raises
+    SimulatedCrash. ``lose_answer`` makes a publish that it returns True for raise CommitOutcomeUnknown although it has
+    happened (``"done"``) or has not (``"not done"``).
+    """
+
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    crash_after: int | None = None
+    lose_answer: Callable[[str], str | None] = lambda path: None
+    operations: int = 0
+
+    def read(self, path: str) -> bytes:
+        with self._operation():
+            return self._file(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.BufferReader(self.read(path))
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        with self._operation():
+            self._put(path, data, durable)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """One operation per file, so that a crash can fall between them."""
+        for path, data in files:
+            with self._operation():
+                if path in self.disk.files:
+                    raise FileExistsError(path)
+                self._put(path, data, durable=True)
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        """Opening leaves a file that a crash takes away, closing makes it durable: two operations."""
+        with self._operation():
+            self._put(path, b"", durable=False)
+        stream = pa.BufferOutputStream()
+        try:
+            yield stream
+            with self._operation():
+                self._put(path, stream.getvalue().to_pybytes(), durable=True)
+        except Exception:
+            self.delete(path)
+            raise
+
+    def publish(self, path: str, data: bytes) -> bool:
+        lost = self.lose_answer(path)
+        with self._operation():
+            if path in self.disk.files:
+                return False
+            if lost != "not done":
+                self._put(path, data, durable=True)
+        if lost is not None:
+            raise CommitOutcomeUnknown(f"the answer to publishing {path} was lost; look whether it exists")
+        return True
+
+    def exists(self, path: str) -> bool:
+        with self._operation():
+            return path in self.disk.files
+
+    def list_names(self, directory: str) -> list[str]:
+        prefix = directory.rstrip("/") + "/"
+        with self._operation():
+            return sorted({path[len(prefix) :].split("/")[0] for path in self.disk.files if path.startswith(prefix)})
+
+    def delete(self, path: str) -> None:
+        with self._operation():
+            self.disk.files.pop(path, None)
+            self.disk.volatile.discard(path)
+
+    def size_bytes(self, path: str) -> int:
+        with self._operation():
+            return len(self._file(path))
+
+    def mkdirs(self, path: str) -> None:
+        """Directories exist as soon as a file is in them."""
+
+    @contextmanager
+    def _operation(self) -> Iterator[None]:
+        """One step of the process, alone on the disk; the process may die right after it."""
+        with self.disk.lock:
+            if self.crash_after is not None and self.operations >= self.crash_after:
+                raise SimulatedCrash(f"the process died after {self.crash_after} operations")
+            self.operations += 1
+            yield
+            if self.operations == self.crash_after:
+                raise SimulatedCrash(f"the process died after {self.crash_after} operations")
+
+    def _file(self, path: str) -> bytes:
+        try:
+            return self.disk.files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    def _put(self, path: str, data: bytes, durable: bool) -> None:
+        self.disk.files[path] = data
+        if durable:
+            self.disk.volatile.discard(path)
+        else:
+            self.disk.volatile.add(path)

@@ -1,0 +1,48 @@
+"""What a merge engine is: many versions of a key in, one row out.
+
+Implements the calling rules of Paimon's merge functions; the engines themselves are one module each beside this one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from paimon_table.data_file import VALUE_KIND
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.merge.deduplicate import Deduplicate
+from paimon_table.merge.sort import KeyGroups, KeyOrder
+from paimon_table.options import TableOptions
+
+
+class MergeFunction(Protocol):
+    """Reduces the versions of each key to one row; stateless."""
+
+    def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
+        """One row per key, in key order, with the columns of ``rows``; row i belongs to key i of ``groups``.
+
+        ``rows`` may be in any order, ``groups`` puts them into merge order. A key whose versions are all ignored gives
+        its newest one, which is a retract and is dropped wherever retracts are. With ``single_passes`` a key with one
+        version passes through untouched (flush, batch read, compaction); without, the engine sees it too (compaction
+        that looks up older values).
+        """
+
+
+def merge_function(options: TableOptions) -> MergeFunction:
+    """The merge function of a table."""
+    if options.merge_engine == "deduplicate":
+        return Deduplicate(options.ignore_delete)
+    raise UnsupportedFeature(f"merge-engine {options.merge_engine!r} is not supported; supported: deduplicate")
+
+
+def merge_rows(rows: pa.Table, order: KeyOrder, function: MergeFunction) -> pa.Table:
+    """Sort and merge rows of any order: one row per key, sorted by key, retracts included."""
+    return function.merge(rows, order.sort(rows))
+
+
+def without_retracts(rows: pa.Table) -> pa.Table:
+    """The rows of kind +I and +U."""
+    kinds = rows.column(VALUE_KIND).to_numpy()
+    keep = kinds & 1 == 0
+    return rows if keep.all() else rows.filter(pa.array(keep))

@@ -1,0 +1,171 @@
+"""Paimon's table options that Tidemark does not act on: those it keeps for others and those it refuses.
+
+An option that would change the files or the meaning of the table must be acted on or refused, never ignored. An option
+that only readers, maintenance jobs or the memory of other writers look at is kept in the schema as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+KEPT_FOR_OTHERS = frozenset({
+    # readers
+    "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch", "file-index.read.enabled",
+    "file-reader-async-threshold", "incremental-between", "incremental-between-scan-mode",
+    "incremental-between-tag-to-snapshot", "incremental-between-timestamp", "incremental-to-auto-tag",
+    "parallel-scan.split-size", "query-auth.enabled", "streaming-read-append-overwrite", "streaming-read-mode",
+    "streaming-read-overwrite", "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
+    # engines that run Paimon's own jobs
+    "async-file-write", "auto-create", "delete.force-produce-changelog", "dynamic-partition-overwrite",
+    "end-input.check-partition-expire", "overwrite-upgrade", "path", "unaware-bucket.compaction.parallelism",
+    # maintenance jobs
+    "changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained",
+    "partition.expiration-batch-size", "partition.expiration-check-interval", "partition.expiration-max-num",
+    "partition.expiration-strategy",
+    "partition.expiration-time", "partition.timestamp-formatter", "partition.timestamp-pattern",
+    "partition.idle-time-to-report-statistic", "partition.mark-done-action", "partition.mark-done-action.http.url",
+    "partition.mark-done-action.custom.class",
+    # memory, threads and caches of other writers
+    "cache-page-size", "commit.catalog.lock", "compaction.max.file-num", "compaction.min.file-num",
+    "file-operation.thread-num", "force-lookup", "local-merge-buffer-size", "local-sort.max-num-file-handles",
+    "lookup-compact.max-interval", "num-sorted-run.stop-trigger", "page-size", "sort-compaction.range-strategy",
+    "sort-compaction.local-sample.magnification", "sort-engine", "sort-spill-buffer-size", "sort-spill-threshold",
+    "spill-compression", "spill-compression.zstd-level", "write-buffer-for-append", "write-buffer-size",
+    "write-buffer-spill.max-disk-size", "write-buffer-spillable", "write-manifest-cache", "write-max-writers-to-spill",
+    "zorder.var-length-contribution",
+    # compression of files that Tidemark does not write, hints that it always honours
+    "file.compression.per.level", "manifest.merge-optimize.enabled",
+})  # fmt: skip
+"""Exact names that are kept in the schema and have no effect on what Tidemark writes."""
+
+KEPT_PREFIXES = (
+    "scan.", "snapshot.", "tag.", "consumer.", "consumer-", "read.", "source.", "lookup.", "sink.", "metastore.",
+    "partition.end-input-", "partition.mark-done.", "orc.", "parquet.", "avro.", "catalog.", "global-index.search.",
+)  # fmt: skip
+"""Families of names that are kept like the ones above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an option is refused, and the values with which it changes nothing and is therefore accepted."""
+
+    instead: str
+    harmless: frozenset[str] = field(default_factory=frozenset)
+
+
+def _off(instead: str) -> Refusal:
+    return Refusal(instead, frozenset({"false"}))
+
+
+_LATER_ENGINES = "only merge-engine=deduplicate is supported; remove the option"
+_NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at least 1 and remove the option"
+_NO_DV = "deletion vectors are not supported; remove the option"
+_NO_INDEX = "file indexes are not written; remove the option"
+_NO_EXTERNAL = "data files are written below the table directory only; remove the option"
+_NO_FULL = "supported changelog producers are none, input and lookup; remove the option"
+_NO_EXPIRE = "rows do not expire; remove the option"
+_NO_EARLY = "full compaction runs on request only; remove the option"
+_ONE_FORMAT = "data files are parquet with one codec on all levels; remove the option"
+
+REFUSED: Mapping[str, Refusal] = {
+    "aggregation.remove-record-on-delete": _off(_LATER_ENGINES),
+    "partial-update.remove-record-on-delete": _off(_LATER_ENGINES),
+    "partial-update.remove-record-on-sequence-group": Refusal(_LATER_ENGINES),
+    "fields.default-aggregate-function": Refusal(_LATER_ENGINES),
+    "deletion-vectors.enabled": _off(_NO_DV),
+    "deletion-vectors.bitmap64": _off(_NO_DV),
+    "deletion-vectors.merge-on-read": _off(_NO_DV),
+    "deletion-vectors.modifiable": _off(_NO_DV),
+    "deletion-vector.index-file.target-size": Refusal(_NO_DV),
+    "dynamic-bucket.target-row-num": Refusal(_NO_DYNAMIC),
+    "dynamic-bucket.initial-buckets": Refusal(_NO_DYNAMIC),
+    "dynamic-bucket.max-buckets": Refusal(_NO_DYNAMIC),
+    "dynamic-bucket.assigner-parallelism": Refusal(_NO_DYNAMIC),
+    "cross-partition-upsert.index-ttl": Refusal(_NO_DYNAMIC),
+    "cross-partition-upsert.bootstrap-parallelism": Refusal(_NO_DYNAMIC),
+    "postpone.default-bucket-num": Refusal(_NO_DYNAMIC),
+    "postpone.target-row-num-per-bucket": Refusal(_NO_DYNAMIC),
+    "postpone.target-size-per-bucket": Refusal(_NO_DYNAMIC),
+    "postpone.batch-write-fixed-bucket": _off(_NO_DYNAMIC),
+    "bucket-append-ordered": Refusal(
+        "append tables are not supported; give the table a primary key", frozenset({"true"})
+    ),
+    "full-compaction.delta-commits": Refusal(_NO_FULL),
+    "changelog-file.format": Refusal(_ONE_FORMAT, frozenset({"parquet"})),
+    "changelog-file.compression": Refusal(_ONE_FORMAT),
+    "changelog-file.stats-mode": Refusal("changelog files have the statistics of data files; remove the option"),
+    "file.format.per.level": Refusal(_ONE_FORMAT),
+    "metadata.stats-mode.per.level": Refusal("statistics are the same on all levels; remove the option"),
+    "file.suffix.include.compression": _off("file names end with the format alone; remove the option"),
+    "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
+    "data-file.external-paths": Refusal(_NO_EXTERNAL),
+    "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
+    "data-file.external-paths.specific-fs": Refusal(_NO_EXTERNAL),
+    "data-file.path-directory": Refusal(_NO_EXTERNAL),
+    "index-file-in-data-file-dir": _off(_NO_EXTERNAL),
+    "file-index.in-manifest-threshold": Refusal(_NO_INDEX),
+    "sequence.snapshot-ordering": _off("rows are ordered by 'sequence.field' and arrival; remove the option"),
+    "sequence.auto-padding": Refusal("arrival order decides between equal sequence values; remove the option"),
+    "write.sequence-number-init-mode": Refusal("sequence numbers start after those of the files", frozenset({"scan"})),
+    "record-level.expire-time": Refusal(_NO_EXPIRE),
+    "record-level.time-field": Refusal(_NO_EXPIRE),
+    "record-level.time-field-type": Refusal(_NO_EXPIRE),
+    "compaction.optimization-interval": Refusal(_NO_EARLY),
+    "compaction.total-size-threshold": Refusal(_NO_EARLY),
+    "compaction.incremental-size-threshold": Refusal(_NO_EARLY),
+    "compaction.offpeak-ratio": Refusal("there are no off-peak hours; remove the option", frozenset({"0"})),
+    "compaction.offpeak.start.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
+    "compaction.offpeak.end.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
+    "compaction.force-up-level-0": _off("only lookup tables compact level 0 at once; remove the option"),
+    "compaction.force-rewrite-all-files": _off("unchanged files are never rewritten; remove the option"),
+    "compaction.delete-ratio-threshold": Refusal("append tables are not supported; remove the option"),
+    "commit.force-compact": _off("compaction is part of every batch; remove the option"),
+    "commit.force-create-snapshot": _off("a batch without rows makes no snapshot; remove the option"),
+    "commit.callbacks": Refusal("commit callbacks are Java classes; remove the option"),
+    "commit.user-prefix": Refusal("the commit user is the identity of the checkpoint; remove the option"),
+    "target-file-row-num": Refusal("files are cut by size; use 'target-file-size'"),
+    "row-tracking.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
+    "data-evolution.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
+    "pk-clustering-override": _off("rows are clustered by the primary key; remove the option"),
+    "clustering.columns": Refusal("rows are clustered by the primary key; remove the option"),
+    "manifest.delete-file-drop-stats": _off("DELETE entries repeat the statistics; remove the option"),
+    "manifest.sidecar.enabled": _off("manifests have no sidecar files; remove the option"),
+    "manifest-sort.enabled": _off("manifests are not sorted; remove the option"),
+    "metadata.iceberg.storage": Refusal("no Iceberg metadata is written", frozenset({"disabled"})),
+    "chain-table.enabled": _off("chain tables are not supported; remove the option"),
+    "format-table.implementation": Refusal("only Paimon tables are supported; remove the option"),
+    "object-location": Refusal("only Paimon tables are supported; remove the option"),
+    "field-default-func": Refusal("default values are not supported; remove the option"),
+    "blob-field": Refusal("type BLOB is not supported; remove the option"),
+}
+"""Names that would change files or results in a way that Tidemark does not implement."""
+
+REFUSED_PREFIXES: Mapping[str, str] = {
+    "file-index.": _NO_INDEX,
+    "metadata.iceberg.": "no Iceberg metadata is written; remove the option",
+    "metadata.stats-mode.": "statistics are the same on all levels; remove the option",
+    "aggregation.": _LATER_ENGINES,
+    "partial-update.": _LATER_ENGINES,
+    "first-row.": _LATER_ENGINES,
+    "postpone.": _NO_DYNAMIC,
+    "record-level.": _NO_EXPIRE,
+    "chain-table.": "chain tables are not supported; remove the option",
+    "global-index.": "global indexes are not supported; remove the option",
+    "iceberg.": "no Iceberg metadata is written; remove the option",
+    "blob-": "type BLOB is not supported; remove the option",
+}
+"""Families of names that are refused like the ones above."""
+
+
+def is_kept_for_others(name: str) -> bool:
+    """Whether only readers, maintenance jobs or other writers look at this option."""
+    return name in KEPT_FOR_OTHERS or name.startswith(KEPT_PREFIXES)
+
+
+def refusal_of(name: str, value: str) -> str | None:
+    """What to use instead of an option that Tidemark does not implement; None when it may stand."""
+    refusal = REFUSED.get(name)
+    if refusal is not None:
+        return None if value.strip().lower() in refusal.harmless else refusal.instead
+    return next((text for prefix, text in REFUSED_PREFIXES.items() if name.startswith(prefix)), None)

@@ -1,0 +1,95 @@
+"""Texts of option values: numbers with units as Paimon reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from paimon_table.errors import ConfigError
+
+Parser = Callable[[str, str], object]
+"""(option name, text) -> value; ConfigError when the text is none."""
+
+_SIZE_UNITS = {
+    "b": 1, "bytes": 1,
+    "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
+    "m": 1 << 20, "mb": 1 << 20, "mebibytes": 1 << 20,
+    "g": 1 << 30, "gb": 1 << 30, "gibibytes": 1 << 30,
+    "t": 1 << 40, "tb": 1 << 40, "tebibytes": 1 << 40,
+}  # fmt: skip
+_DURATION_UNITS_MS = {
+    "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
+    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
+    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+}  # fmt: skip
+_NUMBER_WITH_UNIT = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
+
+
+def boolean(name: str, text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in {"true", "false"}:
+        raise ConfigError(f"option {name!r}: {text!r} is not true or false; write one of them")
+    return lowered == "true"
+
+
+def integer(minimum: int | None = None) -> Callable[[str, str], int]:
+    """A parser of whole numbers that are at least ``minimum``."""
+
+    def parse(name: str, text: str) -> int:
+        try:
+            value = int(text.strip())
+        except ValueError as error:
+            raise ConfigError(f"option {name!r}: {text!r} is not a whole number; write one") from error
+        if minimum is not None and value < minimum:
+            raise ConfigError(f"option {name!r}: {value} is too small; it must be at least {minimum}")
+        return value
+
+    return parse
+
+
+def fraction(name: str, text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError as error:
+        raise ConfigError(f"option {name!r}: {text!r} is not a number; write one such as 0.7") from error
+
+
+def plain(name: str, text: str) -> str:
+    return text
+
+
+def names(name: str, text: str) -> tuple[str, ...]:
+    """Comma-separated names, blanks around them ignored."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def one_of(*allowed: str) -> Callable[[str, str], str]:
+    """A parser of words; case is ignored."""
+
+    def parse(name: str, text: str) -> str:
+        lowered = text.strip().lower()
+        if lowered not in allowed:
+            raise ConfigError(f"option {name!r}: {text!r} is unknown; use one of: {', '.join(allowed)}")
+        return lowered
+
+    return parse
+
+
+def size_bytes(name: str, text: str) -> int:
+    """A memory size: ``134217728``, ``128 mb``, ``128mb``."""
+    return _with_unit(name, text, _SIZE_UNITS, "b", "a size such as 128 mb")
+
+
+def duration_ms(name: str, text: str) -> int:
+    """A duration: ``10 ms``, ``1 h``; a bare number is milliseconds."""
+    return _with_unit(name, text, _DURATION_UNITS_MS, "ms", "a duration such as 10 s")
+
+
+def _with_unit(name: str, text: str, units: dict[str, int], default_unit: str, example: str) -> int:
+    match = _NUMBER_WITH_UNIT.fullmatch(text)
+    factor = units.get(match.group(2).lower() or default_unit) if match else None
+    if match is None or factor is None:
+        raise ConfigError(f"option {name!r}: {text!r} is not understood; write {example}")
+    return int(match.group(1)) * factor

@@ -1,0 +1,190 @@
+"""Names and places of a table's files.
+
+Implements Paimon's directory layout and the text of partition directories, which readers rebuild from the manifest's
+partition row and which therefore must match byte for byte.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from paimon_table.data_file import DataFileMeta
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.options import TableOptions
+from paimon_table.types import CHARACTERS, TIMESTAMPS, DataField, DataType, Root, timestamp_unit
+
+
+def table_path(warehouse: str, identifier: str) -> str:
+    """Directory of table ``database.table`` in a filesystem warehouse: ``WAREHOUSE/database.db/table``."""
+    database, _, table = identifier.partition(".")
+    return f"{warehouse.rstrip('/')}/{database}.db/{table}"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths below the directory of one table, given without a trailing slash."""
+
+    root: str
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.root}/snapshot"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.root}/manifest"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    def schema_file(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot_file(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def manifest_file(self, name: str) -> str:
+        """A manifest, a manifest list or an index manifest."""
+        return f"{self.manifest_dir}/{name}"
+
+    def bucket_dir(self, partition_path: str, bucket: int) -> str:
+        """Directory of a bucket's data files; ``partition_path`` as ``partition_path()`` gives it."""
+        below = f"{partition_path}/" if partition_path else ""
+        return f"{self.root}/{below}bucket-{bucket}"
+
+    @staticmethod
+    def data_file(bucket_dir: str, file: DataFileMeta) -> str:
+        """Path of a data or changelog file, which may lie outside the table directory."""
+        return file.external_path or f"{bucket_dir}/{file.file_name}"
+
+
+# ---------------------------------------------------------------- partition directories
+
+_ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\x7f\"#%'*/:=?\\{}[]^")
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = date(1970, 1, 1)
+_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: TableOptions) -> str:
+    """Relative directory of a partition, ``k=v/k=v``; empty for an unpartitioned table.
+
+    ``values`` are Python values as ``binary_row.deserialize_row`` gives them: dates as date or epoch day, times as time
+    or milliseconds, timestamps as datetime or an int in the unit of the Arrow form. Null and blank texts become the
+    default partition name.
+    """
+    names = []
+    for value, field in zip(values, fields, strict=True):
+        text = None if value is None else _value_text(value, field.type, options.legacy_partition_name)
+        if text is None or not text.strip():
+            text = options.partition_default_name
+        names.append(f"{escape_path_name(field.name)}={escape_path_name(text)}")
+    return "/".join(names)
+
+
+def escape_path_name(text: str) -> str:
+    """``text`` with the characters that Paimon does not put into directory names as ``%XX``."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def _value_text(value: Any, column_type: DataType, legacy: bool) -> str:
+    root = column_type.root
+    if root in CHARACTERS:
+        return str(value)
+    if root is Root.BOOLEAN:
+        return "true" if value else "false"
+    if root is Root.DECIMAL:
+        return f"{Decimal(value):.{column_type.scale}f}"
+    if root in {Root.FLOAT, Root.DOUBLE}:
+        return _java_float(float(value), single=root is Root.FLOAT)
+    if root is Root.DATE:
+        day = value if isinstance(value, int) else (value - _EPOCH_DAY).days
+        return str(day) if legacy else (_EPOCH_DAY + timedelta(days=day)).isoformat()
+    if root is Root.TIME:
+        return _time_text(value, column_type, legacy)
+    if root in TIMESTAMPS:
+        return _timestamp_text(value, column_type, legacy)
+    if root in {Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT}:
+        return str(int(value))
+    raise UnsupportedFeature(f"a partition column of type {column_type} is not supported; use a text, number or date")
+
+
+def _time_text(value: Any, column_type: DataType, legacy: bool) -> str:
+    if isinstance(value, time):
+        value = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    if legacy:
+        return str(value)
+    whole = _EPOCH + timedelta(milliseconds=value)
+    digits = min(column_type.precision or 0, 3)
+    return f"{whole:%H:%M:%S}" + (f".{value % 1000:03d}"[: digits + 1] if digits else "")
+
+
+def _timestamp_text(value: Any, column_type: DataType, legacy: bool) -> str:
+    if isinstance(value, datetime):
+        since = value.replace(tzinfo=None) - _EPOCH
+        nanos = ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+    else:
+        nanos = int(value) * _NANOS[timestamp_unit(column_type.precision or 0)]
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    if legacy:
+        return _java_local_date_time(moment, fraction)
+    if column_type.root is Root.TIMESTAMP_LTZ:
+        raise UnsupportedFeature(
+            "a partition column of type TIMESTAMP WITH LOCAL TIME ZONE needs partition.legacy-name=true: its other "
+            "name depends on the time zone of the process"
+        )
+    digits = column_type.precision or 0
+    return f"{_four_digit_year(moment)} {moment:%H:%M:%S}" + (f".{fraction:09d}"[: digits + 1] if digits else "")
+
+
+def _four_digit_year(moment: datetime) -> str:
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+
+
+def _java_local_date_time(moment: datetime, nanos: int) -> str:
+    """Text of java.time.LocalDateTime: seconds left out when zero, the fraction in groups of three digits."""
+    text = f"{_four_digit_year(moment)}T{moment:%H:%M}"
+    if moment.second or nanos:
+        text += f":{moment.second:02d}"
+    if nanos:
+        digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
+        text += f".{nanos:09d}"[: digits + 1]
+    return text
+
+
+def _java_float(value: float, single: bool) -> str:
+    """Text of Java's Float.toString and Double.toString (shortest digits, as since JDK 19)."""
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return _shortest(value, single)
+    mantissa, exponent = f"{Decimal(_shortest(value, single)):E}".split("E")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def _shortest(value: float, single: bool) -> str:
+    """Shortest decimal text that reads back as the same number of its width."""
+    if not single:
+        return repr(value)
+    for digits in range(1, 10):
+        candidate = float(f"{value:.{digits}g}")
+        if struct.pack("<f", candidate) == struct.pack("<f", value):
+            return repr(candidate)
+    return repr(value)

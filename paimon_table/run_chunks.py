@@ -1,0 +1,109 @@
+"""The rows of overlapping sorted runs in key-range chunks of bounded size.
+
+Every chunk holds all versions of each of its keys that the runs have, so chunks can be merged one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_table.data_file import DataFileMeta
+from paimon_table.merge.sort import KeyOrder, NormalKey
+from paimon_table.sections import Run, Section
+
+CHUNK_BYTES = 128 << 20
+"""Size in memory of the rows that are loaded for one chunk; merging needs about four times as much."""
+
+_MAX_BATCH_ROWS = 1 << 16
+_DISK_TO_MEMORY = 4
+"""Rows take up to about this many times their size in the file."""
+
+ReadBatches = Callable[[DataFileMeta, int], Iterator[pa.Table]]
+"""Reads a file in key order in batches of at most so many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one run, sorted by key, from files of one level."""
+
+    level: int
+    rows: pa.Table
+
+
+def run_chunks(
+    section: Section, read: ReadBatches, order: KeyOrder, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[list[Piece]]:
+    """The rows of a section in key order, chunk by chunk; no piece is empty."""
+    share_bytes = chunk_bytes // len(section)
+    cursors = [_RunCursor(run, read, order, share_bytes) for run in section]
+    while True:
+        for cursor in cursors:
+            cursor.load()
+        boundaries = [cursor.last_key() for cursor in cursors if not cursor.exhausted]
+        if boundaries:
+            boundary = min(boundaries)
+            chunk = [piece for cursor in cursors for piece in cursor.take_until(boundary)]
+        else:
+            chunk = [piece for cursor in cursors for piece in cursor.take_all()]
+        if chunk:
+            yield chunk
+        if not boundaries:
+            return
+
+
+class _RunCursor:
+    """Rows of one run that are loaded and not yet taken."""
+
+    def __init__(self, run: Run, read: ReadBatches, order: KeyOrder, share_bytes: int) -> None:
+        self._order = order
+        self._share_bytes = share_bytes
+        self._source = (Piece(file.level, rows) for file in run for rows in read(file, _batch_rows(file, share_bytes)))
+        self._loaded: deque[Piece] = deque()
+        self._loaded_bytes = 0
+        self.exhausted = False
+
+    def load(self) -> None:
+        """Load up to the share of this run, at least one batch if there is one left."""
+        while not self.exhausted and (not self._loaded or self._loaded_bytes < self._share_bytes):
+            piece = next(self._source, None)
+            if piece is None:
+                self.exhausted = True
+            elif piece.rows.num_rows:
+                self._loaded.append(piece)
+                self._loaded_bytes += piece.rows.nbytes
+
+    def last_key(self) -> NormalKey:
+        return self._order.key_at(self._loaded[-1].rows, -1)
+
+    def take_all(self) -> list[Piece]:
+        taken = list(self._loaded)
+        self._loaded.clear()
+        self._loaded_bytes = 0
+        return taken
+
+    def take_until(self, boundary: NormalKey) -> list[Piece]:
+        """Take the rows with keys up to and including the boundary."""
+        taken: list[Piece] = []
+        while self._loaded:
+            piece = self._loaded[0]
+            count = self._order.count_below(piece.rows, boundary, inclusive=True)
+            if count == 0:
+                break
+            self._loaded.popleft()
+            self._loaded_bytes -= piece.rows.nbytes
+            taken.append(Piece(piece.level, piece.rows.slice(0, count)))
+            if count < piece.rows.num_rows:
+                rest = Piece(piece.level, piece.rows.slice(count))
+                self._loaded.appendleft(rest)
+                self._loaded_bytes += rest.rows.nbytes
+                break
+        return taken
+
+
+def _batch_rows(file: DataFileMeta, share_bytes: int) -> int:
+    row_bytes = _DISK_TO_MEMORY * file.file_size_bytes / max(file.row_count, 1)
+    return max(1, min(_MAX_BATCH_ROWS, int(share_bytes / max(row_bytes, 1))))

@@ -1,0 +1,232 @@
+"""Reading the rows of a table at one snapshot: plan splits, prune, read, merge.
+
+Implements Paimon's batch read of primary-key tables. Splits are independent of each other and can be read anywhere; a
+split is read in pieces of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.key_value_file import BATCH_ROWS, iter_key_value_batches
+from paimon_table.merge.function import MergeFunction, merge_function, merge_rows, without_retracts
+from paimon_table.merge.gather import concat
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.options import TableOptions, options_of
+from paimon_table.pruning import (
+    key_guarantee,
+    may_match,
+    partition_guarantee,
+    ranged_columns_only,
+    referenced_columns,
+    value_guarantee,
+)
+from paimon_table.run_chunks import run_chunks
+from paimon_table.schema import TableSchema
+from paimon_table.sections import Run, Section
+from paimon_table.snapshot import Snapshot
+from paimon_table.splits import Split, split_bucket
+from paimon_table.table import Table, TableContext
+from paimon_table.table_state import TableState, load_state
+from paimon_table.types import arrow_schema
+
+
+def read_table(
+    table: Table,
+    columns: Sequence[str] | None = None,
+    predicate: pc.Expression | None = None,
+    snapshot_id: int | None = None,
+    timestamp_ms: int | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a snapshot (default: the latest) in pieces of bounded size, in no order.
+
+    A snapshot is chosen by its id or as the newest one not after a time; it is read with the schema it was written
+    with. ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
+    Raises ConfigError for columns, predicates and snapshots that do not fit the table.
+    """
+    snapshot = _snapshot(table, snapshot_id, timestamp_ms)
+    scan = TableScan.make(_context_at(table, snapshot, snapshot_id, timestamp_ms), columns, predicate)
+    state = load_state(table.io, table.paths, snapshot)
+    for split in scan.plan(state):
+        yield from scan.read(split)
+
+
+def read_all(
+    table: Table,
+    columns: Sequence[str] | None = None,
+    predicate: pc.Expression | None = None,
+    snapshot_id: int | None = None,
+    timestamp_ms: int | None = None,
+) -> pa.Table:
+    """Like ``read_table``, as one table; needs memory for all of it."""
+    snapshot = _snapshot(table, snapshot_id, timestamp_ms)
+    ctx = _context_at(table, snapshot, snapshot_id, timestamp_ms)
+    names = checked_columns(ctx.schema, columns)
+    empty = arrow_schema([ctx.schema.field(name) for name in names]).empty_table()
+    return pa.concat_tables([empty, *read_table(table, columns, predicate, snapshot_id, timestamp_ms)])
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """What is read from each split. Can be pickled; reading works on driver and executors."""
+
+    ctx: TableContext
+    columns: tuple[str, ...]
+    predicate: pc.Expression | None
+    needed: tuple[str, ...]
+    """Columns that the predicate and the result need."""
+
+    @staticmethod
+    def make(ctx: TableContext, columns: Sequence[str] | None, predicate: pc.Expression | None) -> TableScan:
+        names = checked_columns(ctx.schema, columns)
+        also = () if predicate is None else referenced_columns(predicate, ctx.schema.arrow_schema)
+        return TableScan(ctx, names, predicate, tuple(dict.fromkeys((*names, *also))))
+
+    # ------------------------------------------------------------ planning
+
+    def plan(self, state: TableState) -> tuple[Split, ...]:
+        """The splits that can hold matching rows; key and partition ranges prune before the merge, values after it."""
+        refuse_unreadable(self.ctx.options, state.snapshot)
+        key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
+        splits: list[Split] = []
+        for bucket in self._matching_buckets(list(state.files)):
+            files = self._matching_files(state.files[bucket])
+            splits += split_bucket(bucket, files, key_of)
+        return self._without_unmatched_values(splits)
+
+    def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
+        if self.predicate is None or not self.ctx.schema.partition_keys:
+            return list(buckets)
+        partitions = {bucket.partition: partition_guarantee(bucket, self.ctx.schema) for bucket in buckets}
+        kept = may_match(self.predicate, list(partitions.values()), self.ctx.schema.arrow_schema)
+        matching = {partition for partition, keep in zip(partitions, kept, strict=True) if keep}
+        return [bucket for bucket in buckets if bucket.partition in matching]
+
+    def _matching_files(self, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+        if self.predicate is None:
+            return list(files)
+        guarantees = [key_guarantee(file, self.ctx.schema) for file in files]
+        kept = may_match(self.predicate, guarantees, self.ctx.schema.arrow_schema)
+        return [file for file, keep in zip(files, kept, strict=True) if keep]
+
+    def _without_unmatched_values(self, splits: Sequence[Split]) -> tuple[Split, ...]:
+        """Drop files by their value ranges where no other file can hold another version of their keys."""
+        if self.predicate is None:
+            return tuple(splits)
+        alone = [run[0] for split in splits for section in split.sections for run in section if _is_alone(section)]
+        schemas = self.ctx.schemas
+        guarantees = [value_guarantee(file, self.ctx.schema, schemas[file.schema_id]) for file in alone]
+        kept = may_match(self.predicate, guarantees, self.ctx.schema.arrow_schema)
+        gone = {file.file_name for file, keep in zip(alone, kept, strict=True) if not keep}
+        left = [replace(split, sections=tuple(s for s in split.sections if not _is_in(s, gone))) for split in splits]
+        return tuple(split for split in left if split.sections)
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, split: Split) -> Iterator[pa.Table]:
+        """The matching rows of a split, in pieces of bounded size, in key order."""
+        reader = _SplitReader(self, split.bucket)
+        for section in split.sections:
+            pieces = reader.run(section[0], self.predicate) if len(section) == 1 else reader.merged(section)
+            for rows in pieces:
+                live = without_retracts(rows)
+                found = live if self.predicate is None else live.filter(self.predicate)
+                if found.num_rows:
+                    yield found.select(list(self.columns))
+
+
+def _is_alone(section: Section) -> bool:
+    return len(section) == 1 and len(section[0]) == 1
+
+
+def _is_in(section: Section, names: set[str]) -> bool:
+    return _is_alone(section) and section[0][0].file_name in names
+
+
+class _SplitReader:
+    """Reads the files of one bucket."""
+
+    def __init__(self, scan: TableScan, bucket: BucketId) -> None:
+        ctx = scan.ctx
+        self._ctx = ctx
+        self._needed = scan.needed
+        self._directory = ctx.bucket_dir(bucket)
+        self._partition = ctx.partition_values(bucket.partition)
+        self._order = KeyOrder(ctx.schema, ctx.options)
+        self._function: MergeFunction = merge_function(ctx.options)
+
+    def run(self, run: Run, predicate: pc.Expression | None) -> Iterator[pa.Table]:
+        """Rows that need no merge: a key with one row passes through every merge engine."""
+        pushed = predicate if ranged_columns_only(self._ctx.schema, self._needed) else None
+        for file in run:
+            yield from self._batches(file, self._needed, BATCH_ROWS, pushed)
+
+    def merged(self, section: Section) -> Iterator[pa.Table]:
+        schema, options = self._ctx.schema, self._ctx.options
+        names = tuple(dict.fromkeys((*schema.trimmed_primary_keys, *options.sequence_fields, *self._needed)))
+
+        def read(file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
+            return self._batches(file, names, batch_rows, None)
+
+        for pieces in run_chunks(section, read, self._order):
+            yield merge_rows(concat([piece.rows for piece in pieces]), self._order, self._function)
+
+    def _batches(
+        self, file: DataFileMeta, names: Sequence[str], batch_rows: int, predicate: pc.Expression | None
+    ) -> Iterator[pa.Table]:
+        return iter_key_value_batches(self._ctx, self._directory, file, names, self._partition, batch_rows, predicate)
+
+
+# ---------------------------------------------------------------- what is read
+
+
+def refuse_unreadable(options: TableOptions, snapshot: Snapshot | None) -> None:
+    """UnsupportedFeature for tables whose rows Tidemark would read wrongly."""
+    merge_function(options)
+    if snapshot is not None and snapshot.index_manifest is not None:
+        raise UnsupportedFeature(
+            f"snapshot {snapshot.id} has an index manifest (deletion vectors or dynamic buckets), which Tidemark does "
+            "not read yet; read the table with Paimon's own readers"
+        )
+
+
+def checked_columns(schema: TableSchema, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The requested columns, all of them by default; ConfigError for unknown names."""
+    return schema.column_names if columns is None else tuple(schema.field(name).name for name in columns)
+
+
+def _snapshot(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -> Snapshot | None:
+    snapshots = table.snapshots
+    if snapshot_id is not None and timestamp_ms is not None:
+        raise ConfigError("both a snapshot id and a timestamp were given; choose the snapshot by one of them")
+    if snapshot_id is not None:
+        found = snapshots.find(snapshot_id)
+        if found is None:
+            earliest, latest = snapshots.earliest_id(), snapshots.latest_id()
+            raise ConfigError(
+                f"{table.paths.root} has no snapshot {snapshot_id}; it has the snapshots {earliest} to {latest}"
+            )
+        return found
+    if timestamp_ms is not None:
+        found = snapshots.at_or_before(timestamp_ms)
+        if found is None:
+            raise ConfigError(f"{table.paths.root} has no snapshot at or before {timestamp_ms} ms; choose a later time")
+        return found
+    return snapshots.latest()
+
+
+def _context_at(
+    table: Table, snapshot: Snapshot | None, snapshot_id: int | None, timestamp_ms: int | None
+) -> TableContext:
+    """The latest schema for the latest state; for time travel the schema of the snapshot."""
+    ctx = table.context()
+    if snapshot is None or (snapshot_id is None and timestamp_ms is None) or snapshot.schema_id == ctx.schema.id:
+        return ctx
+    schema = table.schemas[snapshot.schema_id]
+    return replace(ctx, schema=schema, options=options_of(schema))

@@ -1,0 +1,67 @@
+"""How the files of a snapshot are cut into pieces that can be read apart from each other.
+
+Implements Paimon's batch plan for primary-key tables: files of one bucket that overlap form a section and are merged
+together; sections are packed, in key order, into splits of about the target size. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.levels import KeyOf
+from paimon_table.sections import Section, partition
+
+TARGET_BYTES = 128 << 20
+"""Size of a split; a section that is larger makes a split of its own."""
+
+OPEN_COST_BYTES = 4 << 20
+"""What opening a file costs, as if it were so many bytes: many tiny files do not end up in one split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Sections of one bucket in key order. No key occurs in two splits of a bucket."""
+
+    bucket: BucketId
+    sections: tuple[Section, ...]
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(f for section in self.sections for run in section for f in run)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether every key of the split has one row, so that nothing needs merging."""
+        return all(len(section) == 1 for section in self.sections)
+
+
+def split_bucket(
+    bucket: BucketId, files: Sequence[DataFileMeta], key_of: KeyOf, target_bytes: int = TARGET_BYTES
+) -> tuple[Split, ...]:
+    """Cut the live files of one bucket into splits."""
+    return tuple(Split(bucket, packed) for packed in _pack(_sections(files, key_of), target_bytes))
+
+
+def _sections(files: Sequence[DataFileMeta], key_of: KeyOf) -> tuple[Section, ...]:
+    levels = {file.level for file in files}
+    if len(levels) == 1 and 0 not in levels:
+        return tuple(((file,),) for file in files)
+    return partition(files, key_of)
+
+
+def _pack(sections: Iterable[Section], target_bytes: int) -> list[tuple[Section, ...]]:
+    packed: list[tuple[Section, ...]] = []
+    current: list[Section] = []
+    size_bytes = 0
+    for section in sections:
+        weight = sum(max(f.file_size_bytes, OPEN_COST_BYTES) for run in section for f in run)
+        if current and size_bytes + weight > target_bytes:
+            packed.append(tuple(current))
+            current, size_bytes = [], 0
+        current.append(section)
+        size_bytes += weight
+    if current:
+        packed.append(tuple(current))
+    return packed

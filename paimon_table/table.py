@@ -1,0 +1,162 @@
+"""A table on storage: opening, creating and evolving it, and the part of it that executors get.
+
+Implements the life of Paimon's schema files: dense ids from 0, each published with fail-if-exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paimon_table.binary_row import deserialize_row
+from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.file_io import FileIO, file_io_for
+from paimon_table.options import TableOptions, options_of
+from paimon_table.paths import TablePaths, partition_path
+from paimon_table.schema import TableSchema, from_json, to_json
+from paimon_table.schema_evolution import SchemaChange, apply_changes
+from paimon_table.snapshot import SnapshotStore
+from paimon_table.table_validation import validate_table
+
+_EVOLVE_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """What readers and writers of data files need; values only, can be pickled to executors."""
+
+    io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    options: TableOptions
+    schemas: Mapping[int, TableSchema]
+    """Every schema version so far, for files that were written with an older one."""
+
+    def partition_values(self, partition: bytes) -> tuple[object, ...]:
+        """The partition's values in partition column order, from its serialized row."""
+        fields = self.schema.partition_fields
+        return tuple(deserialize_row(partition, [f.type for f in fields])) if fields else ()
+
+    def bucket_dir(self, bucket: BucketId) -> str:
+        """Directory of the bucket's data and changelog files."""
+        values = self.partition_values(bucket.partition)
+        relative = partition_path(values, self.schema.partition_fields, self.options)
+        return self.paths.bucket_dir(relative, bucket.bucket)
+
+    def data_file(self, bucket: BucketId, file: DataFileMeta) -> str:
+        return self.paths.data_file(self.bucket_dir(bucket), file)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as of its latest schema when it was opened."""
+
+    io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    options: TableOptions
+    schemas: Mapping[int, TableSchema]
+
+    @staticmethod
+    def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
+        """Open an existing table; ConfigError when there is none. ``io`` replaces the storage that the path implies."""
+        storage, root = _storage(path, io_options, io)
+        table = _load(storage, TablePaths(root))
+        if table is None:
+            raise ConfigError(f"there is no table at {path}; create it or check the path")
+        return table
+
+    @staticmethod
+    def create(
+        path: str, schema: TableSchema, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
+    ) -> Table:
+        """Create a table with schema 0. Safe against concurrent creators: the loser opens the winner's table.
+
+        An existing table of the same columns, keys and options is opened too; another one raises ConfigError.
+        """
+        validate_table(schema)
+        table = Table.open_or_create(path, lambda: schema, io_options, io)
+        difference = _difference(schema, table.schema)
+        if difference is not None:
+            raise ConfigError(
+                f"a table with other {difference} exists at {path}; use it as it is or choose another path"
+            )
+        return table
+
+    @staticmethod
+    def open_or_create(
+        path: str,
+        schema: Callable[[], TableSchema],
+        io_options: Mapping[str, str] | None = None,
+        io: FileIO | None = None,
+    ) -> Table:
+        """Open the table, or create it with the given schema 0 when there is none yet."""
+        storage, root = _storage(path, io_options, io)
+        paths = TablePaths(root)
+        existing = _load(storage, paths)
+        if existing is not None:
+            return existing
+        first = schema()
+        validate_table(first)
+        storage.publish(paths.schema_file(0), to_json(first).encode())
+        return Table.open(path, io_options, io)
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.io, self.paths)
+
+    def context(self) -> TableContext:
+        return TableContext(self.io, self.paths, self.schema, self.options, self.schemas)
+
+    def refreshed(self) -> Table:
+        """The table with schema versions that others have published meanwhile; itself when there are none."""
+        if not self.io.exists(self.paths.schema_file(self.schema.id + 1)):
+            return self
+        return Table.open(self.paths.root, io=self.io)
+
+    def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> Table:
+        """Publish the next schema version; itself when the changes are in the latest one already.
+
+        Safe against concurrent evolution: the changes are applied again to the winner's version.
+        """
+        table = self.refreshed()
+        for _ in range(_EVOLVE_ATTEMPTS):
+            evolved = apply_changes(
+                table.schema, changes, time_ms, has_snapshots=table.snapshots.latest_id() is not None
+            )
+            if evolved is table.schema:
+                return table
+            validate_table(evolved)
+            if table.io.publish(table.paths.schema_file(evolved.id), to_json(evolved).encode()):
+                return Table.open(table.paths.root, io=table.io)
+            table = table.refreshed()
+        raise CommitConflict(f"others keep changing the schema of {self.paths.root}; nothing was changed: retry later")
+
+
+def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None) -> tuple[FileIO, str]:
+    return (io, path.rstrip("/")) if io is not None else file_io_for(path, io_options)
+
+
+def _load(io: FileIO, paths: TablePaths) -> Table | None:
+    """Read all schema versions; None when there is no schema file."""
+    prefix = "schema-"
+    names = [name for name in io.list_names(paths.schema_dir) if name.startswith(prefix)]
+    ids = sorted(int(name[len(prefix) :]) for name in names if name[len(prefix) :].isdigit())
+    if not ids:
+        return None
+    schemas = {schema_id: from_json(io.read(paths.schema_file(schema_id))) for schema_id in ids}
+    latest = schemas[ids[-1]]
+    return Table(io, paths, latest, options_of(latest), schemas)
+
+
+def _difference(wanted: TableSchema, existing: TableSchema) -> str | None:
+    for what, left, right in (
+        ("columns", wanted.fields, existing.fields),
+        ("primary key", wanted.primary_keys, existing.primary_keys),
+        ("partition columns", wanted.partition_keys, existing.partition_keys),
+        ("options", dict(wanted.options), dict(existing.options)),
+    ):
+        if left != right:
+            return what
+    return None

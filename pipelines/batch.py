@@ -1,0 +1,224 @@
+"""One micro-batch, from top to bottom: plan, decode and write, follow the schema, commit.
+
+``process_batch`` runs on the driver inside Spark's ``foreachBatch``. One Spark job decodes the records into blobs,
+shuffles them so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the events show
+nothing new. If they do (a new table, a new column, a wider type), nothing of the job is committed: its files are
+deleted, the tables follow what was seen and the job runs again over the same offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.data_file import CommitMessage
+from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
+from pipelines.decode_task import DecodeReport
+from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
+from pipelines.tables import PipelineTables
+from sinks import faults
+from sinks.blob import BLOB_DDL
+from sinks.bucket_task import RESULT_DDL, BucketResult, CompactTask
+from sinks.discard import discard
+
+log = logging.getLogger(__name__)
+
+RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+MAX_PLANS = 10
+"""How often one batch may show something new before that is taken for a fault of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What one batch brought to one table."""
+
+    identifier: str
+    row_count: int
+    bucket_count: int
+    snapshot_ids: tuple[int, ...]
+    changelog_row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What one batch did, for progress lines and the summary. ``seconds`` holds wall time per step of the driver."""
+
+    batch_id: int
+    record_count: int
+    quarantined_count: int
+    tables: tuple[TableReport, ...]
+    seconds: dict[str, float]
+    task_seconds: dict[str, float]
+    """Time inside the tasks per step, summed over tasks that run side by side."""
+
+
+@dataclass(slots=True)
+class JobResult:
+    """What the tasks of one Spark job returned."""
+
+    reports: list[DecodeReport] = field(default_factory=list)
+    buckets: list[BucketResult] = field(default_factory=list)
+
+    def messages(self, target: int) -> list[CommitMessage]:
+        return [b.message for b in self.buckets if b.target == target]
+
+
+def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, settings: TaskSettings) -> BatchReport:
+    """Bring one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``)."""
+    faults.reached("before-decode", batch.id)
+    clock = _Stopwatch()
+    if settings.quarantine is not None:
+        settings.quarantine.clear(batch.id)
+    plan = plan_batch(tables, batch, settings)
+    clock.lap("plan")
+    result = run_job(records, plan)
+    for _ in range(MAX_PLANS):
+        _stop_on_refusals(result, settings)
+        if not tables.apply(o for r in result.reports for o in r.observations):
+            break
+        _discard(plan, result)
+        if settings.quarantine is not None:
+            settings.quarantine.clear(batch.id)
+        plan = plan_batch(tables, batch, settings)
+        result = run_job(records, plan)
+    else:
+        raise BrokenInvariant(f"batch {batch.id}: its events show new columns after {MAX_PLANS} plans; please report")
+    clock.lap("job")
+    result.buckets.extend(compact_pending(records.sparkSession, plan))
+    faults.reached("after-write", batch.id)
+    reports = commit(plan, result, tables)
+    clock.lap("commit")
+    return BatchReport(
+        batch.id,
+        sum(r.record_count for r in result.reports),
+        sum(r.quarantined_count for r in result.reports),
+        reports,
+        clock.laps,
+        _task_seconds(result),
+    )
+
+
+def run_job(records: DataFrame, plan: BatchPlan) -> JobResult:
+    """Decode, shuffle by bucket, write: one Spark job. Publishes nothing."""
+    decode_task, write_task = plan.decode, plan.write
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return decode_task(batches)
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_task(batches)
+
+    read = records.select(*RECORD_COLUMNS).coalesce(plan.slots)
+    blobs = read.mapInArrow(decode, BLOB_DDL).repartition(plan.slots, "slot")
+    return unpack(row[0] for row in blobs.mapInArrow(write, RESULT_DDL).collect())
+
+
+def compact_pending(spark: SparkSession, plan: BatchPlan) -> list[BucketResult]:
+    """The compactions that an earlier run of this batch appended for but did not publish."""
+    requests = [(pickle.dumps((i, bucket)),) for i, buckets in plan.pending.items() for bucket in buckets]
+    if not requests:
+        return []
+    log.info("batch %d: compacting %d buckets that an interrupted run left", plan.batch.id, len(requests))
+    task = CompactTask(plan.write)
+
+    def compact(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    rows = spark.createDataFrame(requests, RESULT_DDL).mapInArrow(compact, RESULT_DDL).collect()
+    return unpack(row[0] for row in rows).buckets
+
+
+def commit(plan: BatchPlan, result: JobResult, tables: PipelineTables) -> tuple[TableReport, ...]:
+    """Publish every touched table; a table that is not touched gets no snapshot."""
+    ends: dict[tuple[str, int], int] = {}
+    for report in result.reports:
+        for place, end in report.ends.items():
+            ends[place] = max(end, ends.get(place, 0))
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    for source, identifier in plan.routes.items():
+        if identifier is not None:
+            topics[identifier].add(source.topic)
+
+    def on_step(step: str) -> None:
+        faults.reached(step, plan.batch.id)
+
+    reports = []
+    for index, identifier in enumerate(plan.identifiers):
+        messages = [m for m in result.messages(index) if not m.is_empty]
+        if not messages:
+            continue
+        own_ends = {place: end for place, end in ends.items() if place[0] in topics[identifier]}
+        sink = tables.sinks[identifier]
+        committed = sink.commit(plan.batch.id, messages, own_ends, on_step, plan.batch.started_ms)
+        snapshots = [s for s in (committed.append, committed.compact) if s is not None]
+        reports.append(
+            TableReport(
+                identifier,
+                sum(b.row_count for b in result.buckets if b.target == index),
+                len({m.bucket for m in messages}),
+                tuple(s.id for s in snapshots),
+                sum(s.changelog_record_count or 0 for s in snapshots),
+            )
+        )
+        faults.reached("after-compact", plan.batch.id)
+    return tuple(reports)
+
+
+def unpack(rows: Iterable[bytes]) -> JobResult:
+    """What the tasks of a job returned, from their pickled form."""
+    result = JobResult()
+    for row in rows:
+        value = pickle.loads(row)
+        if isinstance(value, DecodeReport):
+            result.reports.append(value)
+        else:
+            result.buckets.append(value)
+    return result
+
+
+def _stop_on_refusals(result: JobResult, settings: TaskSettings) -> None:
+    for report in result.reports:
+        for refusal in report.refusals:
+            raise SchemaChangeRefused(
+                f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}: {refusal.reason}"
+            )
+        bad = report.first_quarantined
+        if bad is not None and settings.quarantine is None:
+            raise MalformedRecord(
+                f"{bad.topic} partition {bad.partition} offset {bad.offset}: {bad.reason};"
+                " mend the record, or set on_bad_record to quarantine"
+            )
+
+
+def _discard(plan: BatchPlan, result: JobResult) -> None:
+    for index, target in enumerate(plan.write.targets):
+        discard(target, result.messages(index))
+
+
+def _task_seconds(result: JobResult) -> dict[str, float]:
+    totals: defaultdict[str, float] = defaultdict(float)
+    for part in (*result.reports, *result.buckets):
+        for name, seconds in part.seconds.items():
+            totals[name] += seconds
+    return dict(totals)
+
+
+class _Stopwatch:
+    """Wall time between laps, by name."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.laps: dict[str, float] = {}
+        self._now = now
+        self._last = now()
+
+    def lap(self, name: str) -> None:
+        now = self._now()
+        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
+        self._last = now

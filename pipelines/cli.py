@@ -1,0 +1,134 @@
+"""The command line: `tidemark run | validate | schema | table ...`.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
+was wrong. Spark is imported by `run` alone, so that the other commands start at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paimon_table.errors import ConfigError, TidemarkError
+from pipelines.config_file import load_pipeline, load_pipelines
+from pipelines.json_schema import pipeline_schema
+from pipelines.row_output import quiet_pipe
+from pipelines.table_commands import table_app
+
+FAILED = 1
+WRONG_REQUEST = 2
+_INTERRUPTED = 130
+"""What typer exits with after Ctrl-C."""
+
+app = typer.Typer(
+    help="Keep Apache Paimon tables equal to their sources: Kafka/Debezium to Paimon from a YAML file.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(table_app, name="table")
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
+
+
+@app.command()
+def run(
+    files: Files,
+    once: Annotated[bool, typer.Option("--once", help="Read what is there, then stop.")] = False,
+) -> None:
+    """Run pipelines.
+
+    They run until SIGTERM or Ctrl-C, which finish the running batch and stop cleanly; with --once, until all is read.
+    """
+    configs = load_pipelines(files)
+    from pipelines.java import check_java
+
+    check_java()
+    _log_to_stderr()
+    from pipelines.progress import progress_of
+    from pipelines.run import run_pipelines
+    from pipelines.run_summary import summarize
+    from pipelines.summary import print_summary
+
+    queries = run_pipelines(configs, once)
+    if once:
+        for query in queries:
+            tables = {} if query.tables is None else {i: sink.table for i, sink in query.tables.sinks.items()}
+            print_summary(summarize(query.config, tables, progress_of(query.config.name)))
+
+
+@app.command()
+def validate(files: Files) -> None:
+    """Check pipeline files.
+
+    Prints a line file:line:column for each problem and exits with 2.
+    """
+    failures = []
+    for file in files:
+        try:
+            config = load_pipeline(file)
+        except ConfigError as error:
+            failures.append(str(error))
+        else:
+            typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
+    if failures:
+        raise ConfigError("\n".join(failures))
+    load_pipelines(files)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files."""
+    with quiet_pipe():
+        typer.echo(json.dumps(pipeline_schema(), indent=2))
+
+
+def main() -> None:
+    """Entry point of the `tidemark` command."""
+    try:
+        app()
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", FAILED)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            _fail("interrupted", FAILED)
+        raise
+    except TidemarkError as error:
+        _fail(str(error), WRONG_REQUEST if isinstance(error, ConfigError) else FAILED)
+    except OSError as error:
+        _fail(f"storage does not answer as expected: {error}; check the path, the access and the connection", FAILED)
+    except Exception as error:
+        _fail(f"unexpected {type(error).__name__}: {error}; TIDEMARK_DEBUG=1 shows where", FAILED)
+
+
+def _fail(text: str, code: int) -> None:
+    if os.environ.get("TIDEMARK_DEBUG") == "1":
+        traceback.print_exc()
+    typer.echo(text, err=True)
+    sys.exit(code)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    for package in ("pipelines", "sinks", "sources", "paimon_table"):
+        logger = logging.getLogger(package)
+        logger.addHandler(handler)
+        logger.setLevel(os.environ.get("TIDEMARK_LOG_LEVEL", "INFO").upper())
+        logger.propagate = False
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Checks of a whole pipeline file that no single model can make: table options, and rules that can never match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from paimon_table.errors import ConfigError
+from paimon_table.schema import TableSchema
+from paimon_table.table_validation import validate_table
+from paimon_table.types import DataField, DataType, Root, string
+from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
+from pipelines.config_errors import problem_at
+from pipelines.table_rules import TargetRule
+from pipelines.yaml_file import KeyPath, Problem, YamlFile
+
+
+def check_config(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+    """All problems that the checks of this module find."""
+    return [*_unreachable_rules(config, file), *_option_problems(config, file)]
+
+
+def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules behind one with the same `match`."""
+    for i, rule in enumerate(config.tables):
+        for j, earlier in enumerate(config.tables[:i]):
+            if rule.match == earlier.match:
+                line = file.place(("tables", j)).line
+                text = f"never used: the rule in line {line} has the same match"
+                yield problem_at(file, ("tables", i, "match"), text)
+                break
+
+
+def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
+    rules: list[tuple[KeyPath, TargetRule]] = [
+        (("tables", i, "options"), config.target_rule(rule)) for i, rule in enumerate(config.tables)
+    ]
+    created = config.created_rule()
+    if created is not None:
+        rules.append((("otherwise",), created))
+    if not rules:
+        return
+    seen: set[Problem] = set()
+    for path, rule in rules:
+        stated = [name for name in rule.options if (*path, name) in file.places]
+        mistakes = [*option_mistakes(rule), *options_without_effect(stated, rule.options)]
+        for name, text in mistakes:
+            own, default = (*path, name), ("defaults", "options", name)
+            at = own if own in file.places else default if default in file.places else path
+            problem = problem_at(file, at, text, said_of=at[:-1] if name else at)
+            if problem not in seen:
+                seen.add(problem)
+                yield problem
+
+
+_NAMED_OPTION = re.compile(r"option '([^']+)'")
+
+
+def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) for every option that the table engine refuses.
+
+    The engine stops at the first mistake; the option it names is set aside and the rest is tried again.
+    """
+    options = dict(rule.options)
+    while True:
+        try:
+            validate_table(_known_schema(rule, options))
+            return
+        except ConfigError as error:
+            text = str(error)
+            named = _NAMED_OPTION.match(text)
+            name = named[1] if named else ""
+            if name not in options or options[name] == DEFAULT_TABLE_OPTIONS.get(name):
+                yield "", text
+                return
+            yield name, text
+            del options[name]
+            options = {**DEFAULT_TABLE_OPTIONS, **options}
+
+
+def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
+    """A schema of the columns that the file names; the others are only known from the events.
+
+    A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
+    not declare show when the table is made.
+    """
+    bucket_key = tuple(options["bucket-key"].split(",")) if "bucket-key" in options else ()
+    primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
+    columns = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
+    for name in _columns_in(options):
+        columns.setdefault(name, string())
+    if "rowkind.field" in options:
+        columns[options["rowkind.field"]] = string()
+    columns.update(rule.column_types)
+    for name in primary_key:
+        columns[name] = columns[name].with_nullable(False)
+    fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))
+    return TableSchema(0, fields, len(fields) - 1, rule.partition_by, primary_key, options)
+
+
+_UNDECLARED_KEY = "key of the messages"
+
+
+def _columns_in(options: Mapping[str, str]) -> Iterator[str]:
+    """Columns that options refer to."""
+    for name in ("sequence.field", "changelog-producer.row-deduplicate-ignore-fields"):
+        yield from (column.strip() for column in options.get(name, "").split(",") if column.strip())
+    for name in options:
+        parts = name.split(".")
+        if parts[0] == "fields" and len(parts) > 2:
+            yield from parts[1].split(",")
+
+
+_NEEDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("sequence.field.sort-order", "sequence.field", ()),
+    ("changelog-producer.row-deduplicate", "changelog-producer", ("lookup",)),
+    ("changelog-producer.row-deduplicate-ignore-fields", "changelog-producer.row-deduplicate", ("true",)),
+    ("lookup-wait", "changelog-producer", ("lookup",)),
+    ("lookup-compact", "changelog-producer", ("lookup",)),
+)
+"""(option, option that it needs, values of that one; none stands for any)."""
+
+
+def options_without_effect(stated: Iterable[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) for the stated options that nothing would look at."""
+    for name, needed, values in _NEEDS:
+        value = effective.get(needed)
+        if name not in stated or (value is not None and (not values or value in values)):
+            continue
+        wanted = f"{needed} = {' or '.join(values)}" if values else f"the option {needed}"
+        yield name, f"option '{name}' has no effect without {wanted}; remove it or add that"

@@ -1,0 +1,101 @@
+"""Executor side: the decode step of one batch, from Spark's Arrow batches of Kafka records to blobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sinks.blob import Blob, report_blob, to_record_batch
+from sinks.quarantine import Quarantine
+from sinks.router import Origin, route
+from sinks.slots import slot_keys
+from sinks.target import Target
+from sources.changes import DecodeCounts, DecoderOptions, DecodeTarget, Observation, QuarantineRow, Refusal, SourceTable
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+
+
+@dataclass(slots=True)
+class DecodeReport:
+    """What one decode task saw; travels to the driver beside the blobs."""
+
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next offset after the records read, per (topic, partition)."""
+    record_count: int = 0
+    row_counts: dict[int, int] = field(default_factory=dict)
+    """Change rows per target."""
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+    quarantined_count: int = 0
+    first_quarantined: QuarantineRow | None = None
+    observations: list[Observation] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTask:
+    """The decode side of one batch as a picklable function over Spark's Arrow batches.
+
+    ``routes`` gives the target of every known source table; None stands for a table that the rules skip. A source table
+    that is missing there is reported as an observation and its rows are left for the next run of the batch.
+    """
+
+    batch_id: int
+    options: DecoderOptions
+    routes: Mapping[SourceTable, int | None]
+    decode_targets: Mapping[SourceTable, DecodeTarget | None]
+    targets: tuple[Target, ...]
+    slots: int
+    quarantine: Quarantine | None
+    """None: a bad record stops the pipeline, the driver reports the first one."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = DecodeReport()
+        decoder = DebeziumJsonDecoder(self.options)
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            blobs = list(self._blobs(decoder, batch, report))
+            if blobs:
+                yield to_record_batch(blobs)
+        yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
+
+    def _blobs(self, decoder: DebeziumJsonDecoder, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
+        started = time.perf_counter()
+        decoded = decoder.decode(batch, self.decode_targets)
+        decoded_at = time.perf_counter()
+        report.record_count += batch.num_rows
+        _note_ends(batch, report)
+        report.observations.extend(decoded.observations)
+        report.refusals.extend(decoded.refusals)
+        report.counts += decoded.counts
+        if decoded.quarantine:
+            report.quarantined_count += len(decoded.quarantine)
+            report.first_quarantined = report.first_quarantined or decoded.quarantine[0]
+            if self.quarantine is not None:
+                self.quarantine.add(self.batch_id, decoded.quarantine)
+        for change in decoded.changes:
+            index = self.routes[change.source]
+            if index is None:
+                continue
+            report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
+            origin = Origin(change.source.topic, change.partition)
+            yield from route(change.rows, index, self.targets[index], origin, self.slots)
+        routed_at = time.perf_counter()
+        _add(report.seconds, "decode", decoded_at - started)
+        _add(report.seconds, "route", routed_at - decoded_at)
+
+
+def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
+    places = pa.table({name: batch.column(name) for name in ("topic", "partition", "offset")}).group_by(
+        ["topic", "partition"], use_threads=False
+    )
+    for row in places.aggregate([("offset", "max")]).to_pylist():
+        place = (row["topic"], row["partition"])
+        report.ends[place] = max(report.ends.get(place, 0), row["offset_max"] + 1)
+
+
+def _add(totals: dict[str, float], name: str, value: float) -> None:
+    totals[name] = totals.get(name, 0.0) + value

@@ -1,0 +1,61 @@
+"""The Java that Spark will start, checked before Spark fails in its own words."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paimon_table.errors import ConfigError
+
+SUPPORTED_VERSIONS = (17, 21)
+"""Java versions that Spark 4 runs on."""
+
+_ADVICE = "install Java 17 or 21 (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17)"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """An executable and its major version."""
+
+    executable: str
+    major_version: int
+
+
+def check_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The Java that Spark uses: the one of JAVA_HOME, else the first on the PATH.
+
+    Raises ConfigError with one line that says what to install or set when it is missing or unsupported.
+    """
+    variables = os.environ if environment is None else environment
+    home = variables.get("JAVA_HOME")
+    if home:
+        executable = str(Path(home) / "bin" / "java")
+        if not os.access(executable, os.X_OK):
+            raise ConfigError(f"Java: JAVA_HOME is {home}, which has no bin/java; correct it, or {_ADVICE}")
+    else:
+        found = shutil.which("java", path=variables.get("PATH"))
+        if found is None:
+            raise ConfigError(f"Java: there is no java on the PATH and JAVA_HOME is not set; {_ADVICE}")
+        executable = found
+    major = _major_version(executable)
+    if major not in SUPPORTED_VERSIONS:
+        where = f"{executable} (from {'JAVA_HOME' if home else 'the PATH'})"
+        what = f"is Java {major}" if major else "does not start"
+        raise ConfigError(f"Java: {where} {what}, Spark needs 17 or 21; set JAVA_HOME to one of these, or {_ADVICE}")
+    return Java(executable, major)
+
+
+def _major_version(executable: str) -> int | None:
+    """What ``java -version`` prints; None when it fails, as the placeholder of macOS does."""
+    try:
+        shown = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(shown.stderr + shown.stdout)
+    return int(match[1]) if match else None

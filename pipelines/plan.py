@@ -1,0 +1,80 @@
+"""The plan of one batch: everything that its tasks need, as one picklable value made on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paimon_table.data_file import BucketId
+from pipelines.decode_task import DecodeTask
+from pipelines.tables import PipelineTables
+from sinks.bucket_task import WriteTask
+from sinks.quarantine import Quarantine
+from sources.changes import DecoderOptions, SourceTable
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What is the same for every batch of a pipeline."""
+
+    decoder_options: DecoderOptions
+    slots: int
+    """Number of write tasks; a bucket belongs to exactly one."""
+    lookup_root: str
+    """Directory on the executors' local disks for lookup files."""
+    quarantine: Quarantine | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """One micro-batch: Spark's number, and the time (ms) at which Spark first planned it; None when unknown."""
+
+    id: int
+    started_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """The tasks of one batch, and the target tables in the order of their indices."""
+
+    batch: BatchRun
+    identifiers: tuple[str, ...]
+    decode: DecodeTask
+    write: WriteTask
+    pending: Mapping[int, tuple[BucketId, ...]]
+    """Per target index: buckets whose compaction an earlier run of this batch did not reach."""
+    routes: Mapping[SourceTable, str | None]
+
+    @property
+    def slots(self) -> int:
+        return self.decode.slots
+
+
+def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
+    """Plan ``batch`` against the newest state of every known table."""
+    for sink in tables.sinks.values():
+        sink.refresh()
+    identifiers = tuple(tables.sinks)
+    targets = tuple(tables.sinks[name].target(batch.id, batch.started_ms) for name in identifiers)
+    index_of = {name: i for i, name in enumerate(identifiers)}
+    routes = dict(tables.routes)
+    decode = DecodeTask(
+        batch.id,
+        settings.decoder_options,
+        {source: None if name is None else index_of[name] for source, name in routes.items()},
+        tables.decode_targets(),
+        targets,
+        settings.slots,
+        settings.quarantine,
+    )
+    pending = {
+        index_of[name]: tables.sinks[name].pending_compactions(batch.id, batch.started_ms) for name in identifiers
+    }
+    return BatchPlan(
+        batch,
+        identifiers,
+        decode,
+        WriteTask(batch.id, targets, settings.lookup_root),
+        {i: buckets for i, buckets in pending.items() if buckets},
+        routes,
+    )

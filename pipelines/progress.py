@@ -1,0 +1,67 @@
+"""One line on stderr per micro-batch, and the totals of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from pipelines.batch import BatchReport
+
+TABLES_SHOWN = 3
+
+
+def stderr_console() -> Console:
+    """The console for progress and messages; results go to stdout."""
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+class ProgressLine:
+    """Prints a line per batch of one pipeline and adds the batches up. Called by the pipeline's own thread."""
+
+    def __init__(self, pipeline: str, console: Console | None = None) -> None:
+        self.pipeline = pipeline
+        self.record_count = 0
+        self.quarantined_count = 0
+        self.seconds = 0.0
+        self._console = console or stderr_console()
+        _LINES[pipeline] = self
+
+    def __call__(self, report: BatchReport) -> None:
+        seconds = sum(report.seconds.values())
+        self.record_count += report.record_count
+        self.quarantined_count += report.quarantined_count
+        self.seconds += seconds
+        line = progress_line(self.pipeline, report, seconds)
+        self._console.print(line, style="yellow" if report.quarantined_count else None)
+
+
+_LINES: dict[str, ProgressLine] = {}
+"""By pipeline; names are unique among the pipelines of one process."""
+
+
+def progress_of(pipeline: str) -> ProgressLine:
+    """The totals of a pipeline of this process; zeros when it ran no batch."""
+    return _LINES.get(pipeline) or ProgressLine(pipeline)
+
+
+def progress_line(pipeline: str, report: BatchReport, seconds: float) -> str:
+    """``shop batch 3: 50,000 records in 1.9 s (26,316/s) -> lake.orders 31,200, lake.customers 18,800``."""
+    rate = f" ({report.record_count / seconds:,.0f}/s)" if seconds > 0 and report.record_count else ""
+    line = f"{pipeline} batch {report.batch_id}: {report.record_count:,} records in {seconds:.1f} s{rate}"
+    written = _busiest({table.identifier: table.row_count for table in report.tables})
+    if written:
+        line += f" -> {written}"
+    if report.quarantined_count:
+        line += f"; {report.quarantined_count:,} quarantined"
+    return line
+
+
+def _busiest(table_rows: Mapping[str, int]) -> str:
+    ordered = sorted(table_rows.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{name} {rows:,}" for name, rows in ordered[:TABLES_SHOWN]]
+    if len(ordered) > TABLES_SHOWN:
+        shown.append(f"and {len(ordered) - TABLES_SHOWN} more tables")
+    return ", ".join(shown)

@@ -1,0 +1,188 @@
+"""One running pipeline: a Spark streaming query whose every micro-batch goes through ``process_batch``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from paimon_table.errors import SinkUnavailable, TidemarkError
+from paimon_table.file_io import file_io_for
+from pipelines.batch import BatchReport, process_batch
+from pipelines.config import PipelineConfig
+from pipelines.plan import BatchRun, TaskSettings
+from pipelines.session import lookup_root, write_slots
+from pipelines.source_config import FilesSource, KafkaSource
+from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
+from pipelines.tables import PipelineTables
+from sinks.quarantine import Quarantine
+from sources.changes import DecoderOptions
+
+log = logging.getLogger(__name__)
+
+
+class StopRequested(TidemarkError):
+    """A batch was about to start after the user asked to stop; Spark runs it after the next start."""
+
+
+class PipelineQuery:
+    """A started pipeline. ``on_report`` is called on a thread of its own after each batch."""
+
+    def __init__(
+        self, spark: SparkSession, config: PipelineConfig, once: bool, on_report: Callable[[BatchReport], None]
+    ) -> None:
+        self.config = config
+        self.tables: PipelineTables | None = None
+        self.failure: BaseException | None = None
+        self._once = once or config.trigger.available_now
+        self._on_report = on_report
+        self._stopping = threading.Event()
+        self._is_in_batch = False
+        self._drained = threading.Event()
+        self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
+        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), _quarantine(config))
+        self._query = self._start(spark)
+
+    @property
+    def is_running(self) -> bool:
+        return self._query.isActive
+
+    def request_stop(self) -> None:
+        """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
+        self._stopping.set()
+
+    def poll(self) -> None:
+        """Do what has become due: end the query once it is drained, or idle after a request to stop."""
+        is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
+        if self._drained.is_set() or (self._stopping.is_set() and is_idle):
+            self._query.stop()
+
+    def raise_failure(self) -> None:
+        """Raise what ended the query, if it was not a stop that somebody asked for."""
+        if isinstance(self.failure, StopRequested):
+            return
+        if self.failure is not None:
+            raise self.failure
+        exception = self._query.exception()
+        if exception is not None and not self._stopping.is_set():
+            raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {_first_cause(exception)}")
+
+    def _start(self, spark: SparkSession) -> StreamingQuery:
+        records = self._read(spark)
+        writer = records.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
+        writer = writer.option("checkpointLocation", self.config.checkpoint)
+        source = self.config.source.reader
+        if self._once and isinstance(source, KafkaSource):
+            return writer.trigger(availableNow=True).start()
+        seconds = 0.0 if self._once else self.config.trigger.interval.total_seconds()
+        query = writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds").start()
+        if self._once:
+            threading.Thread(target=self._drain, args=(query,), daemon=True).start()
+        return query
+
+    def _drain(self, query: StreamingQuery) -> None:
+        try:
+            query.processAllAvailable()
+        except PySparkException:
+            return  # the query failed or was stopped; raise_failure tells which
+        self._drained.set()
+
+    def _read(self, spark: SparkSession) -> DataFrame:
+        source = self.config.source.reader
+        if isinstance(source, FilesSource):
+            from sources.dump_source import DumpSource
+
+            spark.dataSource.register(DumpSource)
+            options = DumpSource.reader_options(
+                source.path, self.config.checkpoint, source.max_records_per_batch, source.topics
+            )
+            return spark.readStream.format(DumpSource.name()).options(**options).load()
+        end_offsets(source)
+        options = {f"kafka.{name}": value for name, value in source.options.items()}
+        options |= {
+            "kafka.bootstrap.servers": source.bootstrap_servers,
+            "maxOffsetsPerTrigger": str(source.max_records_per_batch),
+            "minPartitions": str(write_slots(spark)),
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+        }
+        if source.topics.names:
+            options["subscribe"] = ",".join(source.topics.names)
+        else:
+            options["subscribePattern"] = source.topics.subscribe_pattern()
+        if self._is_new_checkpoint():
+            options |= starting_options(source, self._resume_positions())
+        return spark.readStream.format("kafka").options(**options).load()
+
+    def _is_new_checkpoint(self) -> bool:
+        io, path = file_io_for(self.config.checkpoint, self.config.catalog.options)
+        return not io.list_names(f"{path}/offsets")
+
+    def _resume_positions(self) -> dict[tuple[str, int], int]:
+        if self.config.on_lost_checkpoint != "resume":
+            return {}
+        found = recorded_positions(self.config, self._warehouse_io, self._warehouse)
+        if found:
+            log.warning("%s: new checkpoint, reading goes on from the positions in the tables", self.config.name)
+        return found
+
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        self._is_in_batch = True
+        try:
+            if self._stopping.is_set():
+                raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
+            tables = self._open_tables(batch)
+            run = BatchRun(batch_id, planned_at_ms(self.config, batch_id))
+            self._on_report(process_batch(batch, run, tables, self._settings))
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            self._is_in_batch = False
+
+    def _open_tables(self, batch: DataFrame) -> PipelineTables:
+        """The tables, opened when the first batch tells the query's id: the identity of the checkpoint."""
+        if self.tables is None:
+            query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            self.tables = PipelineTables(self.config, f"tidemark-{self.config.name}-{query_id}")
+        return self.tables
+
+
+def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
+    """When Spark planned the batch for the first time (ms), from the checkpoint's offset log, if there."""
+    io, path = file_io_for(config.checkpoint, config.catalog.options)
+    try:
+        lines = io.read(f"{path}/offsets/{batch_id}").decode().splitlines()
+    except FileNotFoundError:
+        return None
+    return int(json.loads(lines[1])["batchTimestampMs"])
+
+
+def _decoder_options(config: PipelineConfig) -> DecoderOptions:
+    given = config.source.format.debezium_json
+    return DecoderOptions(
+        on_truncate=given.on_truncate,
+        on_message=given.on_message,
+        decimal_format=given.decimal_format,
+        time_precision=given.time_precision,
+    )
+
+
+def _quarantine(config: PipelineConfig) -> Quarantine | None:
+    if config.source.on_bad_record == "fail":
+        return None
+    io, path = file_io_for(config.quarantine, config.catalog.options)
+    return Quarantine(io, path)
+
+
+def _first_cause(error: Any) -> str:
+    """The innermost message of a Spark exception, one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__

@@ -1,0 +1,123 @@
+"""The Spark session of a run: properties from the YAML, the Kafka connector, and our own code for the executors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from paimon_table.errors import ConfigError, SinkUnavailable
+from pipelines.config import PipelineConfig
+from sinks import faults
+
+CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources")
+"""Our import packages, which travel with the job to executors on other machines."""
+
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "2g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.python.worker.reuse": "true",
+}
+"""Properties that differ from Spark's own defaults; the YAML's `spark:` block wins over them."""
+
+
+def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
+    """Start Spark for these pipelines, or join the session of ``spark-submit``.
+
+    Raises ConfigError when two files ask for different Spark properties, SinkUnavailable when Spark does not start.
+    """
+    given = _merged_properties(configs)
+    properties = {**_DEFAULTS, **given}
+    if any(c.source.kafka is not None for c in configs):
+        properties["spark.jars.packages"] = with_kafka_connector(given.get("spark.jars.packages", ""))
+    log4j = Path(__file__).with_name("log4j2.properties")
+    java_options = given.get("spark.driver.extraJavaOptions", "")
+    properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.get(faults.CRASH_VARIABLE):
+        os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
+    builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
+    master = _master(configs)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in properties.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        packages = properties.get("spark.jars.packages")
+        remedy = (
+            f"; if its output above names unresolved dependencies, {packages} could not be fetched: run once with"
+            " access to a Maven repository (spark.jars.ivySettings names a mirror), or give the jars under spark.jars"
+            " and leave spark.jars.packages empty"
+            if packages
+            else ""
+        )
+        raise SinkUnavailable(f"Spark did not start: {error}{remedy}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    if not session.sparkContext.master.startswith("local["):
+        session.sparkContext.addPyFile(str(code_archive()))
+    return session
+
+
+def with_kafka_connector(packages: str) -> str:
+    """``spark.jars.packages`` with the connector of the installed pyspark, unless one is named or jars are given."""
+    if "spark-sql-kafka" in packages:
+        return packages
+    connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
+    return f"{packages},{connector}" if packages else connector
+
+
+def code_archive() -> Path:
+    """Our packages as one zip file that Spark hands to the executors."""
+    root = Path(__file__).resolve().parent.parent
+    archive = Path(tempfile.mkdtemp(prefix="tidemark-")) / "tidemark-code.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for package in CODE_PACKAGES:
+            for file in sorted((root / package).rglob("*.py")):
+                out.write(file, file.relative_to(root))
+    return archive
+
+
+def lookup_root() -> str:
+    """Directory for lookup files on the local disk of whichever machine runs a task."""
+    return str(Path(tempfile.gettempdir()) / f"tidemark-lookup-{os.getuid()}")
+
+
+def write_slots(session: SparkSession) -> int:
+    """How many write tasks a batch has: one per core of the session."""
+    return max(1, session.sparkContext.defaultParallelism)
+
+
+def _master(configs: Sequence[PipelineConfig]) -> str | None:
+    masters = {c.spark.master for c in configs if c.spark.master is not None}
+    if len(masters) > 1:
+        raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
+    if masters:
+        return masters.pop()
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+
+
+def _merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
+    merged: dict[str, str] = {}
+    for config in configs:
+        for name, value in config.spark.properties.items():
+            if merged.setdefault(name, value) != value:
+                raise ConfigError(f"the files give {name} different values; run them apart, or make them agree")
+    return merged

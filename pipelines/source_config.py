@@ -1,0 +1,267 @@
+"""The `source` block of a pipeline: Kafka or dump files, the format of the records, and what to do with bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Discriminator, Field, GetJsonSchemaHandler, Tag, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pipelines.config_values import (
+    REFUSED,
+    ConfigModel,
+    Instant,
+    Location,
+    OptionText,
+    Pattern,
+    Text,
+    name_matches,
+    refused,
+)
+
+UNSUPPORTED_FORMATS = (
+    "debezium-avro",
+    "debezium-protobuf",
+    "canal-json",
+    "maxwell-json",
+    "ogg-json",
+    "dms-json",
+    "avro",
+    "csv",
+    "json",
+)
+"""Formats that the design names and this version refuses."""
+
+
+class TopicFilter(ConfigModel):
+    """Which topics are read: exact names, or patterns to include less patterns to exclude."""
+
+    names: tuple[Text, ...] = Field(
+        default=(), description="Exact topic names; a plain list under `topics` means the same."
+    )
+    include: tuple[Pattern, ...] = Field(
+        default=(), description="Regular expressions; a topic is read if one of them matches its whole name."
+    )
+    exclude: tuple[Pattern, ...] = Field(
+        default=(), description="Regular expressions; a topic is left out if one of them matches its whole name."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_list(cls, value: Any) -> Any:
+        return {"names": value} if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.names and (self.include or self.exclude):
+            raise refused("give either `names` or `include` and `exclude`, not both")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "array", "items": {"type": "string"}}, handler.resolve_ref_schema(handler(core))]}
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was said about topics."""
+        return not (self.names or self.include or self.exclude)
+
+    def selects(self, topic: str) -> bool:
+        """Whether a topic is read; with nothing said, every topic is."""
+        if self.names:
+            return topic in self.names
+        included = not self.include or any(name_matches(p, topic) for p in self.include)
+        return included and not any(name_matches(p, topic) for p in self.exclude)
+
+    def subscribe_pattern(self) -> str:
+        """One regular expression in Java's syntax with the same meaning, for Kafka's `subscribePattern`.
+
+        Only for a filter without `names`.
+        """
+        included = "|".join(f"(?:{p})" for p in self.include) or ".*"
+        excluded = "|".join(f"(?:{p})" for p in self.exclude)
+        return f"(?!(?:{excluded})$)(?:{included})" if excluded else f"(?:{included})"
+
+
+class StartTimestamp(ConfigModel):
+    """Start at the first record of every partition that is not older than a moment."""
+
+    timestamp: Instant = Field(description="ISO time with a zone, or milliseconds since 1970.")
+
+
+class StartOffsets(ConfigModel):
+    """Start at given offsets."""
+
+    offsets: Mapping[Text, Mapping[int, int]] = Field(
+        description="Topic, then partition, then the offset of the first record to read; "
+        "-2 stands for the earliest and -1 for the latest. Partitions not named start at the earliest."
+    )
+
+
+def _form_of_start(value: Any) -> str | None:
+    match value:
+        case "earliest" | "latest":
+            return "<word>"
+        case {"timestamp": _} | StartTimestamp():
+            return "<timestamp>"
+        case {"offsets": _} | StartOffsets():
+            return "<offsets>"
+        case _:
+            return None
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("<word>")]
+    | Annotated[StartTimestamp, Tag("<timestamp>")]
+    | Annotated[StartOffsets, Tag("<offsets>")],
+    Discriminator(
+        _form_of_start,
+        custom_error_type=REFUSED,
+        custom_error_message="expected earliest, latest, {timestamp: ...} or {offsets: ...}",
+    ),
+]
+"""Where a new checkpoint starts; three forms, told apart by their shape so that an error is about one of them."""
+
+_CLIENT_KEYS_OF_TIDEMARK = {
+    "bootstrap.servers": "use `bootstrap_servers`",
+    "subscribe": "use `topics`",
+    "subscribePattern": "use `topics`",
+    "assign": "use `topics`",
+    "startingOffsets": "use `start`",
+    "startingTimestamp": "use `start`",
+    "auto.offset.reset": "use `start`",
+    "maxOffsetsPerTrigger": "use `max_records_per_batch`",
+    "max.poll.records": "use `max_records_per_batch`",
+    "enable.auto.commit": "offsets live in the checkpoint and in the tables",
+    "key.deserializer": "use `format`",
+    "value.deserializer": "use `format`",
+    "group.id": "offsets live in the checkpoint and in the tables",
+    "interceptor.classes": "Spark's Kafka source does not allow interceptors",
+}
+
+
+class KafkaSource(ConfigModel):
+    """Topics of a Kafka cluster, read through Spark's Kafka connector."""
+
+    bootstrap_servers: Text = Field(description="Comma-separated host:port pairs.")
+    topics: TopicFilter = Field(description="A list of topic names, or `include` and `exclude` patterns.")
+    start: Start = Field(
+        default="earliest",
+        description="Where a new checkpoint starts: `earliest`, `latest`, `{timestamp: ...}` or "
+        "`{offsets: {topic: {partition: offset}}}`. A checkpoint that exists goes on where it stopped.",
+    )
+    max_records_per_batch: int = Field(
+        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+    )
+    options: Mapping[str, OptionText] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Properties of the Kafka client under their own names, such as `security.protocol`.",
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_owned_options(cls, options: Mapping[str, str]) -> Mapping[str, str]:
+        for name in options:
+            if name.startswith("kafka."):
+                raise refused(f"{name}: write the client property without the prefix `kafka.`", name)
+            if name in _CLIENT_KEYS_OF_TIDEMARK:
+                raise refused(f"{name} is not set here: {_CLIENT_KEYS_OF_TIDEMARK[name]}", name)
+        return options
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.topics.is_everything:
+            raise refused("`topics` must name at least one topic or pattern")
+        return self
+
+
+class FilesSource(ConfigModel):
+    """Records dumped to files as `kcat -J` prints them: one JSON object a line, plain or gzip."""
+
+    path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")
+    topics: TopicFilter = Field(
+        default_factory=TopicFilter, description="Which topics of the dump are read; all of them by default."
+    )
+    max_records_per_batch: int = Field(
+        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+    )
+
+
+class DebeziumJsonOptions(ConfigModel):
+    """How Debezium's JSON envelopes are read."""
+
+    on_truncate: Literal["fail", "skip"] = Field(
+        default="fail", description="What a TRUNCATE event (op `t`) does: stop the pipeline, or nothing."
+    )
+    on_message: Literal["skip", "fail"] = Field(
+        default="skip", description="What a logical decoding message (op `m`) does: nothing, or stop the pipeline."
+    )
+    decimal_format: Literal["auto", "base64", "text"] = Field(
+        default="auto",
+        description="How decimals are written where the records carry no schema; the connector's "
+        "`decimal.handling.mode`. `auto` tells it from the values and the column's type.",
+    )
+    time_precision: Literal["adaptive", "connect"] = Field(
+        default="adaptive",
+        description="How times are written where the records carry no schema; the connector's `time.precision.mode`.",
+    )
+
+
+class SourceFormat(ConfigModel):
+    """The format of the records: a word, or a word with its options."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = dict.fromkeys(UNSUPPORTED_FORMATS, "use debezium-json")
+
+    debezium_json: DebeziumJsonOptions = Field(alias="debezium-json", description="Debezium's JSON envelopes.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value in UNSUPPORTED_FORMATS:
+                raise refused(f"format {value} is not supported yet; use debezium-json")
+            if value != "debezium-json":
+                raise refused("unknown format; supported: debezium-json")
+            return {"debezium-json": {}}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["debezium-json"]}, handler.resolve_ref_schema(handler(core))]}
+
+
+class Source(ConfigModel):
+    """Where changes come from: exactly one of `kafka` and `files`."""
+
+    model_config = {"json_schema_extra": {"oneOf": [{"required": ["kafka"]}, {"required": ["files"]}]}}
+
+    kafka: KafkaSource | None = Field(default=None, description="Read topics of a Kafka cluster.")
+    files: FilesSource | None = Field(default=None, description="Read dumped topics from files.")
+    format: SourceFormat = Field(description="`debezium-json`, or `{debezium-json: {option: value}}`.")
+    on_bad_record: Literal["quarantine", "fail"] = Field(
+        default="quarantine",
+        description="What a record that cannot be decoded or converted does: go to the quarantine directory, "
+        "or stop the pipeline.",
+    )
+    quarantine: Location | None = Field(
+        default=None,
+        description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default.",
+    )
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if (self.kafka is None) == (self.files is None):
+            raise refused("give exactly one of `kafka` and `files`")
+        if self.quarantine is not None and self.on_bad_record == "fail":
+            raise refused("`quarantine` has no effect with `on_bad_record: fail`; remove one of them", "quarantine")
+        return self
+
+    @property
+    def reader(self) -> KafkaSource | FilesSource:
+        """The one of `kafka` and `files` that is given."""
+        reader = self.kafka or self.files
+        assert reader is not None
+        return reader

@@ -1,0 +1,107 @@
+"""What `tidemark run --once` says at its end: what was written, a sample of it, and what to try next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.row_output import add_rows, print_table, rich_table
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """One Paimon table after the run; counts are of the table as it now stands."""
+
+    identifier: str
+    path: str
+    row_count: int
+    bucket_count: int
+    snapshot_count: int
+    changelog_row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSample:
+    """A few rows of one table, and a few of its newest changes with `_row_kind` first; None without a changelog."""
+
+    identifier: str
+    rows: pa.Table
+    changes: pa.Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One pipeline after `run --once`. ``seconds`` is the time inside batches."""
+
+    pipeline: str
+    record_count: int
+    quarantined_count: int
+    seconds: float
+    tables: tuple[TableSummary, ...]
+    sample: TableSample | None = None
+    quarantine: str | None = None
+
+
+def print_summary(summary: RunSummary, console: Console | None = None) -> None:
+    """Print to stdout."""
+    out = console or Console(highlight=False)
+    out.print(Text(headline(summary), style="bold"), soft_wrap=True)
+    if summary.tables:
+        out.print()
+        print_table(_tables(summary.tables), out.file)
+    if summary.sample is not None:
+        _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, out)
+        if summary.sample.changes is not None:
+            _print_rows(f"{summary.sample.identifier}, its newest changes", summary.sample.changes, out)
+    if summary.tables:
+        out.print()
+        out.print(Text("Try next:", style="bold"))
+        for command in next_commands(summary):
+            out.print(Text("  " + command), soft_wrap=True)
+
+
+def headline(summary: RunSummary) -> str:
+    """One line: how much came in how fast, or that there was nothing new."""
+    if not summary.record_count:
+        return f"{summary.pipeline}: nothing new since the last run"
+    rate = f", {summary.record_count / summary.seconds:,.0f} events/s" if summary.seconds > 0 else ""
+    line = f"{summary.pipeline}: {summary.record_count:,} events in {summary.seconds:.1f} s{rate}"
+    if summary.quarantined_count:
+        where = f" in {summary.quarantine}" if summary.quarantine else ""
+        line += f"; {summary.quarantined_count:,} could not be decoded and lie{where}"
+    return line
+
+
+def next_commands(summary: RunSummary) -> list[str]:
+    """Commands that work as they are on the sampled table, or on the first one."""
+    chosen = next((t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier), None)
+    path = shlex.quote((chosen or summary.tables[0]).path)
+    return [
+        f"tidemark table scan {path} --limit 10",
+        f"tidemark table changes {path} --format json",
+        f"tidemark table snapshots {path}",
+        f"tidemark table files {path}",
+    ]
+
+
+def _tables(tables: Sequence[TableSummary]) -> Table:
+    names = ("rows", "buckets", "snapshots", "changelog rows")
+    shown = rich_table([("table", False), *((name, True) for name in names)])
+    for table in tables:
+        counts = (table.row_count, table.bucket_count, table.snapshot_count, table.changelog_row_count)
+        shown.add_row(Text(table.identifier), *(f"{count:,}" for count in counts))
+    return shown
+
+
+def _print_rows(title: str, rows: pa.Table, out: Console) -> None:
+    shown = rich_table([(f.name, False) for f in rows.schema])
+    add_rows(shown, rows)
+    out.print()
+    out.print(Text(title + ":", style="bold"))
+    print_table(shown, out.file)

@@ -1,0 +1,213 @@
+"""`tidemark table show | scan | changes | snapshots | files PATH`: looking at any Paimon table, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from paimon_table.changelog_scan import iter_changes, snapshots_between
+from paimon_table.errors import ConfigError
+from paimon_table.scan import read_table
+from paimon_table.schema import TableSchema
+from paimon_table.snapshot import Snapshot
+from paimon_table.table import Table
+from pipelines.config_values import parse_instant
+from pipelines.nearest_name import did_you_mean
+from pipelines.row_output import RowFormat, quiet_pipe, write_rows
+from pipelines.table_report import SNAPSHOT_ID, all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
+from pipelines.where import parse_condition
+
+TABLE_FORMAT_LIMIT = 100
+"""Rows that the form for people shows when no limit is given."""
+
+table_app = typer.Typer(help="Look at a Paimon table.", no_args_is_help=True, rich_markup_mode=None)
+
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the table: a path, file:// or s3:// URI.")]
+Format = Annotated[RowFormat, typer.Option("--format", "-f", help="Form of the output; json is one object a line.")]
+Storage = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Storage option, such as s3.endpoint=...; repeatable."),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B,...", help="Columns to read, in this order; all by default.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=0, help="Print at most this many rows.")]
+
+
+@table_app.command()
+def show(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
+    """Show columns, keys, options and state."""
+    table = _open(path, option)
+    with quiet_pipe():
+        show_table(table, format)
+
+
+@table_app.command()
+def scan(
+    path: TablePath,
+    format: Format = RowFormat.TABLE,
+    columns: Columns = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Such as \"id = 7 AND name IN ('a', 'b')\"."),
+    ] = None,
+    limit: Limit = None,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="The table as of this snapshot.")] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option("--timestamp", help="The table as of this time: ISO with a zone, or milliseconds since 1970."),
+    ] = None,
+    option: Storage = None,
+) -> None:
+    """Print the rows of the table."""
+    if snapshot is not None and timestamp is not None:
+        raise ConfigError("--snapshot and --timestamp exclude each other; give one of them")
+    table = _open(path, option)
+    moment = _milliseconds(timestamp) if timestamp is not None else None
+    schema = _schema_at(table, snapshot, moment)
+    predicate = parse_condition(where, schema.arrow_schema) if where is not None else None
+    names = _column_names(columns, schema.column_names)
+    rows = read_table(table, names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
+    empty = schema.arrow_schema.empty_table()
+    _print(_with_header(empty.select(names) if names else empty, rows), format, limit)
+
+
+@table_app.command()
+def changes(
+    path: TablePath,
+    format: Format = RowFormat.TABLE,
+    first: Annotated[int | None, typer.Option("--from", metavar="SNAPSHOT", help="First snapshot to read.")] = None,
+    last: Annotated[int | None, typer.Option("--to", metavar="SNAPSHOT", help="Last snapshot to read.")] = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    snapshot_ids: Annotated[bool, typer.Option("--snapshot-ids", help=f"Add a column {SNAPSHOT_ID}.")] = False,
+    option: Storage = None,
+) -> None:
+    """Print the changelog, oldest first.
+
+    Column _row_kind is +I, -U, +U or -D.
+    """
+    table = _open(path, option)
+    names = _column_names(columns, table.schema.column_names)
+    parts = (
+        kinds_first(rows, names, snapshot.id if snapshot_ids else None)
+        for snapshot in snapshots_between(table, first, last)
+        for rows in iter_changes(table, snapshot, names)
+    )
+    empty = kinds_first(_no_changes(table), names, 0 if snapshot_ids else None)
+    _print(_with_header(empty, parts), format, limit)
+
+
+@table_app.command()
+def snapshots(path: TablePath, format: Format = RowFormat.TABLE, limit: Limit = None, option: Storage = None) -> None:
+    """Print the snapshots, oldest first."""
+    _print([snapshot_rows(all_snapshots(_open(path, option)))], format, limit)
+
+
+@table_app.command()
+def files(
+    path: TablePath,
+    format: Format = RowFormat.TABLE,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="Files of this snapshot.")] = None,
+    limit: Limit = None,
+    option: Storage = None,
+) -> None:
+    """Print the live data files."""
+    table = _open(path, option)
+    _print([file_rows(table, _snapshot(table, snapshot))], format, limit)
+
+
+def _open(path: str, storage: Sequence[str] | None) -> Table:
+    options: dict[str, str] = {}
+    for text in storage or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise ConfigError("--option: expected NAME=VALUE, such as s3.endpoint=http://localhost:9000")
+        options[name] = value
+    return Table.open(path, options)
+
+
+def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
+    """The snapshot asked for, else the latest, None for a table without one."""
+    if snapshot_id is None:
+        return table.snapshots.latest()
+    found = table.snapshots.find(snapshot_id)
+    if found is None:
+        present = [s.id for s in all_snapshots(table)]
+        range_text = f"it has {present[0]} to {present[-1]}" if present else "it has none"
+        raise ConfigError(f"the table at {table.paths.root} has no snapshot {snapshot_id}; {range_text}")
+    return found
+
+
+def _schema_at(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -> TableSchema:
+    """The schema in which a scan gives rows: the latest, or with time travel the one of the snapshot."""
+    if snapshot_id is not None:
+        chosen = _snapshot(table, snapshot_id)
+    elif timestamp_ms is not None:
+        chosen = table.snapshots.at_or_before(timestamp_ms)
+    else:
+        chosen = None
+    return table.schema if chosen is None else table.schemas[chosen.schema_id]
+
+
+def _column_names(text: str | None, known: Sequence[str]) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"--columns: there is no column {name!r}; {did_you_mean(name, known)}")
+    if not names:
+        raise ConfigError("--columns: expected at least one column")
+    return names
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        instant = parse_instant(int(text) if text.isdigit() else text)
+    except ValueError as error:
+        raise ConfigError(f"--timestamp: {error}") from None
+    return int(instant.timestamp() * 1000)
+
+
+def _no_changes(table: Table) -> pa.Table:
+    kind = pa.field("_VALUE_KIND", pa.int8(), False)
+    return pa.schema([kind, *table.schema.arrow_schema]).empty_table()
+
+
+def _with_header(empty: pa.Table, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """An empty table first, so that a result without rows still has its columns."""
+    yield empty
+    yield from parts
+
+
+def _limited(parts: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+    """At most ``limit`` rows; does not ask for parts that are not needed."""
+    left = limit
+    for part in parts:
+        yield part.slice(0, left)
+        left -= min(left, part.num_rows)
+        if left == 0 and part.num_rows:
+            return
+
+
+def _print(parts: Iterable[pa.Table], output: RowFormat, limit: int | None) -> None:
+    with quiet_pipe():
+        if limit is not None:
+            write_rows(_limited(parts, limit), output)
+        elif output is RowFormat.TABLE:
+            _print_first(parts)
+        else:
+            write_rows(parts, output)
+
+
+def _print_first(parts: Iterable[pa.Table]) -> None:
+    """As many rows as people read, with a note when there are more."""
+    shown = pa.concat_tables(_limited(parts, TABLE_FORMAT_LIMIT + 1), promote_options="permissive")
+    write_rows([shown.slice(0, TABLE_FORMAT_LIMIT)], RowFormat.TABLE)
+    if shown.num_rows > TABLE_FORMAT_LIMIT:
+        note = f"the first {TABLE_FORMAT_LIMIT} rows; --limit shows more, --format json or csv shows all"
+        typer.echo(note, err=True)

@@ -1,0 +1,227 @@
+"""The `tables` and `otherwise` blocks: which source tables go into which Paimon table, and how that table is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from paimon_table.errors import ConfigError
+from paimon_table.types import DataType
+from pipelines.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, name_matches, refused
+
+PLACEHOLDERS = ("database", "schema", "table", "topic")
+"""Names of a source table that `into` may use in braces."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_IMPOSSIBLE_NAME = re.compile(r"[/\\\x00-\x1f]|^\.{0,2}$")
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A Paimon table of the catalog."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def path_in(self, warehouse: str) -> str:
+        """Directory of the table in a filesystem catalog: WAREHOUSE/DATABASE.db/TABLE."""
+        return f"{warehouse.rstrip('/')}/{self.database}.db/{self.table}"
+
+
+def _check_into(value: str) -> str:
+    for name in _PLACEHOLDER.findall(value):
+        if name not in PLACEHOLDERS:
+            raise refused(
+                f"unknown placeholder {{{name}}}; known: " + ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+            )
+    bare = _PLACEHOLDER.sub("x", value)
+    parts = bare.split(".")
+    if len(parts) != 2 or any(_IMPOSSIBLE_NAME.search(part) or part != part.strip() for part in parts):
+        raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
+    if "{" in bare or "}" in bare:
+        raise refused("unbalanced braces; placeholders are written like {table}")
+    return value
+
+
+Into = Annotated[
+    str, AfterValidator(_check_into), WithJsonSchema({"type": "string", "examples": ["lake.orders", "lake.{table}"]})
+]
+"""Name of the target table, DATABASE.TABLE, with placeholders."""
+
+
+class Match(ConfigModel):
+    """Which source tables a rule is for: every name given must match.
+
+    A name is an exact name or a regular expression that matches all of it; case counts.
+    """
+
+    model_config = {"json_schema_extra": {"minProperties": 1}}
+
+    topic: Pattern | None = Field(default=None, description="Kafka topic.")
+    database: Pattern | None = Field(default=None, description="Database of the source table.")
+    schema_: Pattern | None = Field(
+        default=None, alias="schema", description="Schema of the source table (PostgreSQL, SQL Server, Oracle)."
+    )
+    table: Pattern | None = Field(default=None, description="Source table.")
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if not any((self.topic, self.database, self.schema_, self.table)):
+            raise refused("`match` needs at least one of topic, database, schema, table")
+        return self
+
+    def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        """Whether every given pattern matches; a name that the source does not have matches no pattern."""
+        pairs = ((self.topic, topic), (self.database, database), (self.schema_, schema), (self.table, table))
+        return all(pattern is None or name_matches(pattern, name) for pattern, name in pairs)
+
+
+class ColumnRules(ConfigModel):
+    """What is known of the columns beforehand."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        "add": "compute the column where the table is read",
+        "drop": "leave the column out in the connector (`column.exclude.list`)",
+    }
+
+    types: Mapping[Text, ColumnType] = Field(
+        default_factory=dict,
+        description="Column name to Paimon type, such as `DECIMAL(10, 2)` or `TIMESTAMP_LTZ(6)`. Declares the type "
+        "where the records carry no schema, and decoding follows it.",
+    )
+
+
+class TableRule(ConfigModel):
+    """One rule: source tables that match go into one Paimon table."""
+
+    match: Match = Field(description="Which source tables; the first rule that matches wins.")
+    into: Into = Field(
+        description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
+        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`."
+    )
+    primary_key: tuple[Text, ...] | None = Field(
+        default=None, description="Primary key columns; by default the columns of the message key."
+    )
+    partition_by: tuple[Text, ...] = Field(
+        default=(), description="Partition columns; they must be part of the primary key."
+    )
+    columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
+    options: Mapping[str, OptionOrNull] = Field(
+        default_factory=dict,
+        description="Paimon table options under their Paimon names; they win over `defaults.options`, and null takes "
+        "a default away.",
+    )
+
+    @field_validator("primary_key", "partition_by")
+    @classmethod
+    def _distinct(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        repeated = [name for i, name in enumerate(columns or ()) if name in (columns or ())[:i]]
+        if repeated:
+            raise refused(f"column {repeated[0]} is named twice")
+        if columns == ():
+            raise refused("expected at least one column; leave the key out for the default")
+        return columns
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        outside = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
+        if outside:
+            raise refused(
+                f"partition column {outside[0]} is not part of primary_key; add it there, or partition by a key column"
+            )
+        if self.primary_key and set(self.primary_key) == set(self.partition_by):
+            raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
+        return self
+
+    def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        return self.match.matches(database, schema, table, topic)
+
+
+class CreateRule(ConfigModel):
+    """Tables that no rule matches are created under a pattern of names."""
+
+    into: Into = Field(default="{database}.{table}", description="Target, with the placeholders of a table rule.")
+
+
+class Otherwise(ConfigModel):
+    """What happens to source tables that no rule matches: a word, or `create` with its settings."""
+
+    policy: Literal["skip", "fail", "create"] = Field(description="One of the three words.")
+    create: CreateRule | None = Field(default=None, description="With `create`: where the tables go.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        match value:
+            case "skip" | "fail":
+                return {"policy": value}
+            case "create":
+                return {"policy": "create", "create": {}}
+            case {"create": _} if len(value) == 1:
+                return {"policy": "create", **value}
+            case _:
+                raise refused("expected skip, fail, create or {create: {into: DATABASE.TABLE}}")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        create = handler.resolve_ref_schema(handler(core))["properties"]["create"]
+        return {
+            "anyOf": [
+                {"enum": ["skip", "fail", "create"]},
+                {
+                    "type": "object",
+                    "description": cls.__doc__,
+                    "properties": {"create": create},
+                    "required": ["create"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRule:
+    """What one rule says about a target table, with the defaults applied."""
+
+    into: str
+    primary_key: tuple[str, ...] | None
+    """None: the columns of the message key."""
+    partition_by: tuple[str, ...]
+    column_types: Mapping[str, DataType]
+    options: Mapping[str, str]
+
+    def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
+        """Name of the Paimon table for a source table.
+
+        Raises ConfigError when `into` needs a name that the source does not have or that cannot be a table name.
+        """
+        names = dict(zip(PLACEHOLDERS, (database, schema, table, topic), strict=True))
+
+        def value_of(placeholder: re.Match[str]) -> str:
+            name = names[placeholder[1]]
+            if name is None:
+                raise ConfigError(
+                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which topic {topic} does not tell; "
+                    "write the name out in a rule that matches this topic"
+                )
+            return name
+
+        resolved = [_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)]
+        for part in resolved:
+            if _IMPOSSIBLE_NAME.search(part):
+                raise ConfigError(f"into: {self.into!r} gives {part!r} for topic {topic}, which cannot be a name")
+        return TableName(*resolved)
+
+
+def _split_into(into: str) -> tuple[str, str]:
+    database, _, table = into.partition(".")
+    return database, table

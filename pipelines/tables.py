@@ -1,0 +1,213 @@
+"""Driver side: the target tables of one pipeline, and how what the events show changes them.
+
+Observations come from decode tasks: a source table never seen, a new column, a wider type. Applying them creates tables
+and publishes schema versions; the batch is then decoded again under the new plan.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.schema import TableSchema, create_schema
+from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
+from paimon_table.table import Table
+from paimon_table.type_widening import common_type
+from paimon_table.types import DataType, sql
+from pipelines.config import PipelineConfig
+from pipelines.table_rules import TargetRule
+from sinks.table_sink import TableSink
+from sources.changes import DecodeTarget, Observation, SourceTable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The observations of one source table, merged: columns with their types, and the message key's fields."""
+
+    columns: Mapping[str, DataType | None]
+    key_columns: tuple[str, ...] | None
+
+
+class PipelineTables:
+    """All tables that the pipeline writes, by identifier, and the route from source tables to them."""
+
+    def __init__(self, config: PipelineConfig, commit_user: str) -> None:
+        self.config = config
+        self.commit_user = commit_user
+        self.sinks: dict[str, TableSink] = {}
+        self.routes: dict[SourceTable, str | None] = {}
+        self._rules: dict[str, TargetRule] = {}
+
+    def apply(self, observations: Iterable[Observation]) -> bool:
+        """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
+
+        Raises ConfigError when no rule can make the table, SchemaChangeRefused when a change would lose values.
+        """
+        changed = False
+        for source, seen in _merged(observations).items():
+            if source not in self.routes:
+                self._open(source, seen)
+                changed = True
+                seen = self._additions(source, seen)
+            identifier = self.routes[source]
+            if identifier is not None:
+                changed |= self._evolve(self.sinks[identifier], source, seen)
+        return changed
+
+    def decode_targets(self) -> dict[SourceTable, DecodeTarget | None]:
+        """What the decoder needs per source table."""
+        return {
+            source: None
+            if identifier is None
+            else _decode_target(self.sinks[identifier].table, self._rules[identifier])
+            for source, identifier in self.routes.items()
+        }
+
+    def _open(self, source: SourceTable, seen: Seen) -> None:
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = self.config.rule_for(*names)
+        if rule is None:
+            if self.config.otherwise.policy == "fail":
+                raise ConfigError(
+                    f"{source.topic}: no rule of pipeline {self.config.name} matches table {source.table};"
+                    " add a rule, or set `otherwise` to skip or create"
+                )
+            self.routes[source] = None
+            log.info("%s: no rule matches, its records are skipped", source.topic)
+            return
+        target = rule.target(*names)
+        identifier = str(target)
+        self._rules.setdefault(identifier, rule)
+        if identifier not in self.sinks:
+            path = target.path_in(self.config.catalog.warehouse)
+            self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
+        self.routes[source] = identifier
+
+    def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:
+        rule = self._rules[identifier]
+
+        def first_schema() -> TableSchema:
+            log.info("%s: creating table %s", source.topic, identifier)
+            return _first_schema(source, seen, identifier, rule)
+
+        table = Table.open_or_create(path, first_schema, self.config.catalog.options)
+        _check_same_table(table, identifier, rule)
+        return table
+
+    def _additions(self, source: SourceTable, seen: Seen) -> Seen:
+        """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
+        identifier = self.routes[source]
+        if identifier is None:
+            return Seen({}, None)
+        present = {f.name for f in self.sinks[identifier].table.schema.fields}
+        return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
+
+    def _sink(self, identifier: str, table: Table) -> TableSink:
+        policy = self.config.on_lost_checkpoint
+        sink = TableSink(identifier, table, self.config.name, self.commit_user, resumes=policy == "resume")
+        if sink.is_lost_checkpoint:
+            if policy == "fail":
+                raise ConfigError(
+                    f"table {identifier} was written under another checkpoint of pipeline {self.config.name};"
+                    " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
+                )
+            log.warning("%s: written under another checkpoint; policy %s applies", identifier, policy)
+        return sink
+
+    def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
+        changes: list[SchemaChange] = []
+        declared = self._rules[sink.identifier].column_types
+        present = {f.name: f.type for f in sink.table.schema.fields}
+        for name, observed in seen.columns.items():
+            if observed is None:
+                continue
+            wanted = declared.get(name, observed)
+            if name not in present:
+                changes.append(AddColumn(name, wanted.with_nullable(True)))
+                continue
+            wider = common_type(present[name], wanted)
+            if wider is None:
+                raise SchemaChangeRefused(
+                    f"{source.topic}: column {name} is now {sql(wanted)}, which does not fit into"
+                    f" {sql(present[name])} of table {sink.identifier} without loss; write it into a new table"
+                    " (another `into`), or declare a type that holds both under columns.types before the table is made"
+                )
+            if wider.with_nullable(True) != present[name].with_nullable(True):
+                changes.append(WidenColumn(name, wider.with_nullable(present[name].nullable)))
+        if not changes:
+            return False
+        log.info("%s: schema changes %s", sink.identifier, ", ".join(map(str, changes)))
+        sink.evolve(changes, _now_ms())
+        return True
+
+
+def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
+    return DecodeTarget(
+        columns=tuple((f.name, f.type) for f in table.schema.fields),
+        primary_key=tuple(table.schema.primary_keys),
+        emit_update_before=table.options.changelog_producer == "input",
+        declared=frozenset(rule.column_types),
+    )
+
+
+def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
+    """One entry per source table, in the order first seen; a column's types join to their common type."""
+    merged: dict[SourceTable, Seen] = {}
+    for observation in observations:
+        before = merged.get(observation.source, Seen({}, None))
+        columns = dict(before.columns)
+        for column in observation.columns:
+            known = columns.get(column.name)
+            if known is None or column.type is None:
+                columns[column.name] = known or column.type
+                continue
+            joined = common_type(known, column.type)
+            if joined is None:
+                raise SchemaChangeRefused(
+                    f"{observation.source.topic}: column {column.name} has values of type {sql(known)} and of type"
+                    f" {sql(column.type)} at offset {observation.offset}; declare its type under columns.types"
+                )
+            columns[column.name] = joined
+        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns)
+    return merged
+
+
+def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> TableSchema:
+    """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
+    primary_key = rule.primary_key or seen.key_columns
+    if not primary_key:
+        raise ConfigError(
+            f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
+            " give the rule a primary_key, or exclude the topic (tables without a key are not supported yet)"
+        )
+    types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+    missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
+    if missing:
+        raise ConfigError(
+            f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
+            f" {source.topic}; they have: {', '.join(types) or 'none'}"
+        )
+    ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
+    columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
+    return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=_now_ms())
+
+
+def _check_same_table(table: Table, identifier: str, rule: TargetRule) -> None:
+    schema = table.schema
+    wanted = (rule.primary_key, rule.partition_by or None)
+    present = (tuple(schema.primary_keys), tuple(schema.partition_keys))
+    for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
+        if want and tuple(want) != have:
+            raise ConfigError(
+                f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}];"
+                " write into a new table or change the rule"
+            )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

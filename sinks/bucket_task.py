@@ -1,0 +1,108 @@
+"""Executor side: write the buckets that one task owns and return commit messages, never data.
+
+A task receives whole buckets: every blob of a bucket of one batch arrives in the same task. It restores the order of
+arrival, fills values that the source left out, and hands the rows to the engine's bucket writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.data_file import BucketId, CommitMessage
+from sinks import faults
+from sinks.blob import REPORT, Blob, decode_rows, from_record_batch
+from sinks.target import UNAVAILABLE, Target
+from sinks.unavailable import fill_unavailable
+
+RESULT_DDL = "data binary"
+_RESULT_SCHEMA = pa.schema([("data", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class BucketResult:
+    """What writing one bucket brought: the message to commit, and where the time went (seconds per named step)."""
+
+    target: int
+    message: CommitMessage
+    row_count: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """The write side of one batch as a picklable function from Arrow batches of blobs to pickled results."""
+
+    batch_id: int
+    targets: tuple[Target, ...]
+    lookup_root: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reports: list[bytes] = []
+        buckets: defaultdict[tuple[int, BucketId], list[Blob]] = defaultdict(list)
+        for batch in batches:
+            for blob in from_record_batch(batch):
+                if blob.target == REPORT:
+                    reports.append(bytes(blob.data))
+                else:
+                    buckets[blob.target, blob.bucket].append(blob)
+        faults.reached("after-decode", self.batch_id)
+        yield _result_batch(reports)
+        for (target, bucket), blobs in buckets.items():
+            result = self.write_bucket(target, bucket, blobs)
+            yield _result_batch([pickle.dumps(result)])
+            faults.reached("between-data-files", self.batch_id)
+
+    def write_bucket(self, target_index: int, bucket: BucketId, blobs: Sequence[Blob]) -> BucketResult:
+        """Merge the changes of one bucket into its files."""
+        started = time.perf_counter()
+        target = self.targets[target_index]
+        rows = pa.concat_tables(
+            [decode_rows(b.data) for b in sorted(blobs, key=lambda b: b.arrival)], promote_options="default"
+        )
+        writer = self.open_writer(target, bucket)
+        if UNAVAILABLE in rows.column_names:
+            rows = fill_unavailable(rows, target.context.schema.trimmed_primary_keys, writer)
+        writer.write(rows)
+        message = writer.prepare_commit()
+        return BucketResult(target_index, message, rows.num_rows, {"write": time.perf_counter() - started})
+
+    def compact_bucket(self, target_index: int, bucket: BucketId) -> BucketResult:
+        """Compact the level-0 files that an earlier run appended but did not compact."""
+        started = time.perf_counter()
+        message = self.open_writer(self.targets[target_index], bucket).compact_only()
+        return BucketResult(target_index, message, 0, {"write": time.perf_counter() - started})
+
+    def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
+        table_name = hashlib.sha1(target.context.paths.root.encode()).hexdigest()[:16]
+        environment = WriterEnvironment(
+            lookup_dir=f"{self.lookup_root}/{table_name}",
+            new_uuid=lambda: str(uuid.uuid4()),
+            clock_ms=lambda: time.time_ns() // 1_000_000,
+        )
+        return BucketWriter(target.context, bucket, target.files.get(bucket, ()), environment)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """The replay side: compacts (target, bucket) pairs given as pickled requests in a ``data`` column."""
+
+    write: WriteTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for request in batch.column("data").to_pylist():
+                target, bucket = pickle.loads(request)
+                yield _result_batch([pickle.dumps(self.write.compact_bucket(target, bucket))])
+
+
+def _result_batch(results: Sequence[bytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], schema=_RESULT_SCHEMA)

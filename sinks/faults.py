@@ -1,0 +1,38 @@
+"""Crash points: named places where a test may kill the whole process, as a power cut would.
+
+``TIDEMARK_CRASH_AT=<point>[@<batch id>]`` makes the process that reaches the point, its driver and its workers end with
+SIGKILL. Unset, a crash point costs one look at the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+CRASH_VARIABLE = "TIDEMARK_CRASH_AT"
+DRIVER_VARIABLE = "TIDEMARK_CRASH_GROUP"
+
+POINTS = (
+    "before-decode",
+    "after-decode",
+    "between-data-files",
+    "after-write",
+    "before-append",
+    "after-append",
+    "after-compact",
+)
+"""Every crash point, in the order in which a batch passes them."""
+
+
+def reached(point: str, batch_id: int) -> None:
+    """Mark that ``point`` of batch ``batch_id`` is reached; never returns when a test asks for a crash here."""
+    wanted = os.environ.get(CRASH_VARIABLE)
+    if not wanted:
+        return
+    name, _, batch = wanted.partition("@")
+    if name != point or (batch and int(batch) != batch_id):
+        return
+    driver_group = os.environ.get(DRIVER_VARIABLE)
+    if driver_group and int(driver_group) != os.getpgrp():
+        os.killpg(int(driver_group), signal.SIGKILL)
+    os.killpg(os.getpgrp(), signal.SIGKILL)

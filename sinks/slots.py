@@ -1,0 +1,45 @@
+"""Which write task owns a bucket: a slot number, and the integer that makes Spark's hash partitioner pick that slot.
+
+Spark's ``repartition(n, column)`` sends a row to ``pmod(Murmur3(column, seed 42), n)``. Hashing a handful of bucket
+numbers spreads them badly (two buckets of two often meet in one task), so the column holds, for each slot, the
+smallest integer whose hash is that slot.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+_MASK = 0xFFFFFFFF
+
+
+def _rotate(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (32 - bits))) & _MASK
+
+
+def spark_hash_int(value: int, seed: int = 42) -> int:
+    """Spark SQL's Murmur3 hash of one INT, as a signed 32-bit integer."""
+    k = (value & _MASK) * 0xCC9E2D51 & _MASK
+    k = _rotate(k, 15) * 0x1B873593 & _MASK
+    h = _rotate(seed ^ k, 13) * 5 + 0xE6546B64 & _MASK
+    h ^= 4
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+@lru_cache(maxsize=16)
+def slot_keys(slots: int) -> tuple[int, ...]:
+    """For each slot of ``slots`` the integer that Spark's partitioner sends there."""
+    keys: dict[int, int] = {}
+    candidate = 0
+    while len(keys) < slots:
+        keys.setdefault(spark_hash_int(candidate) % slots, candidate)
+        candidate += 1
+    return tuple(keys[slot] for slot in range(slots))
+
+
+def slot_of(target: int, partition: bytes, bucket: int, slots: int) -> int:
+    """The slot that owns a bucket: buckets of one partition go round robin, tables and partitions are shifted."""
+    return (zlib.crc32(partition) + target + bucket) % slots

@@ -1,0 +1,133 @@
+"""Driver side: one target table of a running pipeline: its schema, its state, its position, its commits.
+
+Exactly once, the argument. Spark writes the offsets of batch N to the checkpoint before it runs the batch, and runs
+batch N again with the same offsets after a crash. The commit user is the identity of the checkpoint and the commit
+identifier is the batch id. A batch that is run again finds its own newest snapshot: if the APPEND is there, its rows
+are not appended again; if only the COMPACT is missing, the compaction is computed anew from the level-0 files that the
+APPEND left. A new checkpoint has a new commit user, so nothing is skipped silently: the offsets in the snapshot
+properties then say which rows the table holds already, and rows below them (``floors``) are dropped.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from paimon_table.commit import CommitResult, TableCommit
+from paimon_table.data_file import BucketId, CommitMessage
+from paimon_table.errors import CommitConflict
+from paimon_table.schema_evolution import SchemaChange
+from paimon_table.snapshot import CommitKind
+from paimon_table.table import Table
+from paimon_table.table_state import TableState
+from sinks.positions import Position, TopicPartition, newest_position, to_properties
+from sinks.target import Target
+
+
+class TableSink:
+    """A target table as the driver sees it between batches. Not thread-safe; one batch at a time."""
+
+    def __init__(self, identifier: str, table: Table, pipeline: str, commit_user: str, *, resumes: bool) -> None:
+        """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``)."""
+        self.identifier = identifier
+        self.table = table
+        self._pipeline = pipeline
+        self._user = commit_user
+        self._on_step: Callable[[str], None] = lambda _: None
+        found = newest_position(table.snapshots, pipeline)
+        self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
+        counts = found is not None and (resumes or not self._is_lost_checkpoint)
+        self._position = Position(commit_user, found.offsets if found and counts else {})
+        self._floors = dict(self._position.offsets)
+        self._commit = self._committer(None)
+        self._commit.refresh()
+
+    @property
+    def is_lost_checkpoint(self) -> bool:
+        """Whether another checkpoint of the same pipeline wrote this table."""
+        return self._is_lost_checkpoint
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    @property
+    def state(self) -> TableState:
+        return self._commit.state
+
+    def refresh(self) -> None:
+        """Catch up with schemas and snapshots that other writers have published since."""
+        newest = self.table.refreshed()
+        if newest is not self.table:
+            self._use(newest)
+        self._commit.refresh()
+
+    def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
+        """Publish a new schema version with ``changes``."""
+        self._use(self.table.evolve(changes, time_ms))
+
+    def target(self, batch_id: int, started_ms: int | None) -> Target:
+        """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
+        context = self.table.context()
+        is_appended = self.is_appended(batch_id, started_ms)
+        return Target(self.identifier, context, context.options.bucket, self.state.files, self._floors, is_appended)
+
+    def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
+        """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
+        newest = self._commit.committed_identifier(started_ms)
+        return newest is not None and newest >= batch_id
+
+    def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
+        """Buckets that an earlier run of ``batch_id`` appended to but did not compact, where readers wait for it."""
+        options = self.table.options
+        if options.write_only or not options.needs_lookup or not self.is_appended(batch_id, started_ms):
+            return ()
+        newest = self.table.snapshots.newest_of_user(self._user)
+        if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
+            return ()
+        return tuple(b for b, files in self.state.files.items() if any(f.level == 0 for f in files))
+
+    def commit(
+        self,
+        batch_id: int,
+        messages: Sequence[CommitMessage],
+        ends: Mapping[TopicPartition, int],
+        on_step: Callable[[str], None],
+        started_ms: int | None,
+    ) -> CommitResult:
+        """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
+
+        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
+        against another writer's is dropped: the next batch of the bucket compacts anew.
+        """
+        position = self._position.advanced(ends)
+        self._on_step = on_step
+        try:
+            result = self._commit.commit(
+                batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
+            )
+        except CommitConflict:
+            self._commit.refresh()
+            if not self.is_appended(batch_id, started_ms):
+                raise
+            result = CommitResult(None, None, False)
+        self._position = position
+        return result
+
+    def _use(self, table: Table) -> None:
+        self.table = table
+        self._commit = self._committer(self._commit.state)
+
+    def _committer(self, state: TableState | None) -> TableCommit:
+        return TableCommit(
+            self.table.io,
+            self.table.paths,
+            self.table.schema,
+            self.table.options,
+            self._user,
+            clock_ms=lambda: time.time_ns() // 1_000_000,
+            new_uuid=lambda: str(uuid.uuid4()),
+            on_step=lambda step: self._on_step(step),
+            state=state,
+        )

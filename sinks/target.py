@@ -1,0 +1,32 @@
+"""What the tasks of one batch need to know about one target table, as a value that travels with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.table import TableContext
+
+UNAVAILABLE = "_UNAVAILABLE"
+"""Column of change rows: positions of the columns whose value the source did not send."""
+
+OFFSET = "_OFFSET"
+"""Column of change rows: Kafka offset of the record a row came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of a batch plan.
+
+    ``files`` are the live files per bucket at the plan's snapshot. ``floors`` are, per (topic, partition), the offsets
+    that the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table
+    (a replay): its changes are dropped.
+    """
+
+    identifier: str
+    context: TableContext
+    total_buckets: int
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]]
+    floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    is_appended: bool = False

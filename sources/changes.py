@@ -1,0 +1,198 @@
+"""What decoding Kafka records gives: change rows per source table, bad records, and what was learned on the way.
+
+These values are the contract between the sources and the pipelines. Everything is immutable and picklable; rows are
+Arrow tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from paimon_table.ids import Offset
+from paimon_table.types import DataType
+
+VALUE_KIND_COLUMN = "_VALUE_KIND"
+"""Column of change rows: the RowKind as int8."""
+
+OFFSET_COLUMN = "_OFFSET"
+"""Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
+
+UNAVAILABLE_COLUMN = "_UNAVAILABLE"
+"""Optional column of change rows: positions (list<int16>) of the columns whose value the source did not send."""
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+    ]
+)
+"""Input of a decoder: one Arrow row per Kafka record, in offset order inside a partition; ``headers`` may be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table of the source database, as seen through one topic.
+
+    The names come from the ``source`` block of the envelope, else from the last dotted parts of the topic.
+    """
+
+    topic: str
+    database: str | None
+    schema: str | None
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTarget:
+    """The Paimon table that rows of a source table are decoded for."""
+
+    columns: tuple[tuple[str, DataType], ...]
+    primary_key: tuple[str, ...]
+    emit_update_before: bool = False
+    declared: frozenset[str] = frozenset()
+    """Columns whose type the user fixed: never reported as widened."""
+    ignored: frozenset[str] = frozenset()
+    """Columns of the source that the table leaves out on purpose: never reported as new."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderOptions:
+    """Named policies of a decoder; docs/TYPES.md explains those that concern values."""
+
+    on_truncate: str = "fail"
+    """``fail`` gives a Refusal for op t, ``skip`` counts it."""
+    on_message: str = "skip"
+    """``skip`` counts op m (logical decoding messages), ``fail`` gives a Refusal."""
+    decimal_format: str = "auto"
+    """How decimals look in strings without schema: ``base64``, ``text``, or ``auto`` (told by the column's values)."""
+    binary_format: str = "base64"
+    """How bytes look in strings: ``base64``, ``base64-url-safe`` or ``hex``."""
+    time_precision: str = "adaptive"
+    """Unit of epoch numbers without schema: ``adaptive`` (by the precision of the column) or ``connect`` (ms)."""
+    infinity: str = "extreme"
+    """What 'infinity' and '-infinity' become in timestamps: ``extreme`` (largest and smallest value), ``null`` or
+    ``quarantine``."""
+    unavailable_value: str = "__debezium_unavailable_value"
+    """Debezium's ``unavailable.value.placeholder``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedColumn:
+    """A column of the source; ``type`` is None when only NULLs were seen and there is no schema."""
+
+    name: str
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Columns of a source table that its target does not have, or has with a type that does not hold the source's.
+
+    For an unknown source table these are all columns, in source order. ``key_columns`` are the fields of the message
+    key (the default primary key), None when records carry no key. ``offset`` is the first record that showed this.
+    """
+
+    source: SourceTable
+    columns: tuple[ObservedColumn, ...]
+    key_columns: tuple[str, ...] | None
+    partition: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """Change rows of one source table and one Kafka partition, in arrival order.
+
+    ``rows`` has the target's columns in table order with their exact Arrow types, then ``_VALUE_KIND``, ``_OFFSET``
+    and, if any value was not sent, ``_UNAVAILABLE``.
+    """
+
+    source: SourceTable
+    partition: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRow:
+    """A record that could not be decoded or converted, whole, with the reason."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp_ms: int | None
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An event that must stop the pipeline by policy; ``source`` may be a table that the pipeline does not know."""
+
+    source: SourceTable
+    partition: int
+    offset: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCounts:
+    """Numbers of records by what became of them; ``rows`` counts change rows."""
+
+    records: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    tombstones: int = 0
+    control: int = 0
+    """Heartbeats, transaction metadata and schema history."""
+    skipped_tables: int = 0
+    """Records of source tables that the pipeline leaves out."""
+    unknown_tables: int = 0
+    """Records of source tables that were only observed."""
+    messages: int = 0
+    truncates: int = 0
+    exact: int = 0
+    """Records that took the exact per-record path instead of the vectorised one."""
+
+    def __add__(self, other: DecodeCounts) -> DecodeCounts:
+        return DecodeCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(DecodeCounts)})
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """All that came out of one batch of records."""
+
+    changes: tuple[ChangeBatch, ...] = ()
+    quarantine: tuple[QuarantineRow, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+
+
+class Decoder(Protocol):
+    """Turns Kafka records into change rows; runs on executors, keeps no state that changes its answers."""
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget | None]) -> Decoded:
+        """Decode records for the given targets.
+
+        A source that maps to None is skipped and counted. A source that is absent is unknown: it gives an Observation
+        of all its columns and no rows. Rows of known sources are decoded as far as the target's columns go.
+        Bad records become QuarantineRows; no record makes this raise.
+        """
+        ...
+
+
+def with_declared_types(observation: Observation, types: Mapping[str, DataType]) -> Observation:
+    """The observation with the user's column types in place of the observed ones."""
+    columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in observation.columns)
+    return replace(observation, columns=columns)

@@ -1,0 +1,1 @@
+"""Decoding of Debezium's JSON change events, with and without embedded schemas."""

@@ -1,0 +1,96 @@
+"""The decoder of Debezium JSON: records of a batch -> change rows, quarantine, observations.
+
+records of one topic partition
+  -> tombstones, heartbeats and texts that are not UTF-8 leave
+  -> texts are grouped by embedded schema, payloads are cut out
+  -> payloads are grouped by source table and parsed in stretches
+  -> events become change rows, change rows are converted column by column
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.changes import Decoded, DecoderOptions, DecodeTarget, SourceTable
+from sources.debezium_json.embedded_schema import SchemaCutter
+from sources.debezium_json.event_reading import Texts
+from sources.debezium_json.outcome import Outcome
+from sources.debezium_json.table_decoding import TableDecoding
+from sources.debezium_json.unavailable import placeholder
+
+_HEARTBEAT_PREFIX = "__debezium-heartbeat"
+
+
+class DebeziumJsonDecoder:
+    """Decoder of Debezium's change events in JSON. Picklable; remembers embedded schemas as a cache."""
+
+    def __init__(self, options: DecoderOptions | None = None) -> None:
+        self.options = options or DecoderOptions()
+        self._cutter = SchemaCutter()
+        self._hidden = placeholder(self.options.unavailable_value)
+
+    def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DecoderOptions]]:
+        return DebeziumJsonDecoder, (self.options,)
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget | None]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        outcome = Outcome(batch)
+        for topic, partition, positions in _topic_partitions(batch):
+            if topic.startswith(_HEARTBEAT_PREFIX):
+                outcome.count(control=len(positions))
+                continue
+            texts = self._texts(batch, positions, outcome)
+            for group in self._cutter.split(texts.values):
+                part = Texts(group.payloads, texts.positions[group.indices])
+                decoding = TableDecoding(batch, topic, partition, group.schema, self.options, self._hidden, outcome)
+                decoding.decode(part, targets)
+        return outcome.decoded()
+
+    def _texts(self, batch: pa.RecordBatch, positions: npt.NDArray[np.int64], outcome: Outcome) -> Texts:
+        """The values that are there and UTF-8."""
+        values = batch.column("value")
+        if len(positions) < batch.num_rows:
+            values = values.take(pa.array(positions))
+        if values.null_count:
+            there = np.asarray(values.is_valid())
+            outcome.count(tombstones=len(positions) - int(there.sum()))
+            positions, values = positions[there], values.drop_null()
+        if not pa.types.is_binary(values.type):
+            values = values.cast(pa.binary())
+        try:
+            values.cast(pa.string())
+        except pa.ArrowInvalid:
+            good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
+            for position in positions[~good]:
+                outcome.quarantine(position, "value is not UTF-8 text")
+            positions, values = positions[good], values.filter(pa.array(good))
+        return Texts(values, positions)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
+def _topic_partitions(batch: pa.RecordBatch) -> list[tuple[str, int, npt.NDArray[np.int64]]]:
+    """Positions of the records of each topic partition, in arrival order, in order of first sight."""
+    if batch.num_rows == 0:
+        return []
+    topics = batch.column("topic")
+    topics = topics if pa.types.is_dictionary(topics.type) else topics.dictionary_encode()
+    partitions = batch.column("partition").dictionary_encode()
+    codes = np.asarray(topics.indices).astype(np.int64) * len(partitions.dictionary) + np.asarray(partitions.indices)
+    groups: list[tuple[str, int, npt.NDArray[np.int64]]] = []
+    distinct, first = np.unique(codes, return_index=True)
+    for code in distinct[np.argsort(first)]:
+        topic, partition = divmod(int(code), len(partitions.dictionary))
+        members = np.flatnonzero(codes == code).astype(np.int64)
+        groups.append((topics.dictionary[topic].as_py(), partitions.dictionary[partition].as_py(), members))
+    return groups

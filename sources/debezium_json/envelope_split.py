@@ -1,0 +1,177 @@
+"""Splitting envelope texts into row images and the rest, so that the rest need not be parsed record by record.
+
+    {"before":B,"after":A,"source":{...},"transaction":null,"op":"c","ts_ms":...}
+    |------- head -------|--------------------- tail --------------------------|
+
+An unescaped ``,"source":{`` never stands inside a JSON string, so ``head + "}"`` and ``"{" + tail`` (without its comma)
+are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser. Tails
+of one table differ in digits only, apart from a few shapes (lengths of numbers, operations): digits are blanked out, each
+distinct shape is parsed once, and gives the operation and the names of the source table for all its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from sources.debezium_json.exact_parse import parse_json
+
+_MARK = b',"source":{'
+_BLANKED = bytes(range(256)).translate(bytes.maketrans(b"0123456789", b"1111111111"))
+_LEAST_TEXTS = 16
+_MOST_TAIL_LENGTHS = 48
+_MOST_SHAPES = 256
+_NAMES = ("db", "schema", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEnvelopes:
+    """Texts that were split: their indices, heads (without the closing brace), and tails by shape.
+
+    ``shapes[i]`` is the parsed tail of the first text of shape i; ``shape_of`` has one number per split text.
+    """
+
+    indices: npt.NDArray[np.int64]
+    heads: pa.Array
+    shapes: tuple[Mapping[str, Any], ...]
+    shape_of: npt.NDArray[np.int64]
+
+
+def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
+    """Split binary texts; those without a usable split are left out. None if splitting does not pay."""
+    if len(texts) < _LEAST_TEXTS:
+        return None
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    if offsets[-1] == offsets[0]:
+        return None
+    data = np.frombuffer(texts.buffers()[2], np.uint8)
+    cuts = _cuts(data, offsets)
+    found = np.flatnonzero(cuts >= 0)
+    if len(found) * 2 < len(texts):
+        return None
+    starts, cuts, ends = offsets[:-1][found], cuts[found], offsets[1:][found]
+    tails = _slices(texts, data, cuts, ends)
+    blanked = _blanked(tails)
+    if blanked is None or len(blanked.dictionary) > _MOST_SHAPES:
+        return None
+    shape_of = np.asarray(blanked.indices).astype(np.int64)
+    shapes, usable = _parsed_shapes(tails, shape_of, len(blanked.dictionary), data, cuts)
+    usable &= data[starts] == ord("{")
+    return SplitEnvelopes(found[usable], _slices(texts, data, starts[usable], cuts[usable]), shapes, shape_of[usable])
+
+
+def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where the tail of each text begins, -1 where it was not found.
+
+    Tails have few distinct lengths: a length found in one text is tried on all others at once.
+    """
+    cuts = np.full(len(offsets) - 1, -1, np.int64)
+    rest = np.arange(len(cuts))
+    for _ in range(_MOST_TAIL_LENGTHS):
+        if not len(rest):
+            break
+        start, end = offsets[rest[0]], offsets[rest[0] + 1]
+        cut = data[start:end].tobytes().rfind(_MARK)
+        if cut < 0:
+            rest = rest[1:]
+            continue
+        at = offsets[rest + 1] - (end - start - cut)
+        fits = (at >= offsets[rest]) & _stands_at(data, np.maximum(at, 0), _MARK)
+        cuts[rest[fits]] = at[fits]
+        rest = rest[~fits]
+    for index in rest.tolist():
+        cut = data[offsets[index] : offsets[index + 1]].tobytes().rfind(_MARK)
+        cuts[index] = -1 if cut < 0 else offsets[index] + cut
+    return cuts
+
+
+def _stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
+    """Where in ``positions`` the text stands; positions are at least its length before the end."""
+    found = np.ones(len(positions), np.bool_)
+    for position, char in enumerate(text):
+        found &= data[positions + position] == char
+    return found
+
+
+def _slices(
+    texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> pa.Array:
+    """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere."""
+    lengths = ends - starts
+    views = np.zeros(len(starts), [("length", "<i4"), ("prefix", "u1", 4), ("buffer", "<i4"), ("offset", "<i4")])
+    views["length"] = lengths
+    views["offset"] = starts
+    for position in range(4):
+        views["prefix"][:, position] = data[np.minimum(starts + position, len(data) - 1)]
+    inlined = views.view(np.uint8).reshape(-1, 16)
+    for short in np.flatnonzero(lengths <= 12).tolist():
+        inlined[short, 4:] = 0
+        inlined[short, 4 : 4 + lengths[short]] = data[starts[short] : ends[short]]
+    view_array = pa.Array.from_buffers(pa.binary_view(), len(starts), [None, pa.py_buffer(views), texts.buffers()[2]])
+    return view_array.cast(pa.binary())
+
+
+def _blanked(tails: pa.Array) -> pa.DictionaryArray | None:
+    """The tails with blanked digits, dictionary encoded; None if a sample shows too many shapes."""
+    sample = {tail.translate(_BLANKED) for tail in tails[:64].to_pylist()}
+    if len(sample) > 48:
+        return None
+    blanked = bytes(memoryview(tails.buffers()[2])).translate(_BLANKED)
+    buffers = [None, tails.buffers()[1], pa.py_buffer(blanked)]
+    return pa.Array.from_buffers(pa.binary(), len(tails), buffers).dictionary_encode()
+
+
+def _parsed_shapes(
+    tails: pa.Array,
+    shape_of: npt.NDArray[np.int64],
+    count: int,
+    data: npt.NDArray[np.uint8],
+    cuts: npt.NDArray[np.int64],
+) -> tuple[tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
+    """The parsed first tail of each shape, and which tails it stands for.
+
+    Names that hold digits are compared in every tail of the shape.
+    """
+    firsts = np.full(count, -1, np.int64)
+    firsts[shape_of[::-1]] = np.arange(len(shape_of))[::-1]
+    usable = np.ones(len(shape_of), np.bool_)
+    shapes: list[Mapping[str, Any]] = []
+    for shape, first in enumerate(firsts.tolist()):
+        tail = tails[first].as_py()
+        members = _members(tail)
+        literals = None if members is None else _name_literals(members, tail)
+        if members is None or literals is None:
+            usable[shape_of == shape] = False
+        for literal in literals or ():
+            same = np.flatnonzero(shape_of == shape)
+            usable[same] &= _stands_at(data, cuts[same] + tail.index(literal), literal)
+        shapes.append(members or {})
+    return tuple(shapes), usable
+
+
+def _members(tail: bytes) -> Mapping[str, Any] | None:
+    try:
+        members = parse_json(b"{" + tail[1:])
+    except MalformedRecord:
+        return None
+    return members if isinstance(members, dict) and isinstance(members.get("source"), dict) else None
+
+
+def _name_literals(members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:
+    """The texts of names with digits; None if the names do not stand in the tail literally and once."""
+    named = {"op": members.get("op")} | {key: members["source"].get(key) for key in _NAMES}
+    literals = []
+    for key, name in named.items():
+        if isinstance(name, str):
+            literal = f'"{key}":"{name}"'.encode()
+            if tail.count(literal) != 1:
+                return None
+            if any(char.isdigit() for char in name):
+                literals.append(literal)
+    return literals

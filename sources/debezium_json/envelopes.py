@@ -1,0 +1,184 @@
+"""Parsing envelope texts: whole stretches with Arrow's JSON parser, what it refuses one by one.
+
+Arrow parses newline-joined texts. Each text must begin with ``{`` and end with ``}``: then a parse that succeeds and
+gives as many rows as there are texts has every row at its text. (After a text that ends inside an object or a string,
+a newline and ``{`` is an error, so no text can reach into the next; a text that holds two objects gives one row too
+many.) Where the parser names a row, the stretch before it is kept and the row goes to the exact path.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from paimon_table.errors import MalformedRecord
+from sources.debezium_json.column_plan import Plan, fitted_to
+from sources.debezium_json.exact_parse import parse_json
+
+_ROW_IN_ERROR = re.compile(r"in row (\d+)")
+NAMES = pa.struct([("db", pa.string()), ("schema", pa.string()), ("table", pa.string())])
+"""What is read of the ``source`` block."""
+_LEAST_STRETCH = 64
+_MOST_REFITS = 8
+_MOST_EXACT_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStretch:
+    """Consecutive texts that Arrow parsed: columns before, after (structs); source and op unless heads were parsed."""
+
+    start: int
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class ExactStretch:
+    """Consecutive texts that were parsed one by one: the JSON value, or why there is none."""
+
+    start: int
+    values: tuple[Any, ...]
+
+
+Stretch = VectorStretch | ExactStretch
+
+
+class _Refused(Exception):
+    """Arrow did not take a stretch; ``row`` if it says where."""
+
+    def __init__(self, row: int | None) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def unwrapped(value: Any) -> Any:
+    """The payload of a ``{"schema": ..., "payload": ...}`` object, else the value itself."""
+    if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
+        return value["payload"]
+    return value
+
+
+def parse_exactly(text: bytes) -> Any:
+    """The JSON value of a text, or the MalformedRecord that says why there is none."""
+    try:
+        return parse_json(text)
+    except MalformedRecord as error:
+        return error
+
+
+def images_of(value: Any) -> list[Mapping[str, Any]]:
+    """The ``before`` and ``after`` rows of a parsed envelope that are there."""
+    if not isinstance(value, dict):
+        return []
+    return [row for row in (value.get("before"), value.get("after")) if isinstance(row, dict)]
+
+
+class EnvelopeParser:
+    """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them."""
+
+    def __init__(self, texts: pa.Array, plan: Plan, heads: pa.Array | None = None) -> None:
+        self._texts = texts
+        self._heads = heads
+        self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
+        self._refits_left = _MOST_REFITS
+        self._exact_at_once = 1
+        samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int)
+        self._plan = fitted_to(plan, [row for i in samples for row in images_of(self._exact(int(i)))])
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All texts in order, each in exactly one stretch."""
+        edges = np.flatnonzero(np.diff(self._eligible.astype(np.int8))) + 1
+        bounds = [0, *edges.tolist(), len(self._texts)]
+        for start, stop in itertools.pairwise(bounds):
+            if start == stop:
+                continue
+            if self._eligible[start]:
+                yield from self._vector_stretches(start, stop)
+            else:
+                yield self._exact_stretch(start, stop)
+
+    def _vector_stretches(self, start: int, stop: int) -> Iterator[Stretch]:
+        pending: list[tuple[int, int, Plan | None]] = [(start, stop, self._plan)]
+        while pending:
+            start, stop, plan = pending.pop()
+            if plan is None:
+                yield self._exact_stretch(start, stop)
+                continue
+            try:
+                yield VectorStretch(start, self._parse(start, stop, plan))
+                if stop - start > _MOST_EXACT_AT_ONCE:
+                    self._exact_at_once = 1
+            except _Refused as refused:
+                pending += reversed(self._smaller(start, stop, plan, refused.row))
+
+    def _smaller(self, start: int, stop: int, plan: Plan, row: int | None) -> list[tuple[int, int, Plan | None]]:
+        """What to do, in order, with a stretch that was refused at a row (None: somewhere)."""
+        if row is None or row >= stop - start:
+            if stop - start <= _LEAST_STRETCH:
+                return [(start, stop, None)]
+            middle = (start + stop) // 2
+            return [(start, middle, plan), (middle, stop, plan)]
+        bad = start + row
+        steps: list[tuple[int, int, Plan | None]] = [(start, bad, plan)] if row else []
+        fitted = self._refitted(plan, bad)
+        if fitted != plan:
+            return [*steps, (bad, stop, fitted)]
+        good_again = min(bad + self._exact_at_once, stop)
+        self._exact_at_once = min(self._exact_at_once * 2, _MOST_EXACT_AT_ONCE)
+        steps.append((bad, good_again, None))
+        return [*steps, (good_again, stop, plan)] if good_again < stop else steps
+
+    def _refitted(self, plan: Plan, index: int) -> Plan:
+        """The plan fitted to the record that did not fit; the same plan if that changes nothing or was done often."""
+        if not self._refits_left:
+            return plan
+        self._refits_left -= 1
+        return fitted_to(plan, images_of(self._exact(index)))
+
+    def _parse(self, start: int, stop: int, plan: Plan) -> pa.Table:
+        rows = pa.struct([(c.name, c.form) for c in plan])
+        fields = [pa.field("before", rows), pa.field("after", rows)]
+        if self._heads is None:
+            joined = _joined(self._texts.slice(start, stop - start), b"\n", b"")
+            fields += [pa.field("source", NAMES), pa.field("op", pa.string())]
+        else:
+            joined = _joined(self._heads.slice(start, stop - start), b"}\n", b"}")
+        unexpected = "infer" if plan else "ignore"
+        try:
+            table = pj.read_json(
+                pa.BufferReader(joined),
+                read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
+                parse_options=pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=unexpected),
+            )
+        except pa.ArrowInvalid as error:
+            found = _ROW_IN_ERROR.search(str(error))
+            raise _Refused(int(found[1]) if found else None) from None
+        if table.num_rows != stop - start:
+            raise _Refused(None)
+        return table
+
+    def _exact_stretch(self, start: int, stop: int) -> ExactStretch:
+        return ExactStretch(start, tuple(self._exact(i) for i in range(start, stop)))
+
+    def _exact(self, index: int) -> Any:
+        return unwrapped(parse_exactly(self._texts[index].as_py()))
+
+
+def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}")))
+
+
+def _joined(texts: pa.Array, separator: bytes, end: bytes) -> pa.Buffer:
+    lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    joined = pc.binary_join(lists, separator)
+    if end:
+        joined = pc.binary_join_element_wise(joined, pa.scalar(end, pa.binary()), pa.scalar(b"", pa.binary()))
+    return joined[0].as_buffer()

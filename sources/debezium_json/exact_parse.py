@@ -1,0 +1,47 @@
+"""Exact parsing of one JSON text: numbers keep all their digits, malformed text is named.
+
+This is the slow path; the vectorised parser hands over whatever it does not take.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, DecimalException
+from typing import Any
+
+from paimon_table.errors import MalformedRecord
+
+
+def _float_constant(text: str) -> float:
+    """NaN, Infinity and -Infinity, which some writers put into JSON."""
+    return float(text)
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_float_constant)
+
+
+def parse_json(data: bytes) -> Any:
+    """The JSON value of UTF-8 text; fractions and exponents come as Decimal. Raises MalformedRecord."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MalformedRecord(f"value is not UTF-8 (byte {error.start})") from None
+    try:
+        value = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
+        return value
+    except UnicodeEncodeError:
+        raise MalformedRecord("value has half of a surrogate pair in a string") from None
+    except json.JSONDecodeError as error:
+        raise MalformedRecord(f"value is not JSON: {error.msg} at character {error.pos}") from None
+    except (RecursionError, ValueError, DecimalException) as error:
+        raise MalformedRecord(f"value is not usable JSON: {type(error).__name__}") from None
+
+
+def scan_json(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that begins at ``start`` and where it ends. Raises MalformedRecord."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (RecursionError, ValueError, DecimalException) as error:
+        raise MalformedRecord(f"value is not usable JSON: {type(error).__name__}") from None

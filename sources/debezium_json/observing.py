@@ -1,0 +1,88 @@
+"""What records tell about the columns of their source table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from paimon_table.type_widening import common_type
+from paimon_table.types import DataType
+from sources.changes import DecoderOptions, DecodeTarget, ObservedColumn
+from sources.debezium_json.embedded_schema import EmbeddedSchema
+from sources.encodings import AUTO
+from sources.inference import infer_type
+from sources.scalar_conversion import Unconvertible, convert_value
+
+
+def all_columns(schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]]) -> tuple[ObservedColumn, ...]:
+    """All columns of a source table, in the order of the schema or of first sight."""
+    if schema is not None:
+        return tuple(ObservedColumn(c.name, c.type) for c in schema.columns)
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return tuple(ObservedColumn(name, infer_type(seen)) for name, seen in values.items())
+
+
+def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget) -> tuple[ObservedColumn, ...]:
+    """Columns of the schema that the target lacks, or whose type the target's does not hold."""
+    known = dict(target.columns)
+    return tuple(
+        ObservedColumn(c.name, c.type)
+        for c in schema.columns
+        if c.name not in target.ignored and _is_news(c.name, c.type, known, target)
+    )
+
+
+def changed_by_values(
+    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, options: DecoderOptions
+) -> tuple[ObservedColumn, ...]:
+    """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
+
+    New columns with NULLs only are not reported: there is nothing to store and no type to give.
+    """
+    known = dict(target.columns)
+    telling: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in target.ignored and not (name in known and _fits(value, known[name], options)):
+                telling.setdefault(name, []).append(value)
+    found: list[ObservedColumn] = []
+    for name, values in telling.items():
+        observed = infer_type(values)
+        old = known.get(name)
+        widened = common_type(old, observed) if old is not None and observed is not None else observed
+        if widened is not None and _is_news(name, widened, known, target):
+            found.append(ObservedColumn(name, widened))
+    return tuple(found)
+
+
+def _fits(value: Any, t: DataType, options: DecoderOptions) -> bool:
+    try:
+        convert_value(value, AUTO, t, options)
+        return True
+    except Unconvertible:
+        return False
+
+
+def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], target: DecodeTarget) -> bool:
+    old = known.get(name)
+    if old is None:
+        return True
+    return name not in target.declared and common_type(old, observed) != old.with_nullable(True)
+
+
+def key_fields(key: Any) -> tuple[str, ...] | None:
+    """The field names of a parsed message key."""
+    return tuple(key) if isinstance(key, dict) and key else None
+
+
+def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn, ...]:
+    """Columns seen by several schemas of one table, each with the common type where there is one, else the last."""
+    types: dict[str, DataType | None] = {}
+    for column in (c for part in columns for c in part):
+        old = types.get(column.name)
+        both = common_type(old, column.type) if old is not None and column.type is not None else None
+        types[column.name] = both or column.type or old
+    return tuple(ObservedColumn(name, t) for name, t in types.items())

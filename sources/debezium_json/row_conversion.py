@@ -1,0 +1,117 @@
+"""From change rows of JSON images to the Arrow table of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.data_file import RowKind
+from paimon_table.types import DataType
+from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecoderOptions
+from sources.conversion import Converted, convert_column, convert_values
+from sources.debezium_json.change_rows import ChangeRows, image_column
+from sources.debezium_json.column_plan import Plan, PlannedColumn
+from sources.debezium_json.unavailable import Mask, Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedRows:
+    """Columns of the target with kinds and positions; ``problems`` maps row numbers to reasons."""
+
+    positions: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int8]
+    columns: list[pa.Array]
+    unavailable: dict[int, Mask]
+    """Column position -> rows whose value was not sent."""
+    problems: dict[int, str]
+
+
+def convert_rows(
+    rows: ChangeRows, plan: Plan, primary_key: Sequence[str], options: Sequence[DecoderOptions], hidden: Placeholder
+) -> ConvertedRows:
+    """Convert all columns, each under its own options."""
+    columns: list[pa.Array] = []
+    unavailable: dict[int, Mask] = {}
+    problems: dict[int, str] = {}
+    kept = rows.kinds != RowKind.DELETE
+    for position, column in enumerate(plan):
+        values = image_column(rows.images, column.name)
+        mask = hidden.mask(values)
+        if mask is not None:
+            values = _without(values, mask)
+            unavailable[position] = mask
+        converted = _convert(values, column, options[position])
+        columns.append(converted.values)
+        for row, reason in converted.problems.items():
+            problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
+        if column.name in primary_key or not column.type.nullable:
+            missing = np.asarray(converted.values.is_null())
+            if column.name not in primary_key:
+                missing = missing & kept & (True if mask is None else ~mask)
+            for null in np.flatnonzero(missing):
+                problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that takes none")
+    return ConvertedRows(rows.positions, rows.kinds, columns, unavailable, problems)
+
+
+def _convert(values: pa.Array | list[Any], column: PlannedColumn, options: DecoderOptions) -> Converted:
+    if isinstance(values, list):
+        return convert_values(values, column.encoding, column.type, options)
+    return convert_column(values, column.encoding, column.type, options)
+
+
+def _without(values: pa.Array | list[Any], mask: Mask) -> pa.Array | list[Any]:
+    if isinstance(values, list):
+        return [None if hide else value for value, hide in zip(values, mask.tolist(), strict=True)]
+    if pa.types.is_list(values.type):
+        return pa.array([None if hide else v for v, hide in zip(values.to_pylist(), mask, strict=True)], values.type)
+    return pc.if_else(pa.array(mask), pa.scalar(None, values.type), values)
+
+
+def rows_table(parts: Sequence[ConvertedRows], columns: Sequence[tuple[str, DataType]], offsets: pa.Array) -> pa.Table:
+    """All rows without problems, in arrival order; ``offsets`` are those of the whole batch, by position."""
+    tables = [_part_table(part, columns, offsets, any(p.unavailable for p in parts)) for part in parts]
+    table = pa.concat_tables(tables)
+    positions = np.concatenate([_kept_positions(part) for part in parts])
+    if len(positions) and (np.diff(positions) < 0).any():
+        table = table.take(pa.array(np.argsort(positions, kind="stable")))
+    return table.combine_chunks()
+
+
+def _kept(part: ConvertedRows) -> Mask | None:
+    """Rows of records without problems; None if that is all."""
+    if not part.problems:
+        return None
+    return ~np.isin(part.positions, part.positions[list(part.problems)])
+
+
+def _kept_positions(part: ConvertedRows) -> npt.NDArray[np.int64]:
+    kept = _kept(part)
+    return part.positions if kept is None else part.positions[kept]
+
+
+def _part_table(
+    part: ConvertedRows, columns: Sequence[tuple[str, DataType]], offsets: pa.Array, with_unavailable: bool
+) -> pa.Table:
+    names = [name for name, _ in columns] + [VALUE_KIND_COLUMN, OFFSET_COLUMN]
+    arrays = [*part.columns, pa.array(part.kinds), offsets.take(pa.array(part.positions))]
+    if with_unavailable:
+        names.append(UNAVAILABLE_COLUMN)
+        arrays.append(_unavailable_lists(part))
+    table = pa.table(arrays, names=names)
+    kept = _kept(part)
+    return table if kept is None else table.filter(pa.array(kept))
+
+
+def _unavailable_lists(part: ConvertedRows) -> pa.Array:
+    matrix = np.zeros((len(part.positions), len(part.columns)), np.bool_)
+    for position, mask in part.unavailable.items():
+        matrix[:, position] = mask
+    offsets = np.zeros(len(matrix) + 1, np.int32)
+    np.cumsum(matrix.sum(axis=1), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.nonzero(matrix)[1].astype(np.int16)))

@@ -1,0 +1,199 @@
+"""Decoding the payloads of one topic partition that share an embedded schema (or have none)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.changes import DecoderOptions, DecodeTarget, Observation, ObservedColumn, SourceTable
+from sources.debezium_json.change_rows import (
+    DELETE,
+    UPDATE,
+    ChangeRows,
+    Events,
+    Mask,
+    Rows,
+    change_rows,
+    image_column,
+    is_null,
+    lacks_key,
+    present,
+)
+from sources.debezium_json.column_plan import Plan, plan_columns
+from sources.debezium_json.decimal_forms import column_options
+from sources.debezium_json.embedded_schema import EmbeddedSchema
+from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
+from sources.debezium_json.event_reading import EventReader, SourceNames, Texts
+from sources.debezium_json.observing import all_columns, changed_by_schema, changed_by_values, key_fields
+from sources.debezium_json.outcome import Outcome
+from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, rows_table
+from sources.debezium_json.unavailable import Placeholder
+
+_MOST_SAMPLED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableDecoding:
+    """Decodes texts of one topic partition into an outcome."""
+
+    batch: pa.RecordBatch
+    topic: str
+    partition: int
+    schema: EmbeddedSchema | None
+    options: DecoderOptions
+    hidden: Placeholder
+    outcome: Outcome
+
+    def decode(self, texts: Texts, targets: Mapping[SourceTable, DecodeTarget | None]) -> None:
+        """Decode all texts, one source table after the other."""
+        names = SourceNames(self.topic)
+        while len(texts.positions):
+            source = _first_source(texts, names)
+            reader = EventReader(names, source, self.options, self.outcome)
+            target = targets.get(source)
+            if target is not None:
+                others = self._decode_known(reader, source, target, texts)
+            elif source in targets:
+                read = reader.read(texts, (), wanted=False)
+                self.outcome.count(skipped_tables=sum(len(e.ops) for e in read.events))
+                others = read.others
+            else:
+                others = self._observe_unknown(reader, source, texts)
+            texts = texts.taken(others)
+
+    def _observe_unknown(self, reader: EventReader, source: SourceTable, texts: Texts) -> npt.NDArray[np.int64]:
+        read = reader.read(texts, ())
+        if read.events:
+            positions = np.concatenate([e.positions for e in read.events])
+            self.outcome.count(unknown_tables=len(positions))
+            rows = self._exact_images(positions) if self.schema is None else ()
+            self._observe(source, all_columns(self.schema, rows), positions)
+        return read.others
+
+    def _decode_known(
+        self, reader: EventReader, source: SourceTable, target: DecodeTarget, texts: Texts
+    ) -> npt.NDArray[np.int64]:
+        known = {} if self.schema is None else self.schema.by_name
+        plan = plan_columns(target.columns, known)
+        read = reader.read(texts, plan)
+        if not read.events:
+            return read.others
+        pieces = [piece for events in read.events for piece in self._change_rows(events, plan, target)]
+        options = column_options(pieces, plan, self.options)
+        parts = [convert_rows(piece, plan, target.primary_key, options, self.hidden) for piece in pieces]
+        for part in parts:
+            for row, reason in part.problems.items():
+                self.outcome.quarantine(part.positions[row], reason)
+        self._observe_known(source, target, read.events, parts)
+        if parts:
+            rows = rows_table(parts, target.columns, self.batch.column("offset"))
+            self.outcome.add_changes(source, self.partition, rows)
+        return read.others
+
+    # ------------------------------------------------------------ change rows
+
+    def _change_rows(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
+        keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
+        if keyed.any():
+            yield from self._deletes_by_key(events.chosen(keyed), plan, target)
+            events = events.chosen(~keyed)
+        if not len(events.ops):
+            return
+        incomplete = np.zeros(len(events.ops), np.bool_)
+        if target.emit_update_before and (present(events.before) & (events.ops == UPDATE)).any():
+            for column in plan:
+                mask = self.hidden.mask(image_column(events.before, column.name))
+                incomplete = incomplete if mask is None else incomplete | mask
+        yield change_rows(events, target.primary_key, target.emit_update_before, incomplete)
+
+    def _deletes_by_key(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
+        """Deletes whose ``before`` does not hold the key: the message key does."""
+        keys = self.batch.column("key")
+        usable: list[int] = []
+        images: list[Mapping[str, Any] | None] = []
+        before = _row_objects(events.before)
+        for index, position in enumerate(events.positions.tolist()):
+            data = keys[position].as_py()
+            key = None if data is None else unwrapped(parse_exactly(data))
+            if isinstance(key, dict) and all(key.get(name) is not None for name in target.primary_key):
+                usable.append(index)
+                images.append({**(before[index] or {}), **key})
+            else:
+                wanted = ", ".join(target.primary_key)
+                self.outcome.quarantine(position, f"op d: neither before nor the message key has the key ({wanted})")
+        if usable:
+            chosen = np.zeros(len(events.ops), np.bool_)
+            chosen[usable] = True
+            kept = events.chosen(chosen)
+            rows = Events(kept.positions, kept.ops, images, [None] * len(images))
+            yield change_rows(rows, target.primary_key, False, np.zeros(len(images), np.bool_))
+
+    # ------------------------------------------------------------ observations
+
+    def _observe_known(
+        self, source: SourceTable, target: DecodeTarget, events: list[Events], parts: list[ConvertedRows]
+    ) -> None:
+        positions = np.concatenate([e.positions for e in events])
+        if self.schema is not None:
+            self._observe(source, changed_by_schema(self.schema, target), positions)
+            return
+        telling = [part.positions[list(part.problems)] for part in parts if part.problems]
+        telling += [e.positions[_has_unexpected(e, target)] for e in events]
+        told = np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
+        if len(told):
+            self._observe(source, changed_by_values(self._exact_images(told), target, self.options), told)
+
+    def _observe(
+        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+    ) -> None:
+        if columns:
+            first = int(positions.min())
+            keys = self._key_columns(positions)
+            self.outcome.observe(Observation(source, columns, keys, self.partition, self.outcome.offset(first)))
+
+    def _key_columns(self, positions: npt.NDArray[np.int64]) -> tuple[str, ...] | None:
+        keys = self.batch.column("key")
+        for position in np.sort(positions)[:100].tolist():
+            data = keys[position].as_py()
+            if data is not None:
+                return key_fields(unwrapped(parse_exactly(data)))
+        return None
+
+    def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Mapping[str, Any]]:
+        """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
+        step = -(-len(positions) // _MOST_SAMPLED)
+        values = self.batch.column("value")
+        for position in np.sort(positions)[::step].tolist():
+            yield from images_of(unwrapped(parse_exactly(values[position].as_py())))
+
+
+def _first_source(texts: Texts, names: SourceNames) -> SourceTable:
+    """The source table of the first data event; by the topic's name if the first hundred texts hold none."""
+    for index in range(min(len(texts.positions), 100)):
+        source = names.table_of(texts.parsed(index))
+        if source is not None:
+            return source
+    return names.from_topic()
+
+
+def _row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
+    return rows if isinstance(rows, list) else rows.to_pylist()
+
+
+def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
+    """Events with a value in a column that the target neither has nor ignores."""
+    expected = {name for name, _ in target.columns} | target.ignored
+    found = np.zeros(len(events.ops), np.bool_)
+    for rows in (events.before, events.after):
+        if isinstance(rows, list):
+            found |= np.array([row is not None and not expected >= row.keys() for row in rows], np.bool_)
+            continue
+        for f in rows.type:
+            if f.name not in expected and not pa.types.is_null(f.type):
+                found |= ~is_null(image_column(rows, f.name))
+    return found

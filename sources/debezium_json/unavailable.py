@@ -1,0 +1,76 @@
+"""Values that the source did not send: Debezium's placeholder in all its disguises.
+
+PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as base64
+of it (bytes), as a UUID made from it, as an hstore or array of it, and as an array of its bytes (integer arrays).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """All forms of one placeholder text."""
+
+    strings: frozenset[str]
+    code_points: tuple[int, ...]
+
+    def is_in(self, value: Any) -> bool:
+        """Whether a JSON value is the placeholder."""
+        if isinstance(value, str):
+            return value in self.strings
+        if isinstance(value, list) and len(value) == 1:
+            return isinstance(value[0], str) and value[0] in self.strings
+        if isinstance(value, list) and len(value) == len(self.code_points):
+            return tuple(value) == self.code_points
+        if isinstance(value, dict) and len(value) == 1:
+            return all(k in self.strings and k == v for k, v in value.items())
+        return False
+
+    def mask(self, column: pa.Array | list[Any]) -> Mask | None:
+        """Which entries are the placeholder; None if none is."""
+        if isinstance(column, list):
+            found = np.array([self.is_in(value) for value in column], np.bool_)
+        elif pa.types.is_string(column.type):
+            found = self._strings_mask(column)
+        elif pa.types.is_list(column.type):
+            found = self._lists_mask(column)
+        else:
+            return None
+        return found if found.any() else None
+
+    def _strings_mask(self, column: pa.Array) -> Mask:
+        lengths = np.diff(np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1])
+        if not np.isin(lengths, [len(s.encode()) for s in self.strings]).any():
+            return np.zeros(len(column), np.bool_)
+        return np.asarray(pc.is_in(column, value_set=pa.array(sorted(self.strings))))
+
+    def _lists_mask(self, column: pa.Array) -> Mask:
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+        found = np.zeros(len(column), np.bool_)
+        for position in np.flatnonzero((lengths == 1) | (lengths == len(self.code_points))):
+            found[position] = self.is_in(column[int(position)].as_py())
+        return found
+
+
+def placeholder(text: str) -> Placeholder:
+    """The forms of Debezium's ``unavailable.value.placeholder``."""
+    data = text.encode("utf-8")
+    digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
+    name_uuid = uuid.UUID(bytes=bytes(digest), version=3)
+    encoded = base64.b64encode(data).decode("ascii")
+    as_map = json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
+    return Placeholder(frozenset({text, encoded, str(name_uuid), as_map}), tuple(data))

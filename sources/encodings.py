@@ -1,0 +1,49 @@
+"""How the JSON text of a column stands for its values.
+
+Without a schema every column is AUTO: the target's type and the kind of JSON value decide. With an embedded Kafka
+Connect schema the encoding is known exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a JSON value stands for."""
+
+    AUTO = "auto"
+    """The JSON value itself; strings and numbers are read as the target's type asks."""
+    BYTES = "bytes"
+    """String: base64 (or what ``binary_format`` says)."""
+    DECIMAL = "decimal"
+    """String: base64 of the two's complement unscaled value; or a JSON number (``decimal.format=NUMERIC``)."""
+    VARIABLE_DECIMAL = "variable decimal"
+    """Object ``{"scale": int, "value": base64}``."""
+    DATE = "date"
+    """Integer: days since 1970-01-01."""
+    TIME = "time"
+    """Integer: time of day in ``unit`` parts of a second."""
+    TIMESTAMP = "timestamp"
+    """Integer: time since 1970-01-01T00:00:00 in ``unit`` parts of a second."""
+    ARRAY = "array"
+    STRUCT = "struct"
+    MAP = "map"
+    """Object (string keys) or array of [key, value] pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """One column's encoding; nested for arrays, structs and maps."""
+
+    kind: Kind
+    scale: int = 0
+    unit: int = 0
+    """Parts of a second: 1000, 1000000 or 1000000000."""
+    element: Encoding | None = None
+    key: Encoding | None = None
+    fields: tuple[tuple[str, Encoding], ...] = ()
+
+
+AUTO = Encoding(Kind.AUTO)

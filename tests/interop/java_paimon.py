@@ -1,0 +1,98 @@
+"""Java Paimon as an independent reader and writer, in a process of its own.
+
+The core jar ``paimon-bundle`` finds its Hadoop classes in the jars of the pyspark wheel; JPype drives it without a
+compiler. Rows are ``[kind, values...]`` in the plain form of ``tests.support.plain_values``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paimon_table.types import DataType, parse_type, type_json
+from tests.interop.worker import Worker
+from tests.support.plain_values import Plain
+
+Rows = Sequence[Sequence[Plain]]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChanges:
+    """What a streaming reader gets from one snapshot."""
+
+    snapshot_id: int
+    rows: list[list[Plain]]
+
+
+class JavaPaimon:
+    """Client of one worker process; what Java raises comes as WorkerError. Not thread safe."""
+
+    def __init__(self, class_path: Sequence[Path], root: Path) -> None:
+        command = [sys.executable, "-m", "tests.interop.java_worker", *class_path]
+        self._worker = Worker("Java Paimon", command, root)
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def _ask(self, command: str, **arguments: Any) -> Any:
+        return self._worker.ask(command, arguments)
+
+    def create_table(
+        self,
+        path: str,
+        columns: Sequence[tuple[str, DataType | str]],
+        primary_key: Sequence[str],
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        types = [(name, parse_type(t) if isinstance(t, str) else t) for name, t in columns]
+        self._ask(
+            "create_table",
+            path=path,
+            columns=[[name, type_json(t)] for name, t in types],
+            primary_key=list(primary_key),
+            partition_by=list(partition_by),
+            options=dict(options or {}),
+        )
+
+    def alter(self, path: str, *changes: tuple[Any, ...]) -> None:
+        """("add" | "type", column, type), ("rename", old, new), ("drop", column), ("set", option, value or None)."""
+        as_json = [[type_json(a) if isinstance(a, DataType) else a for a in change] for change in changes]
+        self._ask("alter", path=path, changes=as_json)
+
+    def write(
+        self,
+        path: str,
+        rows: Rows,
+        commit_user: str = "java",
+        identifier: int = 1,
+        compact: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """One commit of a new writer; ``compact`` adds a full compaction of all buckets to it."""
+        self._ask(
+            "write",
+            path=path,
+            rows=[list(row) for row in rows],
+            commit_user=commit_user,
+            identifier=identifier,
+            compact=compact,
+            options=dict(options or {}),
+        )
+
+    def buckets(self, path: str, rows: Rows) -> list[int]:
+        return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
+
+    def read(
+        self, path: str, options: Mapping[str, str] | None = None, columns: Sequence[str] | None = None
+    ) -> list[list[Plain]]:
+        """Rows with kinds; ``options`` are dynamic ones such as ``scan.snapshot-id``."""
+        arguments = {"options": dict(options or {}), "columns": None if columns is None else list(columns)}
+        return list(self._ask("read", path=path, **arguments)["rows"])
+
+    def changes(self, path: str, from_id: int = 1, to_id: int = 2**62) -> list[SnapshotChanges]:
+        answers = self._ask("changes", path=path, from_id=from_id, to_id=to_id)
+        return [SnapshotChanges(answer["snapshot"], answer["rows"]) for answer in answers]

@@ -1,0 +1,323 @@
+"""Process that holds the JVM: drives Java Paimon's own core and answers requests, one JSON line each.
+
+Started by ``java_paimon.JavaPaimon``; its arguments are the class path entries. Values travel in the plain form of
+``tests.support.plain_values``, so nothing of Tidemark's engine takes part in what Java reads and writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jpype
+
+from paimon_table.types import DataType, Root, parse_type
+from tests.support import plain_values as plain
+
+Json = dict[str, Any]
+
+
+class JavaTables:
+    """The commands. Every method takes JSON-able arguments and gives a JSON-able answer."""
+
+    def __init__(self) -> None:
+        core = jpype.JPackage("org.apache.paimon")
+        self.java = jpype.JPackage("java")
+        self.core = core
+        self.file_io = core.fs.local.LocalFileIO.create()
+        self.utils = jpype.JClass("org.apache.paimon.utils.InternalRowUtils")
+        self.json = jpype.JClass("org.apache.paimon.utils.JsonSerdeUtil")
+        self.row_kind = jpype.JClass("org.apache.paimon.types.RowKind")
+        self.data_type_class = jpype.JClass("org.apache.paimon.types.DataType").class_
+        self.io_dir = tempfile.mkdtemp(prefix="java-paimon-")
+
+    # ------------------------------------------------------------ opening
+
+    def _path(self, path: str) -> Any:
+        return self.core.fs.Path(path)
+
+    def _schemas(self, path: str) -> Any:
+        return self.core.schema.SchemaManager(self.file_io, self._path(path))
+
+    def _table(self, path: str, options: dict[str, str] | None = None) -> Any:
+        table = self.core.table.FileStoreTableFactory.create(self.file_io, self._path(path))
+        return table.copy(self._options(options)) if options else table
+
+    def _options(self, options: dict[str, str]) -> Any:
+        out = self.java.util.HashMap()
+        for key, value in options.items():
+            out.put(key, value)
+        return out
+
+    def _types(self, row_type: Any) -> list[DataType]:
+        return [self._type(field.type()) for field in row_type.getFields()]
+
+    def _type(self, java_type: Any) -> DataType:
+        return parse_type(json.loads(str(self.json.toFlatJson(java_type))))
+
+    # ------------------------------------------------------------ values
+
+    def _to_java(self, value: Any, t: DataType) -> Any:
+        if value is None:
+            return None
+        match t.root:
+            case Root.BOOLEAN:
+                return self.java.lang.Boolean.valueOf(bool(value))
+            case Root.TINYINT:
+                return self.java.lang.Byte.valueOf(jpype.JByte(value))
+            case Root.SMALLINT:
+                return self.java.lang.Short.valueOf(jpype.JShort(value))
+            case Root.INT:
+                return self.java.lang.Integer.valueOf(jpype.JInt(value))
+            case Root.BIGINT:
+                return self.java.lang.Long.valueOf(jpype.JLong(value))
+            case Root.FLOAT:
+                return self.java.lang.Float.valueOf(jpype.JFloat(float(value)))
+            case Root.DOUBLE:
+                return self.java.lang.Double.valueOf(jpype.JDouble(float(value)))
+            case Root.DECIMAL:
+                number = self.java.math.BigDecimal(str(value))
+                return self.core.data.Decimal.fromBigDecimal(number, t.precision, t.scale)
+            case Root.CHAR | Root.VARCHAR:
+                return self.core.data.BinaryString.fromBytes(self._bytes(str(value).encode()))
+            case Root.BINARY | Root.VARBINARY:
+                return self._bytes(bytes.fromhex(value.removeprefix("0x")))
+            case Root.DATE:
+                return self.java.lang.Integer.valueOf(jpype.JInt(plain.date_days(value)))
+            case Root.TIME:
+                return self.java.lang.Integer.valueOf(jpype.JInt(plain.time_millis(value)))
+            case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+                millis, nanos = divmod(plain.timestamp_value(value, "ns"), 10**6)
+                return self.core.data.Timestamp.fromEpochMillis(millis, nanos)
+            case _:
+                return self._nested_to_java(value, t)
+
+    def _nested_to_java(self, value: Any, t: DataType) -> Any:
+        match t.root:
+            case Root.ARRAY:
+                assert t.element is not None
+                items = [self._to_java(item, t.element) for item in value]
+                return self.core.data.GenericArray(jpype.JArray(self.java.lang.Object)(items))
+            case Root.MAP | Root.MULTISET:
+                key_type, value_type = plain.map_types(t)
+                entries = self.java.util.LinkedHashMap()
+                for key, item in value.items() if isinstance(value, dict) else value:
+                    entries.put(self._to_java(key, key_type), self._to_java(item, value_type))
+                return self.core.data.GenericMap(entries)
+            case _:
+                return self._row("+I", value, [field.type for field in t.fields])
+
+    def _bytes(self, data: bytes) -> Any:
+        return jpype.JArray(jpype.JByte)([b - 256 if b > 127 else b for b in data])
+
+    def _row(self, kind: str, values: list[Any], types: list[DataType]) -> Any:
+        row = self.core.data.GenericRow(self.row_kind.fromShortString(kind), len(types))
+        for i, (value, t) in enumerate(zip(values, types, strict=True)):
+            row.setField(i, self._to_java(value, t))
+        return row
+
+    def _to_plain(self, value: Any, t: DataType, java_type: Any) -> Any:
+        if value is None:
+            return None
+        match t.root:
+            case Root.BOOLEAN:
+                return bool(value)
+            case Root.TINYINT | Root.SMALLINT | Root.INT | Root.BIGINT:
+                return int(value)
+            case Root.FLOAT | Root.DOUBLE:
+                return plain.float_plain(float(value))
+            case Root.DECIMAL:
+                return str(value.toBigDecimal().toPlainString())
+            case Root.CHAR | Root.VARCHAR:
+                return bytes(value.toBytes()).decode()
+            case Root.BINARY | Root.VARBINARY:
+                return "0x" + bytes(value).hex()
+            case Root.DATE:
+                return plain.date_text(int(value))
+            case Root.TIME:
+                return plain.time_text(int(value))
+            case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+                nanos = int(value.getMillisecond()) * 10**6 + int(value.getNanoOfMillisecond())
+                return plain.timestamp_text(nanos, "ns", t.precision or 0)
+            case _:
+                return self._nested_to_plain(value, t, java_type)
+
+    def _array_to_plain(self, array: Any, t: DataType, java_type: Any) -> list[Any]:
+        get = self.utils.get
+        return [self._to_plain(get(array, i, java_type), t, java_type) for i in range(array.size())]
+
+    def _nested_to_plain(self, value: Any, t: DataType, java_type: Any) -> Any:
+        match t.root:
+            case Root.ARRAY:
+                assert t.element is not None
+                return self._array_to_plain(value, t.element, java_type.getElementType())
+            case Root.MAP | Root.MULTISET:
+                key_type, value_type = plain.map_types(t)
+                if t.root is Root.MULTISET:
+                    java_key, java_value = java_type.getElementType(), self.core.types.IntType(False)
+                else:
+                    java_key, java_value = java_type.getKeyType(), java_type.getValueType()
+                keys = self._array_to_plain(value.keyArray(), key_type, java_key)
+                values = self._array_to_plain(value.valueArray(), value_type, java_value)
+                return plain.sorted_pairs(zip(keys, values, strict=True))
+            case _:
+                return self._values(value, java_type)
+
+    def _values(self, row: Any, row_type: Any) -> list[Any]:
+        java_types = [field.type() for field in row_type.getFields()]
+        values = (self.utils.get(row, i, java_type) for i, java_type in enumerate(java_types))
+        return [self._to_plain(v, self._type(jt), jt) for v, jt in zip(values, java_types, strict=True)]
+
+    # ------------------------------------------------------------ commands
+
+    def create_table(
+        self, path: str, columns: list[Any], primary_key: list[str], partition_by: list[str], options: dict[str, str]
+    ) -> Json:
+        builder = self.core.schema.Schema.newBuilder()
+        for name, type_json in columns:
+            builder.column(name, self.json.fromJson(json.dumps(type_json), self.data_type_class))
+        builder.partitionKeys(self.java.util.ArrayList(partition_by))
+        builder.primaryKey(self.java.util.ArrayList(primary_key))
+        builder.options(self._options(options))
+        self._schemas(path).createTable(builder.build())
+        return {}
+
+    def alter(self, path: str, changes: list[list[Any]]) -> Json:
+        """Changes as ``JavaPaimon.alter`` describes them, types in their JSON form."""
+        change = self.core.schema.SchemaChange
+        out = self.java.util.ArrayList()
+        for what, *args in changes:
+            if what in ("add", "type"):
+                java_type = self.json.fromJson(json.dumps(args[1]), self.data_type_class)
+                out.add((change.addColumn if what == "add" else change.updateColumnType)(args[0], java_type))
+            elif what == "rename":
+                out.add(change.renameColumn(*args))
+            elif what == "drop":
+                out.add(change.dropColumn(*args))
+            else:
+                out.add(change.setOption(*args) if args[1] is not None else change.removeOption(args[0]))
+        self._schemas(path).commitChanges(out)
+        return {}
+
+    def write(
+        self,
+        path: str,
+        rows: list[list[Any]],
+        commit_user: str,
+        identifier: int,
+        compact: bool = False,
+        options: dict[str, str] | None = None,
+    ) -> Json:
+        """One commit of rows ``[kind, values...]``; ``compact`` compacts every bucket fully in the same commit."""
+        table = self._table(path, options)
+        types = self._types(table.rowType())
+        builder = table.newStreamWriteBuilder().withCommitUser(commit_user)
+        write, commit = builder.newWrite(), builder.newCommit()
+        write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
+        try:
+            buckets = {}
+            for kind, *values in rows:
+                row = self._row(kind, values, types)
+                write.write(row)
+                if compact:
+                    partition = write.getPartition(row).copy()
+                    buckets[(str(partition), write.getBucket(row))] = partition
+            if compact:
+                for entry in table.newSnapshotReader().bucketEntries():
+                    buckets[(str(entry.partition()), entry.bucket())] = entry.partition()
+                for (_, bucket), partition in buckets.items():
+                    write.compact(partition, bucket, True)
+            commit.commit(identifier, write.prepareCommit(True, identifier))
+        finally:
+            write.close()
+            commit.close()
+        return {}
+
+    def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
+        """The bucket that Java gives to each row."""
+        table = self._table(path)
+        types = self._types(table.rowType())
+        write = table.newStreamWriteBuilder().newWrite()
+        try:
+            return [int(write.getBucket(self._row(kind, values, types))) for kind, *values in rows]
+        finally:
+            write.close()
+
+    def read(self, path: str, options: dict[str, str] | None = None, columns: list[str] | None = None) -> Json:
+        """Content as a batch read gives it: rows ``[kind, values...]``."""
+        table = self._table(path, options)
+        builder = table.newReadBuilder()
+        row_type = table.rowType()
+        if columns is not None:
+            row_type = row_type.project(self.java.util.ArrayList(columns))
+            builder.withReadType(row_type)
+        reader = builder.newRead().createReader(builder.newScan().plan())
+        return {"rows": list(self._rows(reader, row_type))}
+
+    def _rows(self, reader: Any, row_type: Any) -> Iterator[list[Any]]:
+        rows = reader.toCloseableIterator()
+        try:
+            while rows.hasNext():
+                row = rows.next()
+                yield [str(row.getRowKind().shortString()), *self._values(row, row_type)]
+        finally:
+            rows.close()
+
+    def changes(self, path: str, from_id: int, to_id: int) -> list[Json]:
+        """What a streaming reader gets from each snapshot of [from_id, to_id]; snapshots it skips are left out."""
+        table = self._table(path, {"scan.mode": "from-snapshot", "scan.snapshot-id": str(from_id)})
+        latest = table.snapshotManager().latestSnapshotId()
+        last = min(to_id, -1 if latest is None else int(latest))
+        builder = table.newReadBuilder()
+        scan = builder.newStreamScan()
+        scan.restore(self.java.lang.Long.valueOf(jpype.JLong(from_id)))
+        out = []
+        while int(scan.checkpoint() if scan.checkpoint() is not None else from_id) <= last:
+            plan = scan.plan()
+            snapshot_id = int(scan.checkpoint()) - 1
+            rows = list(self._rows(builder.newRead().createReader(plan), table.rowType()))
+            if snapshot_id <= last and rows:
+                out.append({"snapshot": snapshot_id, "rows": rows})
+        return out
+
+
+COMMANDS = ("create_table", "alter", "write", "buckets", "read", "changes")
+
+
+def _answer(tables: JavaTables, line: str) -> Json:
+    request = json.loads(line)
+    assert request["command"] in COMMANDS
+    command: Callable[..., Any] = getattr(tables, request["command"])
+    try:
+        return {"ok": command(**request["arguments"])}
+    except jpype.JException as error:
+        return {"error": str(error.toString()), "trace": str(error.stacktrace())}
+    except Exception as error:  # the outer loop of this process: the caller gets every failure as an answer
+        return {"error": repr(error), "trace": traceback.format_exc()}
+
+
+@contextmanager
+def _own_stdout() -> Iterator[Any]:
+    """Keep the answer channel apart from what Java libraries print to stdout."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        yield answers
+
+
+def main() -> None:
+    with _own_stdout() as answers:
+        options = ("-Xmx1g", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
+        jpype.startJVM(*options, classpath=sys.argv[1:], convertStrings=False)
+        tables = JavaTables()
+        for line in sys.stdin:
+            print(json.dumps(_answer(tables, line)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

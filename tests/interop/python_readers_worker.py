@@ -1,0 +1,80 @@
+"""Process that runs pypaimon and pypaimon-rust in their own environment: JSON lines in, Arrow files out.
+
+Started by ``python_readers.PythonReaders`` with the interpreter of that environment, so it imports nothing of the
+project. The Rust reader is driven directly, not through pypaimon, whose fallback would read with Python in silence.
+"""
+
+import json
+import os
+import sys
+import traceback
+
+import pyarrow as pa
+
+
+def _with_snapshot(options, snapshot_id):
+    return {**options, "scan.snapshot-id": str(snapshot_id)} if snapshot_id is not None else options
+
+
+def read_pypaimon(path, snapshot_id, columns):
+    from pypaimon.table.file_store_table import FileStoreTable
+
+    table = FileStoreTable.from_path(path)
+    dynamic = _with_snapshot({"read.native.enabled": "false", "scan.native-plan.enabled": "false"}, snapshot_id)
+    builder = table.copy(dynamic).new_read_builder()
+    if columns is not None:
+        builder = builder.with_projection(columns)
+    return builder.new_read().to_arrow(builder.new_scan().plan().splits())
+
+
+def _rust_table(path, options):
+    from pypaimon_rust.datafusion import Table
+
+    schema_dir = os.path.join(path, "schema")
+    newest = max(int(name.removeprefix("schema-")) for name in os.listdir(schema_dir) if name.startswith("schema-"))
+    with open(os.path.join(schema_dir, f"schema-{newest}"), encoding="utf-8") as file:
+        schema = json.load(file)
+    schema["options"] = {**schema["options"], **options}
+    return Table.from_resolved_schema("file://" + path, json.dumps(schema))
+
+
+def read_rust(path, snapshot_id, columns):
+    builder = _rust_table(path, _with_snapshot({}, snapshot_id)).new_read_builder()
+    if columns is not None:
+        builder = builder.with_projection(columns)
+    batches = builder.new_read().read(builder.new_scan().plan().splits())
+    return pa.Table.from_batches(batches) if batches else None
+
+
+def changes_rust(path, after, upto):
+    """Changes of the snapshots in (after, upto], with the row kind in the leading column ``rowkind``."""
+    builder = _rust_table(path, {}).new_read_builder().with_include_row_kind(True)
+    batches = builder.new_read().read(builder.new_incremental_scan(after, upto, "auto").plan().splits())
+    return pa.Table.from_batches(batches) if batches else None
+
+
+COMMANDS = {"pypaimon": read_pypaimon, "rust": read_rust, "rust_changes": changes_rust}
+
+
+def _answer(request):
+    table = COMMANDS[request["command"]](**request["arguments"])
+    if table is None:
+        return {"ok": None}
+    with pa.OSFile(request["out"], "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return {"ok": request["out"]}
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # keep the answer channel apart from what the libraries print
+    for line in sys.stdin:
+        try:
+            answer = _answer(json.loads(line))
+        except BaseException as error:  # a panic of the Rust reader is a BaseException; the caller gets it as an answer
+            answer = {"error": repr(error), "trace": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Tables of every feature have equal rows for Tidemark, Java Paimon, pypaimon and pypaimon-rust, whoever wrote them."""
+
+from pathlib import Path
+
+import pytest
+
+from paimon_table.table import Table
+from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
+from tests.interop.java_paimon import JavaPaimon
+from tests.interop.python_readers import PythonReaders
+from tests.interop.scenarios import BUCKET_FUNCTIONS, BUCKET_KEY, EVOLUTION, KEYS_OF_ALL_TYPES, TABLES, Scenario
+
+
+@pytest.fixture
+def readers(java: JavaPaimon, python_readers: PythonReaders) -> Readers:
+    return Readers(java, python_readers)
+
+
+@pytest.mark.parametrize("scenario", TABLES, ids=lambda s: s.name)
+def test_table_written_by_tidemark_reads_equal_after_every_commit(
+    scenario: Scenario, tmp_path: Path, readers: Readers
+) -> None:
+    path = tmp_path / scenario.name
+    create_by_tidemark(scenario, path)
+    for position, step in enumerate(scenario.steps, start=1):
+        write_by_tidemark(path, [step], first_identifier=position)
+        if not step.alter:
+            readers.assert_equal(path, scenario)
+
+
+@pytest.mark.parametrize("scenario", TABLES, ids=lambda s: s.name)
+def test_table_written_and_compacted_by_java_is_read_continued_and_read_again(
+    scenario: Scenario, tmp_path: Path, readers: Readers
+) -> None:
+    # given a table whose first commits, a compaction among them, are Java's
+    path, oracle = tmp_path / scenario.name, tmp_path / f"{scenario.name}-java-only"
+    half = (len(scenario.steps) + 1) // 2
+    create_by_java(readers.java, scenario, path)
+    write_by_java(readers.java, path, scenario.steps[:half])
+    readers.java.write(str(path), [], identifier=100, compact=True)
+    readers.assert_equal(path, scenario)
+
+    # when Tidemark continues it and Java takes over once more
+    write_by_tidemark(path, scenario.steps[half:])
+    readers.assert_equal(path, scenario)
+    readers.java.write(str(path), [], identifier=101, compact=True)
+
+    # then it equals a table that Java wrote alone
+    create_by_java(readers.java, scenario, oracle)
+    write_by_java(readers.java, oracle, scenario.steps)
+    assert readers.assert_equal(path, scenario) == readers.assert_equal(oracle, scenario)
+
+
+def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers: Readers) -> None:
+    path = tmp_path / "evolution"
+    create_by_tidemark(EVOLUTION, path)
+    write_by_tidemark(path, EVOLUTION.steps)
+    snapshots = Table.open(str(path)).snapshots
+    for snapshot_id in range(1, (snapshots.latest_id() or 0) + 1):
+        readers.assert_equal(path, EVOLUTION, snapshot_id)
+
+
+@pytest.mark.parametrize("scenario", [*BUCKET_FUNCTIONS, BUCKET_KEY, KEYS_OF_ALL_TYPES], ids=lambda s: s.name)
+def test_rows_lie_in_the_buckets_that_java_gives_them(scenario: Scenario, tmp_path: Path, java: JavaPaimon) -> None:
+    # given one commit per row, so that each snapshot's file tells the row's bucket
+    path = tmp_path / scenario.name
+    create_by_tidemark(scenario, path)
+    rows = scenario.steps[0].rows[:12]
+    expected = java.buckets(str(path), rows)
+    before: set[Path] = set()
+    for position, row in enumerate(rows, start=1):
+        write_by_tidemark(path, [type(scenario.steps[0])((row,))], first_identifier=position)
+        files = set(path.glob("bucket-*/data-*"))
+        (new,) = files - before
+        assert new.parent.name == f"bucket-{expected[position - 1]}", row
+        before = files

@@ -1,0 +1,128 @@
+"""One bucket without a committer: applies commit messages to the list of live files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, DataFileMeta
+from paimon_table.file_io import FileIO
+from paimon_table.key_value_file import read_key_value_file
+from paimon_table.memory_io import MemoryFileIO
+from paimon_table.merge.function import merge_function, merge_rows, without_retracts
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.options import options_of
+from paimon_table.paths import TablePaths
+from paimon_table.schema import create_schema
+from paimon_table.table import TableContext
+from paimon_table.types import parse_type
+
+KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
+SHORT = {number: text for text, number in KINDS.items()}
+
+Row = tuple[Any, ...]
+"""Kind as text, then the values of the columns."""
+
+
+def context(
+    columns: Sequence[tuple[str, str]],
+    keys: Sequence[str],
+    options: Mapping[str, str],
+    io: FileIO | None = None,
+    root: str = "/table",
+) -> TableContext:
+    """A table that exists in memory only, or below ``root`` of another storage."""
+    typed = [(name, parse_type(t)) for name, t in columns]
+    schema = create_schema(typed, keys, options={"bucket": "1", **options})
+    return TableContext(io or MemoryFileIO(), TablePaths(root), schema, options_of(schema), {0: schema})
+
+
+@dataclass
+class BucketHarness:
+    """Live files of bucket 0 of an unpartitioned table and the writers that change them."""
+
+    ctx: TableContext
+    lookup_dir: Path
+    files: list[DataFileMeta] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    writer: BucketWriter | None = None
+    numbers: Any = field(default_factory=itertools.count)
+
+    bucket = BucketId(EMPTY_ROW, 0)
+
+    @property
+    def directory(self) -> str:
+        return self.ctx.bucket_dir(self.bucket)
+
+    def new_writer(self) -> BucketWriter:
+        environment = WriterEnvironment(
+            lookup_dir=str(self.lookup_dir),
+            new_uuid=lambda: f"u{next(self.numbers)}",
+            clock_ms=lambda: 1_000 + next(self.numbers),
+            **self.environment,
+        )
+        self.writer = BucketWriter(self.ctx, self.bucket, self.files, environment)
+        return self.writer
+
+    def table(self, rows: Iterable[Row]) -> pa.Table:
+        """Rows as the writer takes them."""
+        rows = list(rows)
+        schema = self.ctx.schema.arrow_schema.append(pa.field(VALUE_KIND, pa.int8(), False))
+        columns = list(zip(*[(*row[1:], KINDS[row[0]]) for row in rows], strict=True)) or [()] * len(schema)
+        return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+    def commit(self, rows: Iterable[Row], full: bool = False, fresh: bool = True) -> CommitMessage:
+        """Write rows in one commit; returns the message after applying it."""
+        writer = self.new_writer() if fresh or self.writer is None else self.writer
+        table = self.table(rows)
+        if table.num_rows:
+            writer.write(table)
+        message = writer.prepare_commit(full_compact=full)
+        self.apply(message)
+        return message
+
+    def apply(self, message: CommitMessage, append: bool = True, compact: bool = True) -> None:
+        """What the committer does: APPEND, then COMPACT; every deleted file must be there, no added one may be."""
+        live = {(f.level, f.file_name): f for f in self.files}
+        for file in message.new_files if append else ():
+            assert live.setdefault((file.level, file.file_name), file) is file
+        for file in message.compact_before if compact else ():
+            assert live.pop((file.level, file.file_name)) == file
+        for file in message.compact_after if compact else ():
+            assert live.setdefault((file.level, file.file_name), file) is file
+        self.files = list(live.values())
+
+    def read(self, file: DataFileMeta) -> pa.Table:
+        return read_key_value_file(self.ctx, self.directory, file)
+
+    def all_rows(self) -> pa.Table:
+        """The merged rows of all live files, tombstones included."""
+        order = KeyOrder(self.ctx.schema, self.ctx.options)
+        tables = [self.read(f) for f in self.files]
+        if not tables:
+            return self.table([]).slice(0, 0)
+        return merge_rows(pa.concat_tables(tables).combine_chunks(), order, merge_function(self.ctx.options))
+
+    def content(self) -> list[Row]:
+        """Values of the rows that a reader sees, sorted by key."""
+        return [tuple(row[2:]) for row in _rows(without_retracts(self.all_rows()))] if self.files else []
+
+    def changes(self, files: Sequence[DataFileMeta]) -> list[Row]:
+        """Kind and values of the rows of changelog files, in file order."""
+        return [(SHORT[row[1]], *row[2:]) for file in files for row in _rows(self.read(file))]
+
+    def with_options(self, **options: str) -> None:
+        """Continue with other table options."""
+        changed = {name.replace("_", "-"): value for name, value in options.items()}
+        schema = replace(self.ctx.schema, options={**self.ctx.schema.options, **changed})
+        self.ctx = replace(self.ctx, schema=schema, options=options_of(schema), schemas={schema.id: schema})
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    return list(zip(*[column.to_pylist() for column in table.columns], strict=True)) if table.num_rows else []

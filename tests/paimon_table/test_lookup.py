@@ -1,0 +1,172 @@
+"""Finding stored rows by key through lookup files and their cache."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_table.bucket_files import row_schema
+from paimon_table.errors import BrokenInvariant
+from paimon_table.lookup_cache import LookupCache
+from paimon_table.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter, ProbeKeys
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.options import options_of
+from paimon_table.schema import TableSchema, create_schema
+from paimon_table.types import parse_type
+
+
+def _schema(*key_types: str) -> TableSchema:
+    columns = [(f"k{i}", parse_type(t)) for i, t in enumerate(key_types)]
+    return create_schema([*columns, ("v", parse_type("STRING"))], [name for name, _ in columns], options={"bucket": "1"})
+
+
+_INT, _TEXT, _PAIR = _schema("BIGINT"), _schema("STRING"), _schema("STRING", "INT")
+
+
+def _words(schema: TableSchema, **hashing: Any) -> KeyWords:
+    return KeyWords(KeyOrder(schema, options_of(schema)), **hashing)
+
+
+def _rows(schema: TableSchema, keys: list[tuple[Any, ...]]) -> pa.Table:
+    """Stored rows of these keys, sorted; the value tells the key."""
+    rows = [(i, 0, *key, repr(key)) for i, key in enumerate(keys)]
+    target = row_schema(schema)
+    table = pa.Table.from_arrays([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(target)], schema=target)
+    return table.take(pa.array(KeyOrder(schema, options_of(schema)).sort_indices(table)))
+
+
+def _weak_hash(keys: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Three different values only."""
+    return np.array([len(repr(row)) % 3 for row in zip(*keys.to_pydict().values(), strict=True)], np.uint64)
+
+
+def _write(path: Path, schema: TableSchema, words: KeyWords, rows: pa.Table, pieces: int = 1) -> LookupFile:
+    writer = LookupFileWriter(path, row_schema(schema), words)
+    for start in range(0, max(rows.num_rows, 1), max(1, rows.num_rows // pieces)):
+        writer.append(rows.slice(start, max(1, rows.num_rows // pieces)))
+    writer.finish()
+    return LookupFile(path, words)
+
+
+_KEYS: dict[str, tuple[TableSchema, st.SearchStrategy[tuple[Any, ...]]]] = {
+    "int": (_INT, st.tuples(st.integers(-20, 20) | st.sampled_from([-(2**63), 2**63 - 1]))),
+    "text": (_TEXT, st.tuples(st.text(st.sampled_from("aé"), max_size=4))),
+    "pair": (_PAIR, st.tuples(st.sampled_from(["", "a", "b"]), st.integers(0, 5))),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(sorted(_KEYS)), st.booleans(), st.integers(1, 3))
+def test_every_stored_key_is_found_and_no_other(data: st.DataObject, kind: str, weak: bool, pieces: int) -> None:
+    schema, key = _KEYS[kind]
+    stored = data.draw(st.lists(key, unique=True, max_size=30))
+    asked = data.draw(st.lists(key, unique=True, max_size=30))
+    words = _words(schema, hash_keys=_weak_hash) if weak else _words(schema)
+    probe_rows = _rows(schema, asked)
+    with tempfile.TemporaryDirectory() as directory:
+        file = _write(Path(directory) / "f", schema, words, _rows(schema, stored), pieces)
+        start = data.draw(st.integers(0, len(asked)))
+        excluded = np.array(data.draw(st.lists(st.booleans(), min_size=len(asked), max_size=len(asked))), np.bool_)
+
+        hits = file.find(ProbeKeys(probe_rows, words), start, len(asked), excluded)
+
+    wanted = [i for i in range(start, len(asked)) if not excluded[i]]
+    sorted_keys = probe_rows.column("v").to_pylist()
+    expected = [i for i in wanted if sorted_keys[i] in {repr(key) for key in stored}]
+    assert hits.positions.tolist() == expected
+    assert hits.rows.column("v").to_pylist() == [sorted_keys[i] for i in expected]
+    assert hits.rows.schema.equals(row_schema(schema))
+
+
+def test_rows_of_many_batches_come_back_in_the_asked_order(tmp_path: Path) -> None:
+    rows = _rows(_INT, [(i,) for i in range(200_000)])
+    file = _write(tmp_path / "f", _INT, _words(_INT), rows)
+    numbers = np.array([199_999, 0, 65_536, 65_535, 131_072, 7])
+    assert file.rows_at(numbers).column("k0").to_pylist() == numbers.tolist()
+
+
+def test_rows_out_of_order_are_refused(tmp_path: Path) -> None:
+    writer = LookupFileWriter(tmp_path / "f", row_schema(_INT), _words(_INT))
+    writer.append(_rows(_INT, [(2,)]))
+    writer.append(_rows(_INT, [(1,)]))
+    with pytest.raises(BrokenInvariant, match="not sorted"):
+        writer.finish()
+
+
+@pytest.mark.parametrize("schema", [_INT, _TEXT])
+def test_a_cut_file_is_noticed_at_every_length(tmp_path: Path, schema: TableSchema) -> None:
+    path = tmp_path / "f"
+    key: Any = "a" if schema is _TEXT else 1
+    _write(path, schema, _words(schema), _rows(schema, [(key,)]))
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises((BrokenLookupFile, pa.ArrowInvalid)):
+            LookupFile(path, _words(schema))
+
+
+def test_a_broken_entry_is_removed_and_built_again(tmp_path: Path) -> None:
+    cache, words = LookupCache(str(tmp_path)), _words(_TEXT)
+    rows = _rows(_TEXT, [("a",), ("b",)])
+    cache.build("data-1", words, rows.schema, [rows])
+    (entry,) = tmp_path.iterdir()
+    for damage in (b"", b"nonsense", entry.read_bytes()[:-1], entry.read_bytes()[:-8] + b"OTHERVER"):
+        entry.write_bytes(damage)
+        assert cache.open("data-1", words) is None
+        assert not entry.exists()
+        cache.build("data-1", words, rows.schema, [rows])
+        opened = cache.open("data-1", words)
+        assert opened is not None and opened.row_count == 2
+
+
+def test_an_entry_of_an_earlier_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, words = LookupCache(str(tmp_path)), _words(_INT)
+    rows = _rows(_INT, [(1,)])
+    cache.build("data-1", words, rows.schema, [rows])
+    monkeypatch.setattr("paimon_table.lookup_file.boot_id", lambda: "another boot")
+    assert cache.open("data-1", words) is None
+
+
+def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
+    now_s = [1_000_000.0]
+    words, rows = _words(_INT), _rows(_INT, [(i,) for i in range(100)])
+    cache = LookupCache(str(tmp_path), clock_s=lambda: now_s[0])
+    for name in ("a", "b"):
+        cache.build(name, words, rows.schema, [rows])
+        os.utime(tmp_path / f"{name}.lookup", (now_s[0], now_s[0]))
+        now_s[0] += 1
+    opened = cache.open("a", words)
+    size_bytes = (tmp_path / "a.lookup").stat().st_size
+
+    small = LookupCache(str(tmp_path), max_bytes=2 * size_bytes, clock_s=lambda: now_s[0])
+    small.build("c", words, rows.schema, [rows])
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.lookup", "c.lookup"]
+    LookupCache(str(tmp_path), max_bytes=1).build("d", words, rows.schema, [rows])
+    assert [path.name for path in tmp_path.iterdir()] == ["d.lookup"]
+    assert opened is not None and opened.rows_at(np.array([5])).num_rows == 1
+
+
+def test_temporary_files_of_dead_processes_go(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,)])
+    for name, age_s in (("old", 7200), ("young", 10)):
+        path = tmp_path / f".{name}.tmp"
+        path.write_bytes(b"x")
+        os.utime(path, (os.stat(path).st_mtime - age_s,) * 2)
+    LookupCache(str(tmp_path)).build("data-1", words, rows.schema, [rows])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".young.tmp", "data-1.lookup"]
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    rows = _rows(_INT, [(1,), (2,)])
+    with pytest.raises(BrokenInvariant):
+        LookupCache(str(tmp_path)).build("data-1", _words(_INT), rows.schema, [rows, rows])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,122 @@
+"""Table options: values with units, defaults, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.options import TableOptions, known_names, parse_options
+from tests.paimon_table.builders import orders_schema
+
+SCHEMA = orders_schema()
+
+
+def parse(**options: str) -> TableOptions:
+    return parse_options({name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}, SCHEMA)
+
+
+def test_defaults_are_paimons():
+    options = parse_options({}, SCHEMA)
+    assert (options.bucket, options.merge_engine, options.changelog_producer) == (-1, "deduplicate", "none")
+    assert (options.compaction_trigger, options.num_levels, options.max_level) == (5, 6, 5)
+    assert options.target_file_size_bytes == 134_217_728
+    assert options.manifest_target_file_size_bytes == 8_388_608
+    assert (options.commit_max_retries, options.commit_min_retry_wait_ms, options.commit_timeout_ms) == (10, 10, None)
+    assert (options.stats_mode, options.partition_default_name) == ("truncate(16)", "__DEFAULT_PARTITION__")
+
+
+def test_values_are_parsed_with_their_units():
+    options = parse(
+        target_file_size="64 mb", commit__timeout="2 min", sequence__field="a, b", ignore_delete="TRUE",
+        sequence__field__sort_order="descending",
+    )  # fmt: skip
+    assert options.target_file_size_bytes == 64 << 20
+    assert options.commit_timeout_ms == 120_000
+    assert options.sequence_fields == ("a", "b")
+    assert options.ignore_delete
+    assert options.sequence_descending
+
+
+def test_number_of_levels_follows_the_compaction_trigger():
+    assert parse(num_sorted_run__compaction_trigger="9").num_levels == 10
+    assert parse(num_sorted_run__compaction_trigger="9", num_levels="3").num_levels == 3
+
+
+def test_fallback_keys_count_unless_the_key_itself_is_set():
+    assert parse_options({"partial-update.ignore-delete": "true"}, SCHEMA).ignore_delete
+    both = {"ignore-delete": "false", "deduplicate.ignore-delete": "true"}
+    assert not parse_options(both, SCHEMA).ignore_delete
+    assert not parse_options(dict(reversed(both.items())), SCHEMA).ignore_delete
+
+
+def test_stats_mode_of_a_column():
+    assert parse_options({"fields.name.stats-mode": "full"}, SCHEMA).field_stats_modes == (("name", "full"),)
+
+
+@pytest.mark.parametrize(
+    "name", ["snapshot.time-retained", "scan.mode", "tag.automatic-creation", "consumer-id", "write-buffer-size"]
+)
+def test_options_of_readers_and_other_jobs_are_kept(name):
+    assert parse_options({name: "x"}, SCHEMA) == parse_options({}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("merge-engine", "partial-update"),
+        ("merge-engine", "nonsense"),
+        ("changelog-producer", "full-compaction"),
+        ("file.format", "orc"),
+        ("deletion-vectors.enabled", "true"),
+        ("dynamic-bucket.target-row-num", "5"),
+        ("file-index.bloom-filter.columns", "id"),
+        ("full-compaction.delta-commits", "3"),
+        ("fields.name.aggregate-function", "sum"),
+        ("fields.default-aggregate-function", "sum"),
+        ("record-level.expire-time", "1 h"),
+        ("data-file.thin-mode", "true"),
+        ("lookup-wait", "false"),
+        ("type", "materialized-table"),
+    ],
+)
+def test_what_tidemark_does_not_do_is_refused_by_name(name, text):
+    with pytest.raises(UnsupportedFeature, match=name.replace(".", r"\.")):
+        parse_options({name: text}, SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["deletion-vectors.enabled", "data-file.thin-mode", "row-tracking.enabled"])
+def test_switching_off_what_is_off_is_accepted(name):
+    assert parse_options({name: "false"}, SCHEMA) == parse_options({}, SCHEMA)
+
+
+def test_unknown_option_names_the_nearest_known_one():
+    with pytest.raises(ConfigError, match="nearest known option is 'changelog-producer'"):
+        parse_options({"changelog-producr": "lookup"}, SCHEMA)
+
+
+def test_option_of_a_column_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match="field zz can not be found"):
+        parse_options({"fields.zz.stats-mode": "full"}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bucket", "two"),
+        ("num-levels", "1"),
+        ("ignore-delete", "yes"),
+        ("target-file-size", "128 parsecs"),
+        ("commit.timeout", "soon"),
+        ("bucket-function.type", "magic"),
+        ("compaction.small-file-ratio", "big"),
+    ],
+)
+def test_unreadable_values_name_their_option(name, text):
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        parse_options({name: text}, SCHEMA)
+
+
+def test_known_names_are_sorted_and_hold_all_kinds():
+    names = known_names()
+    assert list(names) == sorted(names)
+    assert {"bucket", "bucket-key", "write-buffer-size", "deletion-vectors.enabled"} <= set(names)

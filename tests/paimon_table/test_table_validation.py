@@ -1,0 +1,92 @@
+"""Rules between options, keys and columns; the words are those that users of Paimon know."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.schema import create_schema
+from paimon_table.table_validation import validate_table
+from paimon_table.types import parse_type
+
+
+def validate(columns: str, primary: str = "", partition: str = "", **options: str) -> None:
+    pairs = [tuple(c.split(" ", 1)) for c in columns.split(", ")]
+    named = {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}
+    schema = create_schema([(n, parse_type(t)) for n, t in pairs], primary.split(), partition.split(), named)
+    validate_table(schema)
+
+
+def test_a_usual_table_passes():
+    validate(
+        "id INT, p STRING, at TIMESTAMP(3), op STRING",
+        "id p", "p", bucket="2", bucket_key="id", sequence__field="at", rowkind__field="op",
+        changelog_producer="lookup", snapshot__num_retained__max="5",
+    )  # fmt: skip
+
+
+def test_partition_outside_the_primary_key_is_allowed_with_fixed_buckets():
+    validate("id INT, p STRING", "id", "p", bucket="2")
+
+
+@pytest.mark.parametrize(
+    ("columns", "primary", "partition", "options", "words"),
+    [
+        ("a INT, b INT", "a", "", {"bucket": "0"}, "number of buckets needs to be greater than 0"),
+        ("a INT, b INT", "a", "", {"bucket": "-3"}, "number of buckets needs to be greater than 0"),
+        ("a INT, b INT", "a", "", {"bucket": "-1", "bucket_key": "a"}, "'bucket-key' cannot be set with bucket = -1"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "bucket_key": "z"}, "should contain all bucket keys"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "bucket_key": "b"}, "primary keys ['a'] should contain"),
+        ("a INT, p INT", "a p", "p", {"bucket": "1", "bucket_key": "p"}, "should not be one of the partition keys"),
+        ("a STRING, b INT", "a", "", {"bucket": "1", "bucket_function__type": "mod"}, "INT or BIGINT"),
+        ("a INT, b INT", "a b", "", {"bucket": "1", "bucket_function__type": "mod"}, "INT or BIGINT"),
+        ("a TIMESTAMP(3), b INT", "a", "", {"bucket": "1", "bucket_function__type": "hive"}, "no hash of a TIMESTAMP"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "sequence__field": "z"}, "'sequence.field': 'z' can not be found"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "sequence__field": "b,b"}, "'b' is defined repeatedly"),
+        ("a INT, p INT", "a", "p", {"bucket": "1", "sequence__field": "a"}, "cross partition"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "z"}, "'z' can not be found"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "b"}, "only string"),
+        ("a INT, b INT", "", "", {"bucket": "1", "changelog_producer": "input"}, "define"),
+        ("a INT, b INT", "", "", {"bucket": "1"}, "'bucket-key' is missing"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "metadata__stats_mode": "truncate(0)"}, "metadata.stats-mode"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "fields__b__stats_mode": "some"}, "fields.b.stats-mode"),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "changelog_producer__row_deduplicate_ignore_fields": "z"}, "'z' can not be found",
+        ),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "changelog_producer": "lookup", "streaming_read_overwrite": "true"}, "read twice",
+        ),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "scan__timestamp": "2024-01-01 00:00:00", "scan__timestamp_millis": "1"}, "only one",
+        ),
+    ],
+)  # fmt: skip
+def test_what_paimon_refuses_is_refused(columns, primary, partition, options, words):
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        validate(columns, primary, partition, **options)
+    assert not isinstance(caught.value, UnsupportedFeature)
+
+
+@pytest.mark.parametrize(
+    ("columns", "primary", "partition", "options", "words"),
+    [
+        ("a INT, b INT", "a", "", {}, "dynamic buckets"),
+        ("a INT, b INT", "a", "", {"bucket": "-2"}, "postponed buckets"),
+        ("a INT, b INT", "", "", {"bucket": "1", "bucket_key": "a"}, "without primary key"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "file__compression": "brotli"}, "file.compression"),
+        ("a INT, b ARRAY<INT>", "a", "", {"bucket": "1", "sequence__field": "b"}, "nested type"),
+        ("a INT, p BYTES", "a p", "p", {"bucket": "1"}, "partition column 'p'"),
+        (
+            "a INT, p TIMESTAMP_LTZ(3)", "a p", "p",
+            {"bucket": "1", "partition__legacy_name": "false"}, "partition.legacy-name=true",
+        ),
+    ],
+)  # fmt: skip
+def test_what_tidemark_cannot_write_is_refused_as_unsupported(columns, primary, partition, options, words):
+    with pytest.raises(UnsupportedFeature, match=re.escape(words)):
+        validate(columns, primary, partition, **options)

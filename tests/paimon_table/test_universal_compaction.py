@@ -1,0 +1,58 @@
+"""The compaction strategies against their golden file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paimon_table.data_file import DataFileMeta, SimpleStats
+from paimon_table.levels import SortedRun
+from paimon_table.universal_compaction import CompactUnit, UniversalParams, force_up_level0, pick, pick_full
+
+_GOLDEN = Path(__file__).parent / "golden" / "universal_compaction.txt"
+_STRATEGIES = {"pick": pick, "force": force_up_level0, "full": pick_full}
+
+
+def _cases() -> Iterator[str]:
+    for line in _GOLDEN.read_text().splitlines():
+        case = line.split("#")[0].strip()
+        if case:
+            yield case
+
+
+def _run(text: str, number: int) -> SortedRun:
+    level, size_bytes = map(int, text.split(":"))
+    file = DataFileMeta(
+        file_name=f"data-{number}",
+        file_size_bytes=size_bytes,
+        row_count=1,
+        min_key=b"",
+        max_key=b"",
+        key_stats=SimpleStats(),
+        value_stats=SimpleStats(),
+        min_sequence_number=0,
+        max_sequence_number=0,
+        schema_id=0,
+        level=level,
+    )
+    return SortedRun(level, (file,))
+
+
+@pytest.mark.parametrize("case", list(_cases()))
+def test_strategy_chooses_as_in_the_golden_file(case: str) -> None:
+    given, runs_text, expectation = (part.strip() for part in case.split("|"))
+    numbers = dict(pair.split("=") for pair in given.split())
+    params = UniversalParams(int(numbers["trigger"]), int(numbers["amp"]), int(numbers["ratio"]), int(numbers["max"]))
+    runs = [_run(text, number) for number, text in enumerate(runs_text.split())]
+    strategy, _, expected = expectation.partition(" -> ")
+
+    unit = _STRATEGIES[strategy](runs, params)
+
+    assert _text(unit) == expected
+    assert unit is None or unit.runs == tuple(runs[: len(unit.runs)])
+
+
+def _text(unit: CompactUnit | None) -> str:
+    return "none" if unit is None else f"L{unit.output_level} x{len(unit.runs)}"

@@ -1,0 +1,90 @@
+"""Exit codes and outputs of `tidemark` without a table or a running pipeline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pipelines.command import TIDEMARK, tidemark
+
+GOOD = """\
+version: 1
+name: {name}
+source: {{ files: {{ path: dumps }}, format: debezium-json }}
+checkpoint: {name}-state
+catalog: {{ warehouse: lake }}
+otherwise: create
+"""
+
+
+def write(directory: Path, name: str) -> Path:
+    file = directory / f"{name}.yaml"
+    file.write_text(GOOD.format(name=name))
+    return file
+
+
+def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
+    files = [write(tmp_path, "a"), write(tmp_path, "b")]
+    done = tidemark("validate", *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        done.stdout
+        == f"{files[0]}: valid, pipeline a with 0 table rules\n{files[1]}: valid, pipeline b with 0 table rules\n"
+    )
+
+
+def test_problems_go_to_stderr_and_the_code_is_2(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(GOOD.format(name="x").replace("version: 1", "versoin: 1").replace("otherwise", "otherwize"))
+    done = tidemark("validate", write(tmp_path, "a"), broken)
+    assert done.returncode == 2
+    assert done.stdout == f"{tmp_path}/a.yaml: valid, pipeline a with 0 table rules\n"
+    assert done.stderr.splitlines() == [
+        f"{broken}:1:1: unknown key 'versoin'; did you mean 'version'?",
+        f"{broken}:6:1: unknown key 'otherwize'; did you mean 'otherwise'?",
+    ]
+
+
+def test_run_refuses_a_broken_file_before_anything_starts(tmp_path: Path) -> None:
+    done = tidemark("run", tmp_path / "none.yaml", "--once")
+    assert done.returncode == 2
+    assert done.stderr == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+
+
+def test_run_without_java_says_what_to_install(tmp_path: Path) -> None:
+    done = tidemark("run", write(tmp_path, "a"), "--once", JAVA_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"Java: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or install Java 17"
+    )
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_schema_is_json_on_stdout() -> None:
+    done = tidemark("schema")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["required"] == ["version", "name", "source", "checkpoint", "catalog"]
+
+
+def test_a_wrong_command_has_code_2() -> None:
+    assert tidemark("rum").returncode == 2
+    assert tidemark("validate").returncode == 2
+
+
+def test_no_stack_trace_unless_asked_for(tmp_path: Path) -> None:
+    assert "Traceback" not in tidemark("validate", tmp_path).stderr
+    assert "Traceback" in tidemark("validate", tmp_path, TIDEMARK_DEBUG="1").stderr
+
+
+def test_a_reader_that_stops_early_is_no_failure() -> None:
+    code = f"import subprocess, sys; p = subprocess.Popen({[*TIDEMARK, 'schema']!r}, stdout=subprocess.PIPE)\n"
+    code += "p.stdout.close(); sys.exit(p.wait())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_commands_that_need_no_spark_do_not_load_it(tmp_path: Path) -> None:
+    code = "import sys, pipelines.cli; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -1,0 +1,119 @@
+"""Everything that is wrong with a file is said in one run, each at its line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import ConfigError
+from pipelines.config_file import load_pipeline, load_pipelines
+
+BROKEN = Path(__file__).parent / "broken"
+ENVIRONMENT = {"NAME_OF_IT": "shop", "SECRET_NUMBER": "hunter2", "SECRET_WORD": "hunter3", "EMPTY": ""}
+
+GOOD = """\
+version: 1
+name: {name}
+source: {{ files: {{ path: dumps }}, format: debezium-json }}
+checkpoint: {checkpoint}
+catalog: {{ warehouse: lake }}
+otherwise: create
+"""
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
+def test_all_problems_are_listed_with_their_places(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BROKEN)
+    with pytest.raises(ConfigError) as refusal:
+        load_pipeline(f"{name}.yaml", ENVIRONMENT)
+    assert str(refusal.value) == (BROKEN / f"{name}.errors").read_text().rstrip("\n")
+
+
+def test_every_golden_file_belongs_to_a_broken_file() -> None:
+    assert {p.stem for p in BROKEN.glob("*.errors")} == {p.stem for p in BROKEN.glob("*.yaml")}
+
+
+def test_contents_of_variables_are_in_no_message() -> None:
+    for golden in BROKEN.glob("environment*.errors"):
+        assert "hunter" not in golden.read_text().lower()
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.yaml: cannot be read: No such file"):
+        load_pipeline(tmp_path / "missing.yaml")
+
+
+def test_problems_of_several_files_come_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text("version: 3\n")
+    with pytest.raises(ConfigError) as refusal:
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+    text = str(refusal.value)
+    assert f"{tmp_path}/a.yaml:1:10: version" in text
+    assert f"{tmp_path}/b.yaml:1:10: version" in text
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [(("shop", "other"), "name 'shop' is also the name in"), (("other", "state"), "the checkpoint is also the one of")],
+)
+def test_pipelines_that_would_disturb_each_other_are_refused(
+    tmp_path: Path, second: tuple[str, str], told: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD.format(name="shop", checkpoint="state"))
+    (tmp_path / "b.yaml").write_text(GOOD.format(name=second[0], checkpoint=second[1]))
+    with pytest.raises(ConfigError, match=told):
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+
+
+MINIMAL = """\
+version: 1
+name: shop
+source: {source}
+checkpoint: state
+catalog: {{ warehouse: lake }}
+{rest}
+"""
+FILES = "{ files: { path: dumps }, format: debezium-json }"
+
+
+@pytest.mark.parametrize(
+    ("source", "rest", "told"),
+    [
+        ("{ format: debezium-json }", "otherwise: create", "3:9: source: give exactly one of `kafka` and `files`"),
+        (
+            "{ files: { path: d }, format: debezium-json, on_bad_record: fail, quarantine: q }",
+            "otherwise: create",
+            "3:75: source: `quarantine` has no effect with `on_bad_record: fail`; remove one of them",
+        ),
+        (
+            "{ kafka: { bootstrap_servers: 'a:1', topics: {} }, format: debezium-json }",
+            "otherwise: create",
+            "3:18: source.kafka: `topics` must name at least one topic or pattern",
+        ),
+        (
+            "{ kafka: { bootstrap_servers: 'a:1', topics: [a], options: { kafka.acks: 1 } }, format: debezium-json }",
+            "otherwise: create",
+            "3:70: source.kafka.options: kafka.acks: write the client property without the prefix `kafka.`",
+        ),
+        (FILES, "", "1:1: nothing would be written: add rules under `tables`, or `otherwise: create`"),
+        (
+            FILES,
+            "otherwise: create\nspark: { spark.master: local }",
+            "7:10: spark: spark.master is not set here: use `master`",
+        ),
+        (
+            FILES,
+            "otherwise: create\nspark: { driver_memory: 2g }",
+            "7:10: spark: unknown key 'driver_memory'; did you mean 'spark.driver.memory'?",
+        ),
+    ],
+    ids=["no source", "quarantine", "no topics", "prefixed option", "no tables", "spark.master", "spark key"],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, source: str, rest: str, told: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(MINIMAL.format(source=source, rest=rest))
+    with pytest.raises(ConfigError) as refusal:
+        load_pipeline(file)
+    assert str(refusal.value) == f"{file}:{told}"

@@ -1,0 +1,67 @@
+"""Progress lines and the summary after `run --once`."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+from rich.console import Console
+
+from pipelines.batch import BatchReport, TableReport
+from pipelines.progress import ProgressLine, progress_line
+from pipelines.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+
+ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 10, 45678)
+
+
+def report(batch_id: int = 3, records: int = 50_000, quarantined: int = 0, tables: int = 2) -> BatchReport:
+    written = tuple(TableReport(f"lake.t{i}", 1000 + i, 2, (1, 2), 1000) for i in range(tables))
+    return BatchReport(batch_id, records, quarantined, written, {"plan": 0.5, "job": 1.5}, {})
+
+
+def printed(summary: RunSummary) -> str:
+    stream = io.StringIO()
+    print_summary(summary, Console(file=stream, highlight=False))
+    return stream.getvalue()
+
+
+def test_a_progress_line_says_what_a_batch_did() -> None:
+    assert progress_line("shop", report(), 2.0) == (
+        "shop batch 3: 50,000 records in 2.0 s (25,000/s) -> lake.t1 1,001, lake.t0 1,000"
+    )
+    assert progress_line("shop", report(records=0, tables=0), 2.0) == "shop batch 3: 0 records in 2.0 s"
+    assert progress_line("shop", report(quarantined=7, tables=5), 2.0).endswith(
+        "lake.t4 1,004, lake.t3 1,003, lake.t2 1,002, and 2 more tables; 7 quarantined"
+    )
+
+
+def test_progress_adds_batches_up() -> None:
+    stream = io.StringIO()
+    progress = ProgressLine("shop", Console(file=stream, soft_wrap=True))
+    progress(report(0))
+    progress(report(1, quarantined=2))
+    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 4.0)
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_the_summary_shows_tables_samples_and_next_commands() -> None:
+    rows = pa.table({"id": [1, 2], "name": ["a", None]})
+    changes = pa.table({"_row_kind": ["-U", "+U"], "id": [1, 1], "name": ["x", "a"]})
+    text = printed(RunSummary("shop", 20_000, 0, 4.0, (ORDERS,), TableSample("lake.orders", rows, changes)))
+    assert text.startswith("shop: 20,000 events in 4.0 s, 5,000 events/s\n")
+    assert "45,678" in text
+    assert "-U" in text
+    assert "NULL" in text
+    assert "tidemark table scan '/data/my lake/lake.db/orders' --limit 10" in text
+
+
+def test_a_run_without_events_says_so() -> None:
+    assert headline(RunSummary("shop", 0, 0, 0.0, (ORDERS,))) == "shop: nothing new since the last run"
+    assert next_commands(RunSummary("shop", 0, 0, 0.0, (ORDERS,)))[2] == (
+        "tidemark table snapshots '/data/my lake/lake.db/orders'"
+    )
+
+
+def test_quarantined_records_are_told_with_their_place() -> None:
+    told = headline(RunSummary("shop", 10, 2, 1.0, (), None, "/state/shop-quarantine"))
+    assert told == "shop: 10 events in 1.0 s, 10 events/s; 2 could not be decoded and lie in /state/shop-quarantine"

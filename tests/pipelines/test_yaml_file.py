@@ -1,0 +1,98 @@
+"""Data, places and environment references of a YAML text."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.yaml_file import Place, parse_yaml
+
+
+def test_every_key_and_value_has_its_place() -> None:
+    file = parse_yaml("a: 1\nb:\n  - c: x\n    d: [1, 2]\n", {})
+    assert file.data == {"a": 1, "b": [{"c": "x", "d": [1, 2]}]}
+    assert file.place(("b", 0, "d"), of_key=True) == Place(4, 5)
+    assert file.place(("b", 0, "d", 1)) == Place(4, 12)
+    assert file.place(("b", 0, "nowhere", 3)) == Place(3, 5)
+
+
+def test_words_that_look_like_booleans_in_old_yaml_stay_text() -> None:
+    assert parse_yaml("a: yes\nb: off\nc: true\nd: ~\ne: 2024-05-01\nf: 1e3\n", {}).data == {
+        "a": "yes",
+        "b": "off",
+        "c": True,
+        "d": None,
+        "e": "2024-05-01",
+        "f": 1000.0,
+    }
+
+
+def test_references_are_resolved_inside_text() -> None:
+    file = parse_yaml(
+        "a: x${env:A}-${env:B:-b}-${env:C:-}\nb: '${env:EMPTY}'\nc: ${env:EMPTY:-full}\nd: $env ${A}\n",
+        {"A": "1", "EMPTY": ""},
+    )
+    assert file.data == {"a": "x1-b-", "b": "", "c": "full", "d": "$env ${A}"}
+    assert file.problems == ()
+    assert file.environment[("a",)] == (("A", "1"),)
+
+
+def test_a_problem_does_not_hide_the_next_one() -> None:
+    file = parse_yaml("a: ${env:NO}\na: 2\nb: 'x ${env:NO}'\nc: ${env:}\n", {})
+    assert [(p.place.line, p.place.column) for p in file.problems] == [(1, 4), (2, 1), (3, 7), (4, 4)]
+    assert file.broken == {("a",), ("b",), ("c",)}
+
+
+def test_keys_of_merges_are_those_that_the_mapping_does_not_have() -> None:
+    file = parse_yaml("x: &x { a: 1, b: 2 }\ny: &y { b: 3, c: 4 }\nz: { a: 0, <<: [*x, *y] }\n", {})
+    assert file.data["z"] == {"a": 0, "b": 2, "c": 4}
+    assert file.problems == ()
+
+
+def test_contents_of_variables_are_taken_out_of_texts() -> None:
+    file = parse_yaml("a: { b: '${env:S}' }\nc: open\n", {"S": "top.secret"})
+    text = "b is 'TOP.SECRET', piece 'secret', not 'open'"
+    assert file.without_secrets(text, ("a", "b")) == "b is '${env:S}', piece '...', not 'open'"
+    assert file.without_secrets(text, ("a",)) == file.without_secrets(text, ("a", "b"))
+    assert file.without_secrets(text, ("c",)) == text
+
+
+KEYS = st.text("abcdef", min_size=1, max_size=4)
+TREES = st.recursive(
+    st.integers(-9, 9) | st.booleans() | st.text("xyz ", max_size=3).map(lambda t: t + "!"),
+    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(KEYS, inner, min_size=1, max_size=3),
+    max_leaves=12,
+)
+
+
+def _block(value: object, indent: int) -> list[str]:
+    """Lines of block style YAML."""
+    pad = " " * indent
+    match value:
+        case dict():
+            pairs = ((f"{key}:", inner) for key, inner in value.items())
+        case list():
+            pairs = (("-", inner) for inner in value)
+        case _:
+            return [pad + repr(value).replace("True", "true").replace("False", "false")]
+    lines: list[str] = []
+    for head, inner in pairs:
+        if isinstance(inner, dict | list):
+            lines += [pad + head, *_block(inner, indent + 2)]
+        else:
+            lines.append(pad + head + " " + _block(inner, 0)[0])
+    return lines
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
+def test_the_place_of_every_scalar_is_where_its_text_stands(tree: dict[str, object]) -> None:
+    lines = _block(tree, 0)
+    file = parse_yaml("\n".join(lines) + "\n", {})
+    assert file.data == tree
+    for path, place in file.places.items():
+        value = tree
+        for part in path:
+            value = value[part]  # type: ignore[index,call-overload]
+        if not isinstance(value, dict | list):
+            assert lines[place.line - 1][place.column - 1 :] == _block(value, 0)[0]

@@ -1,0 +1,158 @@
+"""Plays one case in one mode through the engine and compares what comes out with what the case expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from paimon_table.errors import TidemarkError, UnsupportedFeature
+from paimon_table.schema import create_schema
+from paimon_table.schema_evolution import SetOption
+from paimon_table.table import Table
+from paimon_table.types import DataField
+from tests.semantics.case import AlterOptions, Case, CompactFull, Entry, Mode, Overwrite, Row, Write
+from tests.support.plain_values import Plain, canonical_rows, sort_key, sorted_rows
+from tests.support.table_driver import TableDriver
+
+_STAGES = ("create", "write", "alter", "read")
+
+_SUPPORTED: Mapping[str, frozenset[str] | None] = {
+    "bucket": None,
+    "bucket-key": None,
+    "bucket-function.type": None,
+    "merge-engine": frozenset({"deduplicate"}),
+    "changelog-producer": frozenset({"none", "input", "lookup"}),
+    "changelog-producer.row-deduplicate": None,
+    "changelog-producer.row-deduplicate-ignore-fields": None,
+    "sequence.field": None,
+    "sequence.field.sort-order": None,
+    "rowkind.field": None,
+    "ignore-delete": None,
+    "ignore-update-before": None,
+    "primary-key.nullable": None,
+    "write-only": None,
+    "num-sorted-run.compaction-trigger": None,
+    "target-file-size": None,
+    "file.format": frozenset({"parquet"}),
+}
+"""Options that Tidemark supports, with the values that it supports; None stands for all."""
+
+
+def claims_support(case: Case) -> bool:
+    """Whether the case uses nothing but what Tidemark supports: then it may not be skipped."""
+    options = [case.table.options, *(entry.options for entry in case.commits if isinstance(entry, AlterOptions))]
+    if not case.table.primary_key or any(isinstance(entry, Overwrite) for entry in case.commits):
+        return False
+    return all(_is_supported(name, value) for given in options for name, value in given.items())
+
+
+def _is_supported(name: str, value: str | None) -> bool:
+    if name not in _SUPPORTED or (name == "bucket" and int(value or 1) < 1):
+        return False
+    values = _SUPPORTED[name]
+    return values is None or value in values
+
+
+def run_case(case: Case, mode: Mode, directory: Path) -> None:
+    """AssertionError when the outcome differs; UnsupportedFeature when Tidemark refuses the case by name."""
+    run = _Run(case, mode, directory)
+    if case.expect_error is None:
+        run.play()
+        return
+    try:
+        run.play()
+    except TidemarkError as error:
+        text = str(error).lower()
+        missing = [word for word in case.expect_error.contains if word not in text]
+        if missing and isinstance(error, UnsupportedFeature):
+            raise
+        assert not missing, f"the error at {run.stage} lacks the words {missing}: {error}"
+        expected = _STAGES.index(case.expect_error.at)
+        assert _STAGES.index(run.stage) <= expected, f"error at {run.stage}, later than {case.expect_error.at}: {error}"
+    else:
+        raise AssertionError(f"no error, expected one at {case.expect_error.at}: {case.expect_error.contains}")
+
+
+class _Run:
+    def __init__(self, case: Case, mode: Mode, directory: Path) -> None:
+        self.case = case
+        self.mode = mode
+        self.directory = directory
+        self.stage = "create"
+        self.fields: tuple[DataField, ...] = ()
+
+    def play(self) -> None:
+        driver = self._create()
+        for position, entry in enumerate(self.case.commits, start=1):
+            first = (driver.table.snapshots.latest_id() or 0) + 1
+            self._write(driver, entry)
+            if position in self.case.expect_table_after:
+                self._check_content(driver, self.case.expect_table_after[position], f"after entry {position}")
+            if position in self.case.expect_buckets:
+                buckets = tuple(sorted({bucket.bucket for bucket in driver.state().files}))
+                assert buckets == self.case.expect_buckets[position], f"buckets after entry {position}"
+            if self.case.expect_changelog is not None:
+                self._check_changes(driver, self.case.expect_changelog[position - 1], first, position)
+        self.stage = "read"
+        if self.case.expect_table is not None:
+            self._check_content(driver, self.case.expect_table, "at the end")
+        elif self.case.expect_error is not None:
+            driver.content()
+
+    def _create(self) -> TableDriver:
+        spec = self.case.table
+        options = dict(spec.options)
+        if spec.primary_key:
+            options.setdefault("bucket", "1")
+        schema = create_schema(spec.columns, spec.primary_key, spec.partition_by, options)
+        self.fields = schema.fields
+        table = Table.create(str(self.directory / "table"), schema)
+        return TableDriver(
+            table,
+            self.directory / "lookup",
+            keeps_writers=self.mode is Mode.SESSION,
+            write_only=self.mode is Mode.WRITE_ONLY,
+        )
+
+    def _write(self, driver: TableDriver, entry: Entry) -> None:
+        self.stage = "write"
+        match entry:
+            case Write():
+                full = self.mode is Mode.FULL_COMPACT if entry.full_compact is None else entry.full_compact
+                driver.commit(entry.rows, full_compact=full)
+                if self.mode is Mode.COMPACT_BETWEEN:
+                    driver.compact()
+            case CompactFull():
+                driver.compact()
+            case AlterOptions():
+                self.stage = "alter"
+                driver.evolve([SetOption(name, value) for name, value in entry.options.items()])
+            case Overwrite():
+                raise UnsupportedFeature("INSERT OVERWRITE is not supported yet; delete and insert rows instead")
+
+    def _check_content(self, driver: TableDriver, expected: Sequence[Row], when: str) -> None:
+        actual = self._unordered(driver.content(), 0)
+        wanted = self._unordered(canonical_rows(expected, self.fields), 0)
+        assert actual == wanted, f"table {when}: {actual}, expected {wanted}"
+
+    def _check_changes(
+        self, driver: TableDriver, expected: Sequence[Row] | None, first_snapshot: int, position: int
+    ) -> None:
+        if expected is None:
+            return
+        changes = driver.changes(first_snapshot) if (driver.table.snapshots.latest_id() or 0) >= first_snapshot else []
+        actual = self._unordered((row for change in changes for row in change.rows), 1)
+        kinds = [row[0] for row in expected]
+        values = canonical_rows([row[1:] for row in expected], self.fields)
+        wanted = self._unordered(([kind, *row] for kind, row in zip(kinds, values, strict=True)), 1)
+        assert actual == wanted, f"changelog of entry {position}: {actual}, expected {wanted}"
+
+    def _unordered(self, rows: Iterable[Sequence[Plain]], shift: int) -> list[list[Plain]]:
+        """Sorted rows, with the elements of arrays whose order is free sorted too; values begin at ``shift``."""
+        free = [i + shift for i, field in enumerate(self.fields) if field.name in self.case.unordered]
+        out = [list(row) for row in rows]
+        for row in out:
+            for i in free:
+                if isinstance(row[i], list):
+                    row[i] = sorted(row[i], key=sort_key)
+        return sorted_rows(out)

@@ -1,0 +1,29 @@
+"""Every case of the corpus, in every mode that applies to it."""
+
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import UnsupportedFeature
+from tests.semantics.case import Case, Mode, load_cases
+from tests.semantics.conftest import OWN_CASES
+from tests.semantics.runner import claims_support, run_case
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    directory = Path(metafunc.config.getoption("cases", default=None) or OWN_CASES)
+    cases = load_cases(directory)
+    if not cases:
+        raise pytest.UsageError(f"{directory} holds no cases (*.yaml); pass another --cases")
+    runs = [pytest.param(case, mode, id=f"{case.id}-{mode}") for case in cases for mode in case.modes]
+    metafunc.parametrize(("case", "mode"), runs)
+
+
+def test_case(case: Case, mode: Mode, tmp_path: Path) -> None:
+    try:
+        run_case(case, mode, tmp_path)
+    except UnsupportedFeature as unsupported:
+        assert not claims_support(case), f"{case.id} uses supported features only, yet was refused: {unsupported}"
+        pytest.skip(f"{case.id}: {unsupported}")

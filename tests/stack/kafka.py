@@ -1,0 +1,109 @@
+"""A Kafka broker: one KRaft node as a local process, or a container where a Docker daemon answers."""
+
+import base64
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.stack.containers import docker_available, kafka_container
+from tests.stack.jars import class_path
+from tests.stack.paths import java_command
+from tests.stack.process import ServerProcess, free_port, port_is_open
+from tests.stack.topics import Topics
+
+START_TIMEOUT_S = 120
+JVM_OPTIONS = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class KafkaBroker:
+    """A local broker with plain listeners on 127.0.0.1; it keeps ports and data over restarts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.topics = Topics(self.bootstrap_servers)
+        self._data_dir = directory / "data"
+        self._properties = directory / "server.properties"
+        self._log_config = directory / "log4j2.properties"
+        directory.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text(_server_properties(self.port, free_port(), self._data_dir))
+        self._log_config.write_text(LOG_CONFIG)
+        self._process = ServerProcess("Kafka", self._java("kafka.Kafka"), directory / "kafka.log")
+
+    def start(self) -> None:
+        """Start the broker, on new data the first time, and return once it accepts connections."""
+        if not self._data_dir.exists():
+            self._format()
+        self._process.start(lambda: port_is_open(self.port), START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(b"\x01" + os.urandom(15)).rstrip(b"=").decode()
+        command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            raise RuntimeError(f"cannot format Kafka's data directory: {done.stdout}{done.stderr}")
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self._log_config}"
+        head = [java_command(), *JVM_OPTIONS, logging, "-cp", class_path("kafka"), main_class]
+        return [*head, *arguments, str(self._properties)]
+
+
+def _server_properties(port: int, controller_port: int, data_dir: Path) -> str:
+    """Settings of one node for tests: every replica count 1, few internal partitions, no waiting for group members."""
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": data_dir,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "share.coordinator.state.topic.num.partitions": 1,
+        "log.cleaner.dedupe.buffer.size": 8388608,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+LOG_CONFIG = """\
+status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %c{1}: %m%n
+rootLogger.level=warn
+rootLogger.appenderRef.console.ref=console
+"""
+
+
+@contextmanager
+def running_kafka(directory: Path) -> Iterator[Topics]:
+    """Run a broker for the length of the block, in a container if possible, and give access to its topics."""
+    if docker_available():
+        with kafka_container() as container:
+            yield Topics(container.get_bootstrap_server())
+        return
+    broker = KafkaBroker(directory)
+    broker.start()
+    try:
+        yield broker.topics
+    finally:
+        broker.stop()

@@ -1,0 +1,34 @@
+"""Replay a changelog and insist that it never contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+
+
+def replay_strictly(changes: Iterable[pa.Table], key: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The content that the changes lead to; fails on any change that does not fit what was there before it."""
+    content: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for rows in changes:
+        for row in rows.to_pylist():
+            kind = RowKind(row.pop(VALUE_KIND))
+            row.pop(SEQUENCE_NUMBER, None)
+            where = tuple(row[name] for name in key)
+            if kind is RowKind.INSERT:
+                assert where not in content, f"+I of a key that exists: {row}"
+                content[where] = row
+            elif kind is RowKind.UPDATE_AFTER:
+                assert content.get(where) is None, f"+U without its -U: {row}"
+                content[where] = row
+            else:
+                assert content.get(where) == row, f"{kind.short} {row} contradicts {content.get(where)}"
+                if kind is RowKind.DELETE:
+                    del content[where]
+                else:
+                    content[where] = None  # type: ignore[assignment]  # the +U follows
+    assert None not in content.values()
+    return content

@@ -1,0 +1,69 @@
+"""Run a pipeline's batches in this process, with the tasks as plain functions: the same code without Spark's shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipelines.batch import JobResult, commit, unpack
+from pipelines.config import PipelineConfig
+from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
+from pipelines.tables import PipelineTables
+from sinks.quarantine import Quarantine
+from sources.changes import DecoderOptions
+from sources.dump_records import record_batches_from_dump
+
+
+def run_batches(
+    tables: PipelineTables, batches: Iterable[pa.RecordBatch], directory: Path, first_batch_id: int = 0
+) -> Quarantine:
+    """Bring each Arrow batch in as one micro-batch; returns the quarantine that they used."""
+    from paimon_table.file_io import LocalFileIO
+
+    quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
+    settings = TaskSettings(DecoderOptions(), 2, str(directory / "lookup"), quarantine)
+    for batch_id, records in enumerate(batches, first_batch_id):
+        run = BatchRun(batch_id)
+        plan = plan_batch(tables, run, settings)
+        result = run_tasks(records, plan)
+        while tables.apply(o for r in result.reports for o in r.observations):
+            quarantine.clear(batch_id)
+            plan = plan_batch(tables, run, settings)
+            result = run_tasks(records, plan)
+        commit(plan, result, tables)
+    return quarantine
+
+
+def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
+    """Decode in one task, write in another."""
+
+    def rows() -> Iterator[bytes]:
+        for out in plan.write(plan.decode([records])):
+            yield from out.column("data").to_pylist()
+
+    return unpack(rows())
+
+
+def dump_batches(path: Path, max_records: int) -> Iterator[pa.RecordBatch]:
+    """The records of a dump file in slices."""
+    for batch in record_batches_from_dump(str(path)):
+        for start in range(0, batch.num_rows, max_records):
+            yield batch.slice(start, max_records)
+
+
+def pipeline_tables(directory: Path, tables: list[dict[str, object]], **options: str) -> PipelineTables:
+    """A pipeline named shop with these table rules, and its tables below ``directory``."""
+    config = PipelineConfig.model_validate(
+        {
+            "version": 1,
+            "name": "shop",
+            "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
+            "checkpoint": str(directory / "checkpoint"),
+            "catalog": {"warehouse": str(directory / "warehouse")},
+            "defaults": {"options": {"bucket": "2", **options}},
+            "tables": tables,
+        }
+    )
+    return PipelineTables(config, "tidemark-shop-test")

@@ -1,0 +1,184 @@
+"""Drives a table through the engine as the sink does, without Spark: rows with kinds in, contents and changes out.
+
+Rows are ``[kind, values...]`` in the plain form of ``tests.support.plain_values``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_table.binary_row import serialize_rows
+from paimon_table.bucket import assign_buckets
+from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.changelog_scan import read_changes
+from paimon_table.commit import CommitResult, TableCommit
+from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, RowKind
+from paimon_table.scan import read_all
+from paimon_table.schema import TableSchema, create_schema
+from paimon_table.schema_evolution import SchemaChange
+from paimon_table.table import Table, TableContext
+from paimon_table.table_state import TableState, load_state
+from paimon_table.types import DataType, parse_type
+from tests.support.plain_values import Plain, rows_arrow, rows_plain, sorted_rows
+
+KINDS: Mapping[str, RowKind] = {kind.short: kind for kind in RowKind}
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChanges:
+    """The changelog rows of one snapshot."""
+
+    snapshot_id: int
+    rows: list[list[Plain]]
+
+
+def new_table(
+    path: Path | str,
+    columns: Sequence[tuple[str, DataType | str]],
+    primary_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> Table:
+    typed = [(name, parse_type(t) if isinstance(t, str) else t) for name, t in columns]
+    schema = create_schema(typed, primary_key, partition_by, {"bucket": "1", **(options or {})})
+    return Table.create(str(path), schema)
+
+
+def route(schema: TableSchema, rows: pa.Table, num_buckets: int, function: str) -> dict[BucketId, pa.Table]:
+    """Rows of each (partition, bucket), in arrival order."""
+    if rows.num_rows == 0:
+        return {}
+    keys = [schema.field(name) for name in schema.bucket_keys]
+    buckets = assign_buckets([rows.column(f.name) for f in keys], [f.type for f in keys], num_buckets, function)
+    partitions = _partitions(schema, rows)
+    groups: dict[BucketId, list[int]] = {}
+    for position, (partition, bucket) in enumerate(zip(partitions, buckets.tolist(), strict=True)):
+        groups.setdefault(BucketId(partition, bucket), []).append(position)
+    return {bucket: rows.take(pa.array(positions)) for bucket, positions in groups.items()}
+
+
+def _partitions(schema: TableSchema, rows: pa.Table) -> list[bytes]:
+    fields = schema.partition_fields
+    if not fields:
+        return [EMPTY_ROW] * rows.num_rows
+    serialized = serialize_rows([rows.column(f.name) for f in fields], [f.type for f in fields])
+    arity = struct.pack(">i", len(fields))
+    return [arity + serialized.row(position) for position in range(rows.num_rows)]
+
+
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+class TableDriver:
+    """One writer of one table. ``keeps_writers`` keeps the bucket writers from commit to commit."""
+
+    def __init__(
+        self,
+        table: Table,
+        lookup_dir: Path,
+        commit_user: str = "driver",
+        first_identifier: int = 1,
+        keeps_writers: bool = False,
+        write_only: bool = False,
+    ) -> None:
+        self.table = table
+        self._environment = WriterEnvironment(str(lookup_dir), new_uuid, clock_ms)
+        self._commit_user = commit_user
+        self._identifiers = itertools.count(first_identifier)
+        self._keeps_writers = keeps_writers
+        self._write_only = write_only
+        self._writers: dict[BucketId, BucketWriter] = {}
+
+    # ------------------------------------------------------------ writing
+
+    def commit(self, rows: Iterable[Sequence[Plain]], full_compact: bool = False) -> CommitResult:
+        """Write the rows in one commit; ``full_compact`` ends it with a full compaction of every bucket."""
+        rows = list(rows)
+        arrow = rows_arrow([row[1:] for row in rows], self.table.schema.fields)
+        kinds = pa.array([KINDS[row[0]] for row in rows], pa.int8())
+        return self.commit_arrow(arrow.append_column(VALUE_KIND, kinds), full_compact)
+
+    def commit_arrow(self, rows: pa.Table, full_compact: bool = False) -> CommitResult:
+        """Like ``commit``, for value columns in table order followed by ``_VALUE_KIND``."""
+        options = self.table.options
+        groups = route(self.table.schema, rows, options.bucket, options.bucket_function)
+        state = self.state()
+        buckets = {*groups, *(state.files if full_compact else ())}
+
+        def message(bucket: BucketId) -> CommitMessage:
+            writer = self._writer(bucket, state)
+            if bucket in groups:
+                writer.write(groups[bucket])
+            return writer.prepare_commit(full_compact=full_compact)
+
+        return self._publish(buckets, message)
+
+    def compact(self) -> CommitResult:
+        """A commit of nothing but a full compaction of every bucket."""
+        state = self.state()
+        return self._publish(state.files, lambda bucket: self._writer(bucket, state).compact_only(full_compact=True))
+
+    def _publish(self, buckets: Iterable[BucketId], message: Callable[[BucketId], CommitMessage]) -> CommitResult:
+        messages = [message(bucket) for bucket in sorted(buckets, key=lambda b: (b.partition, b.bucket))]
+        identifier = next(self._identifiers)
+        commit = TableCommit(
+            self.table.io,
+            self.table.paths,
+            self.table.schema,
+            self.table.options,
+            self._commit_user,
+            clock_ms=clock_ms,
+            new_uuid=new_uuid,
+        )
+        result = commit.commit(identifier, messages, {})
+        if not self._keeps_writers:
+            self._writers.clear()
+        return result
+
+    def _writer(self, bucket: BucketId, state: TableState) -> BucketWriter:
+        if bucket not in self._writers:
+            files = state.files_of(bucket)
+            self._writers[bucket] = BucketWriter(self._context(), bucket, files, self._environment)
+        return self._writers[bucket]
+
+    def _context(self) -> TableContext:
+        context = self.table.context()
+        return replace(context, options=replace(context.options, write_only=True)) if self._write_only else context
+
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Change the schema; writers start anew."""
+        self.table = self.table.evolve(changes, clock_ms())
+        self._writers.clear()
+
+    # ------------------------------------------------------------ reading
+
+    def state(self) -> TableState:
+        """The live files of the latest snapshot."""
+        return load_state(self.table.io, self.table.paths, self.table.snapshots.latest())
+
+    def content(self, snapshot_id: int | None = None) -> list[list[Plain]]:
+        """The rows of the table, sorted, without kinds."""
+        rows = read_all(self.table, snapshot_id=snapshot_id)
+        return sorted_rows(rows_plain(rows, self.table.schema.fields))
+
+    def changes(self, from_snapshot: int | None = None, to_snapshot: int | None = None) -> list[SnapshotChanges]:
+        """The changelog, rows ``[kind, values...]`` of each snapshot in stored order."""
+        out = []
+        for snapshot, rows in read_changes(self.table, from_snapshot, to_snapshot):
+            kinds = [RowKind(kind).short for kind in rows.column(VALUE_KIND).to_pylist()]
+            values = rows_plain(rows, self.table.schema.fields)
+            out.append(SnapshotChanges(snapshot.id, [[k, *row] for k, row in zip(kinds, values, strict=True)]))
+        return out
