@@ -1,8 +1,8 @@
 """Avro object container files in memory, with the schema text under one's own control.
 
 Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
-header names. fastavro encodes and decodes the records; the container is written here so that the stored schema is exactly the
-text that Java writes, and so that equal records give equal bytes.
+header names. fastavro encodes and decodes the records; the container is written here so that the stored schema is
+exactly the text that Java writes, and so that equal records give equal bytes.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _fold_tail(block: RowWords, tail: Tail, state: _State, mix: _Mixer, dtype: t
     counts = lengths >> 3
     for position in range(int(counts.min())):
         state = mix(state, tail.words(position, None))
-    state = _as_array(state, block.row_count, dtype).copy()
+    state = _as_array(state, block.row_count, dtype)
     rows = np.arange(block.row_count)
     for position in range(int(counts.min()), int(counts.max())):
         rows = rows[counts[rows] > position]

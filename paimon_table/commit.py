@@ -280,6 +280,9 @@ class TableCommit:
 
     def _search(self, state: TableState, started_ms: int | None) -> None:
         """Look through the snapshots that have appeared since the last search for those of this user."""
+        if state.snapshot_id < self._searched_id:
+            # The table was rolled back: what was seen may be gone.
+            self._own, self._searched_id = None, 0
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
         found = self._snapshots.search_user(self._user, state.snapshot_id, self._searched_id, since_ms)
         if not found.exhaustive:

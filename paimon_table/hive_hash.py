@@ -72,8 +72,7 @@ def _polynomial(array: pa.Array) -> Hashes:
     rows = np.arange(len(values))
     for position in range(int(lengths.max(initial=0))):
         rows = rows[lengths[rows] > position]
-        signed = data[bounds[rows] + position].astype(np.int32).view(np.uint32)
-        state[rows] = state[rows] * np.uint32(31) + signed
+        state[rows] = state[rows] * np.uint32(31) + data[bounds[rows] + position].astype(np.uint32)
     return state
 
 

@@ -91,7 +91,7 @@ def write_rolling(
 class KeyValueFileWriter:
     """Writes sorted rows, given in chunks of any size, with memory for about one row group.
 
-    Use as a context manager: leaving the block by an exception removes all files of the writer. ``close`` gives the
+    Use as a context manager: leaving the block by an exception aborts the writer. ``close`` gives the
     metadata of the files, all of them durable. Not thread safe.
     """
 
@@ -121,6 +121,7 @@ class KeyValueFileWriter:
         self._file_schema = key_value_schema(ctx.schema)
         self._buffer: list[pa.Table] = []
         self._buffered_rows = 0
+        self._buffered_bytes = 0
         self._file: FileInProgress | None = None
         self._finished: list[DataFileMeta] = []
         self._disk_bytes_per_row: float | None = None
@@ -131,6 +132,7 @@ class KeyValueFileWriter:
             return
         self._buffer.append(self._with_keys(rows))
         self._buffered_rows += rows.num_rows
+        self._buffered_bytes += rows.nbytes
         while self._buffered_rows >= (group_rows := self._next_group_rows()):
             self._write_group(group_rows)
 
@@ -139,11 +141,12 @@ class KeyValueFileWriter:
         while self._buffered_rows:
             self._write_group(min(self._buffered_rows, self._next_group_rows()))
         self._finish_file()
-        return tuple(self._finished)
+        files, self._finished = tuple(self._finished), []
+        return files
 
     def abort(self) -> None:
-        """Remove all files of this writer. They are unreferenced: their metadata has not left the writer."""
-        self._buffer, self._buffered_rows = [], 0
+        """Remove all files that ``close`` has not handed out. They are unreferenced: nobody has their metadata."""
+        self._buffer, self._buffered_rows, self._buffered_bytes = [], 0, 0
         if self._file is not None:
             self._file.discard()
             self._file = None
@@ -160,11 +163,9 @@ class KeyValueFileWriter:
 
     def _next_group_rows(self) -> int:
         """Rows of the next row group: what fits the memory limit and, by experience so far, the rest of the file."""
-        memory_bytes_per_row = sum(chunk.nbytes for chunk in self._buffer) / max(self._buffered_rows, 1)
-        rows = min(
-            ROW_GROUP_ROWS, ROW_GROUP_BYTES / max(memory_bytes_per_row, 1), self._rows_left(memory_bytes_per_row)
-        )
-        return max(SMALLEST_ROW_GROUP, int(rows))
+        memory_bytes_per_row = max(self._buffered_bytes / max(self._buffered_rows, 1), 1)
+        fitting = ROW_GROUP_BYTES / memory_bytes_per_row
+        return max(SMALLEST_ROW_GROUP, int(min(ROW_GROUP_ROWS, fitting, self._rows_left(memory_bytes_per_row))))
 
     def _rows_left(self, memory_bytes_per_row: float) -> float:
         """How many more rows the current file takes until it has the target size."""
@@ -177,6 +178,7 @@ class KeyValueFileWriter:
     def _write_group(self, row_count: int) -> None:
         rows = pa.concat_tables(self._buffer)
         self._buffer = [rows.slice(row_count)] if row_count < rows.num_rows else []
+        self._buffered_bytes -= self._buffered_bytes * row_count // self._buffered_rows
         self._buffered_rows -= row_count
         group = rows.slice(0, row_count)
         if self._file is None:
@@ -199,14 +201,16 @@ class KeyValueFileWriter:
             ) from error
         for column, f in zip(table.columns, self._file_schema, strict=True):
             if column.null_count and not f.nullable:
-                raise BrokenInvariant(f"rows for {self._directory} hold NULL in column {f.name!r}, which is NOT NULL")
+                raise BrokenInvariant(
+                    f"rows for {self._directory} hold NULL in column {f.name!r}, which is NOT NULL; quarantine them"
+                )
         return table
 
     def _finish_file(self) -> None:
         if self._file is None:
             return
-        file, self._file = self._file, None
-        self._finished.append(file.finish(self._level, self._source, self._clock_ms()))
+        self._finished.append(self._file.finish(self._level, self._source, self._clock_ms()))
+        self._file = None
 
 
 # ---------------------------------------------------------------- reading
@@ -252,9 +256,9 @@ def iter_key_value_batches(
         groups = list(range(parquet.num_row_groups))
         if predicate is not None and file.schema_id == ctx.schema.id:
             groups = _matching_row_groups(ctx, directory, file, predicate)
-        batches = parquet.iter_batches(batch_rows, groups, columns=plan.physical_columns, use_threads=False)
-        for batch in batches if groups else ():
-            yield plan.apply(pa.Table.from_batches([batch]))
+        for group in groups:
+            for batch in parquet.iter_batches(batch_rows, [group], columns=plan.physical_columns, use_threads=False):
+                yield plan.apply(pa.Table.from_batches([batch]))
 
 
 @contextmanager
@@ -264,7 +268,7 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta) -> Iterator[p
     if extension != _FORMAT:
         raise UnsupportedFeature(f"{path}: format {extension!r} is not supported; compact with file.format={_FORMAT}")
     try:
-        with ctx.io.open_input(path) as stream, pq.ParquetFile(stream, pre_buffer=False) as parquet:
+        with ctx.io.open_input(path) as stream, _parquet_file(stream) as parquet:
             yield parquet
     except FileNotFoundError as error:
         raise CorruptFile(
@@ -272,6 +276,11 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta) -> Iterator[p
         ) from error
     except pa.ArrowInvalid as error:
         raise CorruptFile(f"{path} is not readable as {_FORMAT} ({error}); restore it from a backup") from error
+
+
+def _parquet_file(stream: pa.NativeFile) -> pq.ParquetFile:
+    """Storage with slow round trips gets few large reads; mapped files need no copy of their pages."""
+    return pq.ParquetFile(stream, pre_buffer=not isinstance(stream, pa.MemoryMappedFile))
 
 
 def _matching_row_groups(ctx: TableContext, directory: str, file: DataFileMeta, predicate: pc.Expression) -> list[int]:

@@ -30,7 +30,7 @@ from paimon_table.row_equality import equal_rows
 from paimon_table.types import INTEGERS
 
 KeyHash = Callable[[pa.Table], U64]
-"""Hash of each row of a table of the key columns; equal keys have equal hashes in every process that shares the directory."""
+"""Hash of each row of a table of the key columns; the same in every process that shares the directory."""
 
 _MAGIC = b"TMLOOK01"
 _TAIL = struct.Struct("<Q8s")

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.options import TableOptions
+from paimon_table.parquet_timestamps import has_nanosecond_columns
 
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"}
 _SAMPLE_ROWS = 512
@@ -37,6 +38,7 @@ def parquet_writer(
         write_statistics=list(indexed),
         store_decimal_as_integer=True,
         write_time_adjusted_to_utc=True,
+        use_deprecated_int96_timestamps=has_nanosecond_columns(first_rows.schema),
         store_schema=False,
     )
 

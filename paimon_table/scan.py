@@ -20,6 +20,7 @@ from paimon_table.merge.gather import concat
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.options import TableOptions, options_of
 from paimon_table.pruning import (
+    ANYTHING,
     key_guarantee,
     may_match,
     partition_guarantee,
@@ -48,13 +49,10 @@ def read_table(
 
     A snapshot is chosen by its id or as the newest one not after a time; it is read with the schema it was written
     with. ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
-    Raises ConfigError for columns, predicates and snapshots that do not fit the table.
+    Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
     """
-    snapshot = _snapshot(table, snapshot_id, timestamp_ms)
-    scan = TableScan.make(_context_at(table, snapshot, snapshot_id, timestamp_ms), columns, predicate)
-    state = load_state(table.io, table.paths, snapshot)
-    for split in scan.plan(state):
-        yield from scan.read(split)
+    scan, state = _at_snapshot(table, columns, predicate, snapshot_id, timestamp_ms)
+    return (rows for split in scan.plan(state) for rows in scan.read(split))
 
 
 def read_all(
@@ -65,11 +63,9 @@ def read_all(
     timestamp_ms: int | None = None,
 ) -> pa.Table:
     """Like ``read_table``, as one table; needs memory for all of it."""
-    snapshot = _snapshot(table, snapshot_id, timestamp_ms)
-    ctx = _context_at(table, snapshot, snapshot_id, timestamp_ms)
-    names = checked_columns(ctx.schema, columns)
-    empty = arrow_schema([ctx.schema.field(name) for name in names]).empty_table()
-    return pa.concat_tables([empty, *read_table(table, columns, predicate, snapshot_id, timestamp_ms)])
+    scan, state = _at_snapshot(table, columns, predicate, snapshot_id, timestamp_ms)
+    pieces = (rows for split in scan.plan(state) for rows in scan.read(split))
+    return pa.concat_tables([scan.arrow_schema.empty_table(), *pieces])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +75,26 @@ class TableScan:
     ctx: TableContext
     columns: tuple[str, ...]
     predicate: pc.Expression | None
-    needed: tuple[str, ...]
-    """Columns that the predicate and the result need."""
+    tested: tuple[str, ...]
+    """Columns that the predicate needs."""
 
     @staticmethod
-    def make(ctx: TableContext, columns: Sequence[str] | None, predicate: pc.Expression | None) -> TableScan:
-        names = checked_columns(ctx.schema, columns)
-        also = () if predicate is None else referenced_columns(predicate, ctx.schema.arrow_schema)
-        return TableScan(ctx, names, predicate, tuple(dict.fromkeys((*names, *also))))
+    def make(
+        ctx: TableContext, columns: Sequence[str] | None = None, predicate: pc.Expression | None = None
+    ) -> TableScan:
+        """A scan of the columns (default: all); ConfigError for columns and predicates that do not fit the table."""
+        tested = () if predicate is None else referenced_columns(predicate, ctx.schema.arrow_schema)
+        return TableScan(ctx, checked_columns(ctx.schema, columns), predicate, tested)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that the result and the predicate need."""
+        return tuple(dict.fromkeys((*self.columns, *self.tested)))
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows that come out."""
+        return arrow_schema([self.ctx.schema.field(name) for name in self.columns])
 
     # ------------------------------------------------------------ planning
 
@@ -101,31 +109,35 @@ class TableScan:
         return self._without_unmatched_values(splits)
 
     def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
-        if self.predicate is None or not self.ctx.schema.partition_keys:
+        if not set(self.tested) & set(self.ctx.schema.partition_keys):
             return list(buckets)
         partitions = {bucket.partition: partition_guarantee(bucket, self.ctx.schema) for bucket in buckets}
-        kept = may_match(self.predicate, list(partitions.values()), self.ctx.schema.arrow_schema)
+        kept = self._may_match(list(partitions.values()))
         matching = {partition for partition, keep in zip(partitions, kept, strict=True) if keep}
         return [bucket for bucket in buckets if bucket.partition in matching]
 
     def _matching_files(self, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-        if self.predicate is None:
+        if not set(self.tested) & set(self.ctx.schema.trimmed_primary_keys):
             return list(files)
-        guarantees = [key_guarantee(file, self.ctx.schema) for file in files]
-        kept = may_match(self.predicate, guarantees, self.ctx.schema.arrow_schema)
+        kept = self._may_match([key_guarantee(file, self.ctx.schema) for file in files])
         return [file for file, keep in zip(files, kept, strict=True) if keep]
 
     def _without_unmatched_values(self, splits: Sequence[Split]) -> tuple[Split, ...]:
         """Drop files by their value ranges where no other file can hold another version of their keys."""
-        if self.predicate is None:
+        if not self.tested:
             return tuple(splits)
-        alone = [run[0] for split in splits for section in split.sections for run in section if _is_alone(section)]
-        schemas = self.ctx.schemas
-        guarantees = [value_guarantee(file, self.ctx.schema, schemas[file.schema_id]) for file in alone]
-        kept = may_match(self.predicate, guarantees, self.ctx.schema.arrow_schema)
+        alone = [section[0][0] for split in splits for section in split.sections if _is_alone(section)]
+        kept = self._may_match([self._value_guarantee(file) for file in alone])
         gone = {file.file_name for file, keep in zip(alone, kept, strict=True) if not keep}
         left = [replace(split, sections=tuple(s for s in split.sections if not _is_in(s, gone))) for split in splits]
         return tuple(split for split in left if split.sections)
+
+    def _value_guarantee(self, file: DataFileMeta) -> pc.Expression:
+        written = self.ctx.schemas.get(file.schema_id)
+        return ANYTHING if written is None else value_guarantee(file, self.ctx.schema, written)
+
+    def _may_match(self, guarantees: Sequence[pc.Expression]) -> list[bool]:
+        return may_match(self.predicate, guarantees, self.ctx.schema.arrow_schema)
 
     # ------------------------------------------------------------ reading
 
@@ -142,6 +154,7 @@ class TableScan:
 
 
 def _is_alone(section: Section) -> bool:
+    """Whether the section is a single file, whose keys no other file of the bucket holds."""
     return len(section) == 1 and len(section[0]) == 1
 
 
@@ -156,6 +169,7 @@ class _SplitReader:
         ctx = scan.ctx
         self._ctx = ctx
         self._needed = scan.needed
+        self._pushes = ranged_columns_only(ctx.schema, scan.tested)
         self._directory = ctx.bucket_dir(bucket)
         self._partition = ctx.partition_values(bucket.partition)
         self._order = KeyOrder(ctx.schema, ctx.options)
@@ -163,9 +177,8 @@ class _SplitReader:
 
     def run(self, run: Run, predicate: pc.Expression | None) -> Iterator[pa.Table]:
         """Rows that need no merge: a key with one row passes through every merge engine."""
-        pushed = predicate if ranged_columns_only(self._ctx.schema, self._needed) else None
         for file in run:
-            yield from self._batches(file, self._needed, BATCH_ROWS, pushed)
+            yield from self._batches(file, self._needed, BATCH_ROWS, predicate if self._pushes else None)
 
     def merged(self, section: Section) -> Iterator[pa.Table]:
         schema, options = self._ctx.schema, self._ctx.options
@@ -221,12 +234,18 @@ def _snapshot(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -
     return snapshots.latest()
 
 
-def _context_at(
-    table: Table, snapshot: Snapshot | None, snapshot_id: int | None, timestamp_ms: int | None
-) -> TableContext:
+def _at_snapshot(
+    table: Table,
+    columns: Sequence[str] | None,
+    predicate: pc.Expression | None,
+    snapshot_id: int | None,
+    timestamp_ms: int | None,
+) -> tuple[TableScan, TableState]:
     """The latest schema for the latest state; for time travel the schema of the snapshot."""
+    snapshot = _snapshot(table, snapshot_id, timestamp_ms)
     ctx = table.context()
-    if snapshot is None or (snapshot_id is None and timestamp_ms is None) or snapshot.schema_id == ctx.schema.id:
-        return ctx
-    schema = table.schemas[snapshot.schema_id]
-    return replace(ctx, schema=schema, options=options_of(schema))
+    travels = snapshot_id is not None or timestamp_ms is not None
+    if travels and snapshot is not None and snapshot.schema_id != ctx.schema.id:
+        schema = table.schemas[snapshot.schema_id]
+        ctx = replace(ctx, schema=schema, options=options_of(schema))
+    return TableScan.make(ctx, columns, predicate), load_state(table.io, table.paths, snapshot)

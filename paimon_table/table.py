@@ -68,6 +68,14 @@ class Table:
         return table
 
     @staticmethod
+    def open_if_exists(
+        path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
+    ) -> Table | None:
+        """Open the table at ``path``; None when there is none."""
+        storage, root = _storage(path, io_options, io)
+        return _load(storage, TablePaths(root))
+
+    @staticmethod
     def create(
         path: str, schema: TableSchema, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
     ) -> Table:

@@ -292,7 +292,9 @@ class _TypeText:
         if word not in Root.__members__:
             if word in {"VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY", "VECTOR"}:
                 raise UnsupportedFeature(f"type {word} is not supported; supported: {', '.join(Root)}")
-            raise ConfigError(f"{self.text!r} is not a type: unknown name {word!r}; known: {', '.join(Root)}, STRING, BYTES")
+            raise ConfigError(
+                f"{self.text!r} is not a type: unknown name {word!r}; known: {', '.join(Root)}, STRING, BYTES"
+            )
         return self._checked(Root(word), numbers)
 
     def _checked(self, root: Root, numbers: list[int]) -> DataType:

@@ -1,23 +1,56 @@
-"""Checks of a whole pipeline file that no single model can make: table options, and rules that can never match."""
+"""Checks of a whole pipeline file that no single model can make: storage, table options, rules that never match."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 
 from paimon_table.errors import ConfigError
+from paimon_table.s3_io import S3Settings
 from paimon_table.schema import TableSchema
 from paimon_table.table_validation import validate_table
 from paimon_table.types import DataField, DataType, Root, string
 from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config_errors import problem_at
+from pipelines.config_values import is_uri
+from pipelines.nearest_name import did_you_mean
 from pipelines.table_rules import TargetRule
 from pipelines.yaml_file import KeyPath, Problem, YamlFile
 
 
 def check_config(config: PipelineConfig, file: YamlFile) -> list[Problem]:
     """All problems that the checks of this module find."""
-    return [*_unreachable_rules(config, file), *_option_problems(config, file)]
+    return [*_storage_problems(config, file), *_unreachable_rules(config, file), *_option_problems(config, file)]
+
+
+_SCHEMES = ("file", "s3", "s3a")
+_STORAGE_OPTIONS = ("s3.path.style.access", *(f"s3.{f.name.replace('_', '-')}" for f in fields(S3Settings)))
+
+
+def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Locations that Tidemark cannot reach, storage options that nothing would look at."""
+    locations: dict[KeyPath, str | None] = {
+        ("checkpoint",): config.checkpoint,
+        ("catalog", "warehouse"): config.catalog.warehouse,
+        ("source", "quarantine"): config.source.quarantine,
+    }
+    schemes = {
+        path: location.partition(":")[0] for path, location in locations.items() if location and is_uri(location)
+    }
+    for path, scheme in schemes.items():
+        if scheme not in _SCHEMES:
+            known = ", ".join(f"{name}://" for name in _SCHEMES)
+            yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
+    for name in config.catalog.options:
+        path = ("catalog", "options", name)
+        if name not in _STORAGE_OPTIONS:
+            text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
+        elif not {"s3", "s3a"} & set(schemes.values()):
+            text = f"'{name}' has no effect: neither the warehouse nor the checkpoint lies on S3; remove it"
+        else:
+            continue
+        yield problem_at(file, path, text, said_of=path[:-1])
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

@@ -28,7 +28,9 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "25000",
+    # Any other value makes Spark add up the size of the batch after every row, in time that grows with the square.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.stopTimeout": "60s",
@@ -52,8 +54,10 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get(faults.CRASH_VARIABLE):
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
-    builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
     master = _master(configs)
+    if master is not None and master.startswith("local"):
+        properties.setdefault("spark.python.daemon.module", "pipelines.worker_daemon")
+    builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
     if master is not None:
         builder = builder.master(master)
     for name, value in properties.items():

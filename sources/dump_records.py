@@ -8,7 +8,7 @@ compressed with gzip (``.gz``) or zstandard (``.zst``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ _LINE_SCHEMA = pa.schema(
     ]
 )
 _BLOCK_BYTES = 8 << 20
+MALFORMED_PREFIX = "malformed:"
+"""Begins the topic of lines that are no records."""
 
 
 def open_dump(path: str) -> pa.NativeFile:
@@ -45,46 +47,48 @@ def open_dump(path: str) -> pa.NativeFile:
 
 
 def record_batches_from_dump(path: str) -> Iterator[pa.RecordBatch]:
-    """All records of a dump file as batches of ``RECORD_SCHEMA``; no Spark. An incomplete last line is left out."""
+    """All records of a dump file as batches of ``RECORD_SCHEMA``; no Spark. A last line need not end in a newline."""
     with open_dump(path) as stream:
         rest = b""
-        line_number = 0
+        position = 0
         while block := stream.read(_BLOCK_BYTES):
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            if lines:
-                yield records_of_lines(lines, path, line_number)
-                line_number += len(lines)
+            whole, newline, tail = (rest + block).rpartition(b"\n")
+            rest = tail
+            if newline:
+                yield records_of_text(whole, path, position)
+                position += len(whole) + 1
+        if rest.strip():
+            yield records_of_text(rest, path, position)
 
 
-def records_of_lines(lines: Sequence[bytes], file: str, first_line: int) -> pa.RecordBatch:
-    """Records of complete lines. A line that is no record gives one with the line as value, the file's name as topic
-    (after ``malformed:``), partition -1 and the line number as offset, so that it ends in quarantine."""
+def records_of_text(text: bytes, file: str, position: int) -> pa.RecordBatch:
+    """Records of whole lines; ``position`` is where the text begins in the (uncompressed) file.
+
+    A line that is no record gives one with the line as value, ``malformed:`` and the file's name as topic, partition -1
+    and the line's position as offset, so that it ends in quarantine.
+    """
     try:
-        return _records(_parsed(lines))
+        return _records(_parsed(text))
     except pa.ArrowInvalid:
         pass
+    lines = text.split(b"\n")
     if len(lines) == 1:
-        return _single(lines[0], file, first_line)
+        return _malformed(text, file, position)
     middle = len(lines) // 2
-    halves = (
-        records_of_lines(lines[:middle], file, first_line),
-        records_of_lines(lines[middle:], file, first_line + middle),
-    )
+    first, second = b"\n".join(lines[:middle]), b"\n".join(lines[middle:])
+    halves = (records_of_text(first, file, position), records_of_text(second, file, position + len(first) + 1))
     return pa.Table.from_batches(halves).combine_chunks().to_batches()[0]
 
 
-def _parsed(lines: Sequence[bytes]) -> pa.Table:
-    if not all(line[:1] == b"{" and line.rstrip()[-1:] == b"}" for line in lines):
-        raise pa.ArrowInvalid("a line is no JSON object")
-    text = b"\n".join(lines)
+def _parsed(text: bytes) -> pa.Table:
+    if not text.strip():
+        return _LINE_SCHEMA.empty_table()
     table = pj.read_json(
         pa.BufferReader(text),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
         parse_options=pj.ParseOptions(explicit_schema=_LINE_SCHEMA, unexpected_field_behavior="ignore"),
     )
-    required = ("topic", "partition", "offset")
-    if table.num_rows != len(lines) or any(table.column(name).null_count for name in required):
+    if any(table.column(name).null_count for name in ("topic", "partition", "offset")):
         raise pa.ArrowInvalid("a line is no record")
     return table
 
@@ -127,6 +131,6 @@ def _headers(flat: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, mask=flat.is_null()).cast(headers)
 
 
-def _single(line: bytes, file: str, line_number: int) -> pa.RecordBatch:
-    row: dict[str, Any] = {"topic": f"malformed:{file}", "partition": -1, "offset": line_number, "value": line}
+def _malformed(line: bytes, file: str, position: int) -> pa.RecordBatch:
+    row: dict[str, Any] = {"topic": MALFORMED_PREFIX + file, "partition": -1, "offset": position, "value": line}
     return pa.RecordBatch.from_pylist([row], schema=RECORD_SCHEMA)

@@ -108,7 +108,7 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, options: Dec
 def _convert_plain(value: Any, target: DataType, options: DecoderOptions) -> Any:
     root = target.root
     if root in CHARACTERS:
-        return _store_text(json_text(value, options), target)
+        return _store_text(text_of_value(value, options), target)
     if root is Root.BOOLEAN:
         return _plain_boolean(value, target)
     if root in INTEGERS:
@@ -294,7 +294,7 @@ def _infinite(value: Any, target: DataType, options: DecoderOptions) -> int | No
 
 def _convert_list(value: Any, element: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return _store_text(json_text(value, options), target)
+        return _store_text(text_of_value(value, options), target)
     if not isinstance(value, list) or target.element is None or target.root is not Root.ARRAY:
         raise unfit(value, target)
     return [_nested(item, element, target.element, options) for item in value]
@@ -309,7 +309,7 @@ def _nested(value: Any, encoding: Encoding, target: DataType, options: DecoderOp
 
 def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return _store_text(json_text(value, options), target)
+        return _store_text(text_of_value(value, options), target)
     if not isinstance(value, dict) or target.root is not Root.ROW:
         raise unfit(value, target)
     encodings = dict(encoding.fields)
@@ -322,7 +322,7 @@ def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: D
 
 def _convert_map(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return _store_text(json_text(value, options), target)
+        return _store_text(text_of_value(value, options), target)
     pairs = list(value.items()) if isinstance(value, dict) else value
     if target.root is not Root.MAP or target.key is None or target.value is None or not _are_pairs(pairs):
         raise unfit(value, target)
@@ -386,20 +386,21 @@ def is_variable_decimal(value: Any) -> bool:
     )
 
 
-def json_text(value: Any, options: DecoderOptions) -> str:
+def text_of_value(value: Any, options: DecoderOptions) -> str:
     """Text of any JSON value: strings as they are, decimals of variable scale in plain notation, others as JSON."""
     if isinstance(value, str):
         return value
     if is_variable_decimal(value):
         return format(read_variable_decimal(value, options), "f")
-    return _compact(value)
+    return json_text(value)
 
 
-def _compact(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Compact JSON text of a parsed value, with all digits of its numbers."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_compact(k)}:{_compact(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_compact, value)) + "]"
+        return "[" + ",".join(map(json_text, value)) + "]"
     if isinstance(value, Decimal):
         return str(value)
     return json.dumps(value, ensure_ascii=False)
@@ -521,9 +522,9 @@ def describe(value: Any) -> str:
         case str():
             return f"string {_short(json.dumps(value, ensure_ascii=False))}"
         case dict():
-            return f"object {_short(_compact(value))}"
+            return f"object {_short(json_text(value))}"
         case _:
-            return f"array {_short(_compact(value))}"
+            return f"array {_short(json_text(value))}"
 
 
 def _short(text: str) -> str:

@@ -8,4 +8,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_imports_follow_the_layers() -> None:
-    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0, "see the contracts printed above"
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0, (
+        "see the contracts printed above"
+    )

@@ -18,10 +18,12 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.connect_types import ConnectColumn, struct_columns
-from sources.debezium_json.exact_parse import scan_json
+from sources.debezium_json.exact_parse import parse_json, scan_json
+from sources.scalar_conversion import json_text
 
 _OPENING = b'{"schema":'
 _PAYLOAD = b',"payload":'
+_PLAIN_OPENING = b'{"before":'
 _REMEMBERED = 1000
 
 
@@ -71,18 +73,14 @@ class SchemaCutter:
         self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
 
     def split(self, texts: pa.Array) -> list[SchemaGroup]:
-        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, keep all."""
+        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, form a group."""
         rest = np.arange(len(texts), dtype=np.int64)
         groups: list[SchemaGroup] = []
-        plain: list[npt.NDArray[np.int64]] = []
         with_schema = np.asarray(pc.starts_with(texts, _OPENING))
-        if not with_schema.any():
-            return [SchemaGroup(None, rest, texts)]
-        plain.append(rest[~with_schema])
+        plain = [rest[~with_schema]]
         rest = rest[with_schema]
         while len(rest):
-            text = texts[int(rest[0])].as_py()
-            prefix = self._prefix_of(text)
+            prefix = self._prefix_of(texts[int(rest[0])].as_py())
             if prefix is None:
                 plain.append(rest[:1])
                 rest = rest[1:]
@@ -93,8 +91,10 @@ class SchemaCutter:
             groups.append(SchemaGroup(self._by_prefix[prefix], rest[same], payloads))
             rest = rest[~same]
         others = np.sort(np.concatenate(plain))
+        if len(others) == len(texts):
+            return _unusual(others, texts)
         if len(others):
-            groups.append(SchemaGroup(None, others, texts.take(pa.array(others))))
+            groups += _unusual(others, texts.take(pa.array(others)))
         return groups
 
     def _prefix_of(self, text: bytes) -> bytes | None:
@@ -120,3 +120,29 @@ class SchemaCutter:
         if len(self._by_prefix) > _REMEMBERED:
             self._by_prefix.popitem(last=False)
         return prefix
+
+
+def _unusual(indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
+    """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
+    wrapped = np.zeros(len(texts), np.bool_)
+    candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, _PLAIN_OPENING)))
+    if len(candidates):
+        members = texts.take(pa.array(candidates))
+        named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
+        candidates = candidates[np.asarray(named)]
+    groups: list[SchemaGroup] = []
+    for index in candidates.tolist():
+        try:
+            value = parse_json(texts[index].as_py())
+            if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+                continue
+            schema = read_schema(value["schema"])
+        except MalformedRecord:
+            continue
+        wrapped[index] = True
+        payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
+        groups.append(SchemaGroup(schema, indices[index : index + 1], payload))
+    if not wrapped.any():
+        return [SchemaGroup(None, indices, texts)] if len(indices) else []
+    rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
+    return [*groups, rest] if len(rest.indices) else groups

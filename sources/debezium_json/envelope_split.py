@@ -4,9 +4,9 @@
     |------- head -------|--------------------- tail --------------------------|
 
 An unescaped ``,"source":{`` never stands inside a JSON string, so ``head + "}"`` and ``"{" + tail`` (without its comma)
-are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser. Tails
-of one table differ in digits only, apart from a few shapes (lengths of numbers, operations): digits are blanked out, each
-distinct shape is parsed once, and gives the operation and the names of the source table for all its records.
+are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser.
+Tails of one table differ in digits only, apart from a few shapes (lengths of numbers, operations): digits are blanked
+out, each distinct shape is parsed once, and gives the operation and the source table's names for all its records.
 """
 
 from __future__ import annotations

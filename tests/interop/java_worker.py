@@ -271,7 +271,8 @@ class JavaTables:
 
     def changes(self, path: str, from_id: int, to_id: int) -> list[Json]:
         """What a streaming reader gets from each snapshot of [from_id, to_id]; snapshots it skips are left out."""
-        table = self._table(path, {"scan.mode": "from-snapshot", "scan.snapshot-id": str(from_id)})
+        start = {"scan.mode": "from-snapshot", "scan.snapshot-id": str(from_id)}
+        table = self._table(path).copyWithoutTimeTravel(self._options(start))  # keeps the latest schema
         latest = table.snapshotManager().latestSnapshotId()
         last = min(to_id, -1 if latest is None else int(latest))
         builder = table.newReadBuilder()

@@ -8,7 +8,15 @@ from paimon_table.table import Table
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
-from tests.interop.scenarios import BUCKET_FUNCTIONS, BUCKET_KEY, EVOLUTION, KEYS_OF_ALL_TYPES, TABLES, Scenario
+from tests.interop.scenarios import (
+    BUCKET_FUNCTIONS,
+    BUCKET_KEY,
+    EVOLUTION,
+    KEYS_OF_ALL_TYPES,
+    TABLES,
+    Scenario,
+    Step,
+)
 
 
 @pytest.fixture
@@ -62,14 +70,15 @@ def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers:
 
 @pytest.mark.parametrize("scenario", [*BUCKET_FUNCTIONS, BUCKET_KEY, KEYS_OF_ALL_TYPES], ids=lambda s: s.name)
 def test_rows_lie_in_the_buckets_that_java_gives_them(scenario: Scenario, tmp_path: Path, java: JavaPaimon) -> None:
-    # given one commit per row, so that each snapshot's file tells the row's bucket
+    # given one commit per row, so that its file tells the row's bucket
     path = tmp_path / scenario.name
+    scenario = scenario.with_options("uncompacted", {"write-only": "true"})
     create_by_tidemark(scenario, path)
     rows = scenario.steps[0].rows[:12]
     expected = java.buckets(str(path), rows)
     before: set[Path] = set()
     for position, row in enumerate(rows, start=1):
-        write_by_tidemark(path, [type(scenario.steps[0])((row,))], first_identifier=position)
+        write_by_tidemark(path, [Step((row,))], first_identifier=position)
         files = set(path.glob("bucket-*/data-*"))
         (new,) = files - before
         assert new.parent.name == f"bucket-{expected[position - 1]}", row

@@ -105,6 +105,20 @@ def test_columns_longer_than_a_block_give_the_bytes_of_single_rows() -> None:
         assert serialized.row(i) == serialize_row(row, types)[4:]
 
 
+@pytest.mark.parametrize("text", ["INT", "DECIMAL(10, 2)", "DECIMAL(30, 2)", "TIMESTAMP(6)", "STRING", "BYTES"])
+def test_what_arrow_keeps_under_nulls_does_not_reach_the_row(text: str) -> None:
+    t = parse_type(text)
+    values = {Root.VARCHAR: "some text", Root.VARBINARY: b"some bytes", Root.DECIMAL: Decimal("-12.34")}
+    kept = pa.array([values.get(t.root, 1)] * 3, arrow_type(t))
+    hidden = pa.Array.from_buffers(kept.type, 3, [pa.py_buffer(b"\x05"), *kept.buffers()[1:]])
+    assert hidden.is_null().to_pylist() == [False, True, False]
+
+    rows = serialize_rows([hidden], [t])
+
+    assert rows.row(1) == serialize_row([None], [t])[4:]
+    assert rows.row(2) == serialize_row([kept[2].as_py()], [t])[4:]
+
+
 def test_columns_of_another_arrow_type_are_cast() -> None:
     types = [parse_type("INT"), parse_type("STRING"), parse_type("TIMESTAMP(6)")]
     columns = [pa.array([7]), pa.array(["large enough"], pa.large_string()), pa.array([5], pa.timestamp("ms"))]

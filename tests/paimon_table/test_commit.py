@@ -125,7 +125,11 @@ def test_base_list_is_merged_when_it_gets_long(disk):
 
 
 def test_large_delta_is_cut_into_several_manifests(disk):
-    table = Table.create("/w/t", orders_schema({"manifest.target-file-size": "20 kb", "manifest.compression": "none"}), io=MemoryFileIO(disk))
+    table = Table.create(
+        "/w/t",
+        orders_schema({"manifest.target-file-size": "20 kb", "manifest.compression": "none"}),
+        io=MemoryFileIO(disk),
+    )
     names = [f"data-{n:08d}" for n in range(300)]
     committer(table).commit(1, [message(n % 4, new_files=[data_file(name)]) for n, name in enumerate(names)], {})
     assert sum("/manifest-user" in path for path in disk.files) > 2
@@ -153,7 +157,11 @@ def test_snapshot_carries_what_others_left(table, disk):
 
     committer(table, "theirs").commit(1, [new_file("a")], {"their": "property"})
     left = replace(
-        table.snapshots.read(1), index_manifest="index-manifest-x-0", statistics="stat-x-0", next_row_id=7, time_ms=10**15
+        table.snapshots.read(1),
+        index_manifest="index-manifest-x-0",
+        statistics="stat-x-0",
+        next_row_id=7,
+        time_ms=10**15,
     )
     disk.files[table.paths.snapshot_file(1)] = to_json(left).encode()
     result = committer(table).commit(1, [new_file("b")], {})

@@ -13,7 +13,9 @@ from tests.paimon_table.builders import KEY_TYPES, data_file
 BUCKET = BucketId(EMPTY_ROW, 0)
 
 
-def entry(kind: int, name: str, level: int = 0, keys: tuple[int, int] = (0, 9), bucket: BucketId = BUCKET, total: int = 4):
+def entry(
+    kind: int, name: str, level: int = 0, keys: tuple[int, int] = (0, 9), bucket: BucketId = BUCKET, total: int = 4
+):
     return ManifestEntry(kind, bucket, total, data_file(name, level, keys))
 
 
@@ -42,7 +44,9 @@ def test_adding_what_is_live_is_a_conflict():
     assert "in the table already" in (find_conflict(state(data_file("a")), [entry(ADD, "a")], KEY_TYPES) or "")
 
 
-@pytest.mark.parametrize(("keys", "conflict"), [((10, 12), False), ((9, 12), True), ((-5, -1), False), ((-5, 100), True)])
+@pytest.mark.parametrize(
+    ("keys", "conflict"), [((10, 12), False), ((9, 12), True), ((-5, -1), False), ((-5, 100), True)]
+)
 def test_files_of_one_level_above_zero_may_not_overlap(keys, conflict):
     found = find_conflict(state(data_file("a", 3, (0, 9))), [entry(ADD, "b", 3, keys)], KEY_TYPES)
     assert (found is not None) == conflict

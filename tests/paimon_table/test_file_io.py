@@ -141,5 +141,5 @@ def test_other_schemes_are_refused(uri):
 
 
 def test_unknown_storage_option_is_refused():
-    with pytest.raises(ConfigError, match="s3.secret-key"):
+    with pytest.raises(ConfigError, match=r"s3\.secret-key"):
         file_io_for("s3://b/x", {"s3.secret": "x"})

@@ -1,6 +1,8 @@
 """Data and changelog files: layout, metadata, rolling, durability, and reading them back."""
 
 import datetime as dt
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -102,7 +104,7 @@ def test_parquet_pages_are_version_one_and_zstandard(tmp_path: Path) -> None:
 
 def test_metadata_describes_the_file(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"region": "STRING", "id": "BIGINT", "amount": "DOUBLE"}, ("region", "id"))
-    rows = table(ctx, [["eu", "eu", "us", "us"], [1, 2, 1, 9], [None, 5.0, 1.0, None]], [0, 3, 1, 2], first=40)
+    rows = table(ctx, [["eu", "eu", "us", "us"], [1, 2, 1, 9], [None, 5.0, 1.0, None]], [0, 3, 1, 0], first=40)
     rows = rows.set_column(0, "_SEQUENCE_NUMBER", pa.array([43, 40, 42, 41]))
 
     meta = write(ctx, rows, level=5)
@@ -119,13 +121,23 @@ def test_metadata_describes_the_file(tmp_path: Path) -> None:
     assert (meta.embedded_index, meta.external_path, meta.first_row_id, meta.write_cols) == (None,) * 4
 
 
+@pytest.fixture
+def chatham(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process whose local time is UTC+13:45 at NOW_MS."""
+    monkeypatch.setenv("TZ", "Pacific/Chatham")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("chatham")
 def test_creation_time_is_the_local_wall_clock(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"id": "INT"})
 
     meta = write(ctx, table(ctx, [[1]]))
 
-    shown = dt.datetime.fromtimestamp(NOW_MS / 1000).replace(tzinfo=dt.UTC)
-    assert meta.creation_time_ms == int(shown.timestamp() * 1000)
+    assert meta.creation_time_ms == NOW_MS + (13 * 60 + 45) * 60_000
 
 
 def test_key_copies_stand_in_the_file_only(tmp_path: Path) -> None:
@@ -291,6 +303,22 @@ def test_a_failed_writer_leaves_no_files(tmp_path: Path) -> None:
         assert len(list(Path(bucket_dir(ctx)).iterdir())) > 1
         writer.write(wide_rows(ctx, 5_000, first=5_000).drop_columns(["noise"]))
         writer.close()
+
+    assert list(Path(bucket_dir(ctx)).iterdir()) == []
+
+
+def test_an_abandoned_file_is_removed(tmp_path: Path) -> None:
+    ctx = context(tmp_path, {"id": "INT", "noise": "STRING"}, target__file__size="1 mb")
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        KeyValueFileWriter(
+            ctx, bucket_dir(ctx), 0, FileSource.APPEND, "data-", FileNames("u"), lambda: NOW_MS
+        ) as writer,
+    ):
+        writer.write(wide_rows(ctx, 12_000))
+        assert [path.name for path in Path(bucket_dir(ctx)).iterdir()] == ["data-u-0.parquet"]
+        raise KeyboardInterrupt
 
     assert list(Path(bucket_dir(ctx)).iterdir()) == []
 

@@ -25,7 +25,9 @@ from paimon_table.types import parse_type
 
 def _schema(*key_types: str) -> TableSchema:
     columns = [(f"k{i}", parse_type(t)) for i, t in enumerate(key_types)]
-    return create_schema([*columns, ("v", parse_type("STRING"))], [name for name, _ in columns], options={"bucket": "1"})
+    return create_schema(
+        [*columns, ("v", parse_type("STRING"))], [name for name, _ in columns], options={"bucket": "1"}
+    )
 
 
 _INT, _TEXT, _PAIR = _schema("BIGINT"), _schema("STRING"), _schema("STRING", "INT")

@@ -85,20 +85,49 @@ def test_manifest_list_survives_its_file():
 
 def test_manifests_of_other_writers_are_read_by_field_name():
     """Other record names, extra fields and missing optional ones, as other writers have them."""
-    stats = {"type": "record", "name": "S", "fields": [
-        {"name": n, "type": t} for n, t in (("_MIN_VALUES", "bytes"), ("_MAX_VALUES", "bytes"),
-                                            ("_NULL_COUNTS", ["null", {"type": "array", "items": ["null", "long"]}]))]}
-    file = {"type": "record", "name": "F", "fields": [
-        {"name": "_FILE_NAME", "type": "string"}, {"name": "_FILE_SIZE", "type": "long"},
-        {"name": "_ROW_COUNT", "type": "long"}, {"name": "_MIN_KEY", "type": "bytes"},
-        {"name": "_MAX_KEY", "type": "bytes"}, {"name": "_KEY_STATS", "type": stats},
-        {"name": "_VALUE_STATS", "type": "S"}, {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
-        {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"}, {"name": "_SCHEMA_ID", "type": "long"},
-        {"name": "_LEVEL", "type": "int"}, {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
-        {"name": "_NEWS", "type": "int"}]}
-    schema = {"type": "record", "name": "E", "fields": [
-        {"name": "_VERSION", "type": "int"}, {"name": "_KIND", "type": "int"}, {"name": "_PARTITION", "type": "bytes"},
-        {"name": "_BUCKET", "type": "int"}, {"name": "_TOTAL_BUCKETS", "type": "int"}, {"name": "_FILE", "type": file}]}
+    stats = {
+        "type": "record",
+        "name": "S",
+        "fields": [
+            {"name": n, "type": t}
+            for n, t in (
+                ("_MIN_VALUES", "bytes"),
+                ("_MAX_VALUES", "bytes"),
+                ("_NULL_COUNTS", ["null", {"type": "array", "items": ["null", "long"]}]),
+            )
+        ],
+    }
+    file = {
+        "type": "record",
+        "name": "F",
+        "fields": [
+            {"name": "_FILE_NAME", "type": "string"},
+            {"name": "_FILE_SIZE", "type": "long"},
+            {"name": "_ROW_COUNT", "type": "long"},
+            {"name": "_MIN_KEY", "type": "bytes"},
+            {"name": "_MAX_KEY", "type": "bytes"},
+            {"name": "_KEY_STATS", "type": stats},
+            {"name": "_VALUE_STATS", "type": "S"},
+            {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
+            {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
+            {"name": "_SCHEMA_ID", "type": "long"},
+            {"name": "_LEVEL", "type": "int"},
+            {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
+            {"name": "_NEWS", "type": "int"},
+        ],
+    }
+    schema = {
+        "type": "record",
+        "name": "E",
+        "fields": [
+            {"name": "_VERSION", "type": "int"},
+            {"name": "_KIND", "type": "int"},
+            {"name": "_PARTITION", "type": "bytes"},
+            {"name": "_BUCKET", "type": "int"},
+            {"name": "_TOTAL_BUCKETS", "type": "int"},
+            {"name": "_FILE", "type": file},
+        ],
+    }
     no_stats = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": None}
     record = {"_VERSION": 2, "_KIND": 0, "_PARTITION": EMPTY_ROW, "_BUCKET": 1, "_TOTAL_BUCKETS": 2, "_FILE": {
         "_FILE_NAME": "f", "_FILE_SIZE": 1, "_ROW_COUNT": 2, "_MIN_KEY": b"", "_MAX_KEY": b"", "_KEY_STATS": no_stats,

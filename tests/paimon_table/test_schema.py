@@ -62,7 +62,10 @@ def test_nullable_primary_key_stays_nullable_when_the_option_says_so():
 
 def test_keys_given_as_options_move_to_the_keys():
     schema = create_schema(
-        columns(("a", "INT"), ("b", "INT"), ("v", "INT")), [], [], {"primary-key": "a, b", "partition": "a", "bucket": "1"}
+        columns(("a", "INT"), ("b", "INT"), ("v", "INT")),
+        [],
+        [],
+        {"primary-key": "a, b", "partition": "a", "bucket": "1"},
     )
     assert (schema.primary_keys, schema.partition_keys, schema.options) == (("a", "b"), ("a",), {"bucket": "1"})
 

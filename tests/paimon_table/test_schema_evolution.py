@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
@@ -21,6 +23,11 @@ def test_added_column_gets_a_new_id_and_its_place(schema):
     assert evolved.column_names == ("id", "r", "v", "s", "n")
     assert (evolved.field("r").id, evolved.highest_field_id) == (4, 6)
     assert (evolved.id, evolved.time_ms) == (1, 9)
+
+
+def test_id_of_a_dropped_column_is_not_given_again(schema):
+    dropped = replace(schema, fields=schema.fields[:-1])
+    assert apply_changes(dropped, [AddColumn("n", parse_type("INT"))], time_ms=9).field("n").id == 4
 
 
 def test_several_changes_make_one_version(schema):

@@ -151,13 +151,13 @@ def test_rows_inside_arrays_and_maps_are_mapped(sliced: int) -> None:
         replace(parse_type("MAP<INT, INT>"), key=key, value=value)
         for key, value in ((parse_type("INT NOT NULL"), old_array), (parse_type("BIGINT NOT NULL"), new_array))
     )
-    values = [[(1, [{"x": 1, "gone": 0, "y": "a"}, None])], None, [], [(2, None), (3, [])]]
+    values: list[Any] = [[(1, [{"x": 1, "gone": 0, "y": "a"}, None])], None, [], [(2, None), (3, [])]]
     column = pa.chunked_array([pa.array(values, arrow_type(old_map)).slice(sliced)])
 
     read = conform_column(column, field(1, "m", old_map), field(1, "m", new_map))
 
     read.validate(full=True)
-    expected = [[(1, [{"y2": "a", "added": None, "x": 1}, None])], None, [], [(2, None), (3, [])]]
+    expected: list[Any] = [[(1, [{"y2": "a", "added": None, "x": 1}, None])], None, [], [(2, None), (3, [])]]
     assert read.to_pylist() == expected[sliced:]
     assert read.type == arrow_type(new_map)
 

@@ -57,7 +57,9 @@ def test_files_are_split_into_sections_of_few_runs(files: str, expected: str) ->
 
 def _plan(files: str, output_level: int) -> str:
     sections = partition([_file(text) for text in files.split()], _key)
-    return "; ".join(_step(step) for step in plan_steps(sections, Target(output_level, max_level=5, small_file_bytes=100)))
+    return "; ".join(
+        _step(step) for step in plan_steps(sections, Target(output_level, max_level=5, small_file_bytes=100))
+    )
 
 
 def _step(step: Step) -> str:
@@ -85,5 +87,7 @@ def _step(step: Step) -> str:
         ("a:1-3@5*500 b:2-5@0*99 c:6-7@5*500!", 5, "rewrite a / b; rewrite c"),
     ],
 )
-def test_overlapping_and_small_files_are_rewritten_others_upgraded(files: str, output_level: int, expected: str) -> None:
+def test_overlapping_and_small_files_are_rewritten_others_upgraded(
+    files: str, output_level: int, expected: str
+) -> None:
     assert _plan(files, output_level) == expected

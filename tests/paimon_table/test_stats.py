@@ -205,3 +205,11 @@ def test_sorted_columns_have_the_same_range(values: list[str | None]) -> None:
     column = pa.chunked_array([pa.array(ordered, pa.string())])
 
     assert column_range(column, parse_type("STRING"), is_sorted=True) == column_range(column, parse_type("STRING"))
+
+
+def test_sorted_floats_may_end_with_nan_and_begin_with_a_negative_zero() -> None:
+    t = parse_type("DOUBLE")
+    zeros, ends = (pa.chunked_array([pa.array(values)]) for values in ([-0.0, 0.0], [1.0, math.nan]))
+
+    assert math.copysign(1, column_range(zeros, t, is_sorted=True).minimum) == -1
+    assert not column_range(ends, t, is_sorted=True).known

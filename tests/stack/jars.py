@@ -158,7 +158,7 @@ def _run_ivy(jar_set: JarSet, descriptor: Path, target: Path) -> None:
         java_command(),
         "-jar",
         str(_ivy_jar()),
-        *_settings_arguments(),
+        *ivy_settings(),
         *("-cache", str(CACHE_DIR / "ivy")),
         *("-ivy", str(descriptor), "-confs", "run", "-types", *_types(jar_set)),
         *(() if jar_set.transitive else ("-notransitive",)),
@@ -182,7 +182,8 @@ def _types(jar_set: JarSet) -> tuple[str, ...]:
     return ("jar", "bundle") if extensions == {"jar"} else tuple(sorted(extensions))
 
 
-def _settings_arguments() -> tuple[str, ...]:
+def ivy_settings() -> tuple[str, ...]:
+    """Return the arguments that make Ivy use the settings file of the environment, if one is named."""
     settings = os.environ.get("TIDEMARK_IVY_SETTINGS")
     return ("-settings", settings) if settings else ()
 

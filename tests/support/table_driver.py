@@ -171,8 +171,10 @@ class TableDriver:
 
     def content(self, snapshot_id: int | None = None) -> list[list[Plain]]:
         """The rows of the table, sorted, without kinds."""
-        rows = read_all(self.table, snapshot_id=snapshot_id)
-        return sorted_rows(rows_plain(rows, self.table.schema.fields))
+        schema = self.table.schema
+        if snapshot_id is not None:
+            schema = self.table.schemas[self.table.snapshots.read(snapshot_id).schema_id]
+        return sorted_rows(rows_plain(read_all(self.table, snapshot_id=snapshot_id), schema.fields))
 
     def changes(self, from_snapshot: int | None = None, to_snapshot: int | None = None) -> list[SnapshotChanges]:
         """The changelog, rows ``[kind, values...]`` of each snapshot in stored order."""
