@@ -33,7 +33,7 @@ from paimon_table.universal_compaction import CompactUnit, force_up_level0, pick
 WRITE_BUFFER_BYTES = 128 << 20
 """Size in memory of buffered rows at which they are flushed before the commit."""
 
-KEPT_BYTES = 256 << 20
+KEPT_BYTES = 128 << 20
 """Size in memory of flushed rows that stay there until the end of the commit, so that compaction need not read them."""
 
 
@@ -106,6 +106,7 @@ class BucketWriter:
         )
         self._new_files = self._changelog_files = ()
         self._files.release_memory()
+        self._stored.close_all_but(self._levels.files)
         self._kept_bytes = 0
         return message
 

@@ -6,7 +6,7 @@ size, not by the size of the runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -20,9 +20,12 @@ from paimon_table.lookup import StoredRows
 from paimon_table.merge.function import without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.options import TableOptions
-from paimon_table.run_chunks import CHUNK_BYTES, run_chunks
+from paimon_table.run_chunks import CHUNK_BYTES, Piece, run_chunks
 from paimon_table.sections import Rewrite, Section, Target, Upgrade, partition, plan_steps
 from paimon_table.universal_compaction import CompactUnit
+
+_MAX_OPEN_RUNS = 32
+"""Every open Parquet file takes memory for a page of each column; more runs than this are read from local copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Compactor:
         stored: StoredRows,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
+        """``chunk_bytes`` bounds the rows loaded at a time; half of it with a changelog, whose rows need room too."""
         self._files = files
         self._merger = merger
         self._order = order
@@ -139,9 +143,9 @@ class Compactor:
 
     def _publish_changes(self, file: DataFileMeta, job: _Job) -> tuple[DataFileMeta, ...]:
         """The changelog of a level-0 file that stays as it is."""
-        recent = _RecentRows(self._chunk_bytes)
+        recent = _RecentRows(self._chunk_bytes // 2)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
-            for pieces in run_chunks(((file,),), self._files.batches, self._order, self._chunk_bytes):
+            for pieces in self._chunks(((file,),), self._chunk_bytes // 2):
                 changelog.write(self._merger.merge_with_changelog(pieces, job.above).changelog)
                 for piece in pieces:
                     recent.add(piece.rows)
@@ -152,12 +156,13 @@ class Compactor:
     def _rewrite(self, step: Rewrite, job: _Job) -> CompactionResult:
         """Merge the files of the step into new ones on the output level."""
         with_changelog = self._options.needs_lookup and any(f.level == 0 for f in step.files)
-        recent = _RecentRows(self._chunk_bytes)
+        chunk_bytes = self._chunk_bytes // 2 if with_changelog else self._chunk_bytes
+        recent = _RecentRows(chunk_bytes)
         with ExitStack() as stack:
             data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
             changelog = stack.enter_context(self._files.changelog_writer(job.output_level, FileSource.APPEND))
             for section in step.sections:
-                for pieces in run_chunks(section, self._files.batches, self._order, self._chunk_bytes):
+                for pieces in self._chunks(section, chunk_bytes):
                     if with_changelog:
                         merged = self._merger.merge_with_changelog(pieces, job.above)
                         changelog.write(merged.changelog)
@@ -171,6 +176,10 @@ class Compactor:
             result = CompactionResult(step.files, data.close(), changelog.close())
         self._remember(result.after, recent.all())
         return result
+
+    def _chunks(self, section: Section, chunk_bytes: int) -> Iterator[list[Piece]]:
+        read = self._files.batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
+        return run_chunks(section, read, self._order, chunk_bytes)
 
     def _remember(self, files: Sequence[DataFileMeta], rows: pa.Table | None) -> None:
         """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does."""

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.file_in_progress import FileInProgress
 from paimon_table.parquet_schema import key_value_schema
+from paimon_table.parquet_timestamps import ParquetRows, holds_nanoseconds
 from paimon_table.paths import TablePaths
 from paimon_table.schema_mapping import conform_column
 from paimon_table.table import TableContext
@@ -230,8 +230,8 @@ def read_key_value_file(
     it is empty they come from the file. Raises CorruptFile if the file is missing, unreadable or contradicts ``file``.
     """
     plan = _ReadPlan.make(ctx, file, columns, partition)
-    with _opened(ctx, directory, file) as parquet:
-        rows = plan.apply(parquet.read(columns=plan.physical_columns, use_threads=False))
+    with _opened(ctx, directory, file, plan) as parquet:
+        rows = plan.apply(parquet.read(plan.physical_columns))
     if rows.num_rows != file.row_count:
         raise CorruptFile(f"{directory}/{file.file_name} has {rows.num_rows} rows, its metadata says {file.row_count}")
     return rows
@@ -252,23 +252,23 @@ def iter_key_value_batches(
     about physical columns, so it is not used for files of another schema version.
     """
     plan = _ReadPlan.make(ctx, file, columns, partition)
-    with _opened(ctx, directory, file) as parquet:
+    with _opened(ctx, directory, file, plan) as parquet:
         groups = list(range(parquet.num_row_groups))
         if predicate is not None and file.schema_id == ctx.schema.id:
             groups = _matching_row_groups(ctx, directory, file, predicate)
         for group in groups:
-            for batch in parquet.iter_batches(batch_rows, [group], columns=plan.physical_columns, use_threads=False):
-                yield plan.apply(pa.Table.from_batches([batch]))
+            for batch in parquet.batches(batch_rows, [group], plan.physical_columns):
+                yield plan.apply(batch)
 
 
 @contextmanager
-def _opened(ctx: TableContext, directory: str, file: DataFileMeta) -> Iterator[pq.ParquetFile]:
+def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPlan) -> Iterator[ParquetRows]:
     path = TablePaths.data_file(directory, file)
     extension = file.file_name.rpartition(".")[2]
     if extension != _FORMAT:
         raise UnsupportedFeature(f"{path}: format {extension!r} is not supported; compact with file.format={_FORMAT}")
     try:
-        with ctx.io.open_input(path) as stream, _parquet_file(stream) as parquet:
+        with ctx.io.open_input(path) as stream, ParquetRows(stream, plan.nanosecond_columns) as parquet:
             yield parquet
     except FileNotFoundError as error:
         raise CorruptFile(
@@ -276,11 +276,6 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta) -> Iterator[p
         ) from error
     except pa.ArrowInvalid as error:
         raise CorruptFile(f"{path} is not readable as {_FORMAT} ({error}); restore it from a backup") from error
-
-
-def _parquet_file(stream: pa.NativeFile) -> pq.ParquetFile:
-    """Storage with slow round trips gets few large reads; mapped files need no copy of their pages."""
-    return pq.ParquetFile(stream, pre_buffer=not isinstance(stream, pa.MemoryMappedFile))
 
 
 def _matching_row_groups(ctx: TableContext, directory: str, file: DataFileMeta, predicate: pc.Expression) -> list[int]:
@@ -320,6 +315,10 @@ class _ReadPlan:
     @property
     def physical_columns(self) -> list[str]:
         return [SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in self.written.values())]
+
+    @property
+    def nanosecond_columns(self) -> list[str]:
+        return [f.name for f in self.written.values() if holds_nanoseconds(f.type)]
 
     def apply(self, physical: pa.Table) -> pa.Table:
         columns = [physical.column(SEQUENCE_NUMBER), physical.column(VALUE_KIND)]

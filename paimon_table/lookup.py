@@ -6,7 +6,7 @@ file of each, then one binary search for all keys of a batch at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,15 @@ class StoredRows:
     def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> None:
         """Build the lookup file of a data file from the rows that were just written to it."""
         self._cache.build(self._name(file), self._words, self._files.row_schema, rows)
+
+    def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
+        """The rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
+        return self._open(file).batches(batch_rows)
+
+    def close_all_but(self, files: Iterable[DataFileMeta]) -> None:
+        """Unmap the lookup files of all other files."""
+        kept = {file.file_name for file in files}
+        self._opened = {name: opened for name, opened in self._opened.items() if name in kept}
 
     def _find(self, run: SortedRun, probe: ProbeKeys, found: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> Hits:
         parts = []

@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,9 @@ KeyHash = Callable[[pa.Table], U64]
 
 _MAGIC = b"TMLOOK01"
 _TAIL = struct.Struct("<Q8s")
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 18
+_BATCH_BYTES = 64 << 20
+"""Rows are written in batches of about this size: large ones are read faster, small ones need less memory to write."""
 
 
 class KeyWords:
@@ -143,6 +145,12 @@ class LookupFile:
             wanted, words, at = wanted[~equal], words[~equal], at[~equal] + 1
         return merge_hits(found) if found else Hits(wanted, self.schema.empty_table())
 
+    def batches(self, batch_rows: int) -> Iterator[pa.Table]:
+        """All rows in file order, at most ``batch_rows`` at a time, without copying them."""
+        for batch in self._batches:
+            for start in range(0, batch.num_rows, batch_rows):
+                yield pa.Table.from_batches([batch.slice(start, batch_rows)])
+
     def rows_at(self, row_numbers: Indices) -> pa.Table:
         """Rows by number, in the given order."""
         if len(self._batches) == 1:
@@ -212,14 +220,25 @@ class LookupFileWriter:
         self._temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
         self._words = words
         self._parts: list[npt.NDArray[np.generic]] = []
+        self._buffer: list[pa.Table] = []
         self._stream = pa.OSFile(str(self._temporary), "wb")
         self._ipc = pa.ipc.new_file(self._stream, schema)
 
     def append(self, rows: pa.Table) -> None:
-        self._ipc.write_table(rows, max_chunksize=_BATCH_ROWS)
         self._parts.append(self._words.of(rows))
+        self._buffer.append(rows)
+        is_full = sum(part.nbytes for part in self._buffer) >= _BATCH_BYTES
+        if is_full or sum(part.num_rows for part in self._buffer) >= _BATCH_ROWS:
+            self._write_batches()
+
+    def _write_batches(self) -> None:
+        if self._buffer:
+            self._ipc.write_table(concat(self._buffer), max_chunksize=_BATCH_ROWS)
+        self._buffer = []
 
     def finish(self) -> None:
+        """Write the rest and give the file its name."""
+        self._write_batches()
         self._ipc.close()
         words = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
         ipc_bytes = int(self._stream.tell())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from paimon_table import option_names as known
@@ -111,19 +111,20 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
     does not do. Rules between options and columns are checked by ``table_validation.validate_table``.
     """
     values: dict[str, Any] = {}
-    stats_modes: list[tuple[str, str]] = []
     for name, text in options.items():
         declared = _DECLARED.get(name)
-        if declared is not None:
-            if name == declared.metadata["name"] or declared.name not in values:
-                values[declared.name] = declared.metadata["parse"](name, text)
-        elif name.startswith("fields."):
-            stats_modes.append(_field_option(name, text, schema))
-        else:
-            _check_undeclared(name, text)
-    parsed = TableOptions(field_stats_modes=tuple(stats_modes), **_with_dependent_defaults(values))
+        if declared is not None and (name == declared.metadata["name"] or declared.name not in values):
+            values[declared.name] = declared.metadata["parse"](name, text)
+    parsed = TableOptions(**_with_dependent_defaults(values))
+    # First, so that an engine that is not supported is named rather than one of its options.
     _check_supported(parsed)
-    return parsed
+    stats_modes = []
+    for name, text in options.items():
+        if name.startswith("fields."):
+            stats_modes.append(_field_option(name, text, schema))
+        elif name not in _DECLARED:
+            _check_undeclared(name, text)
+    return replace(parsed, field_stats_modes=tuple(stats_modes))
 
 
 def options_of(schema: TableSchema) -> TableOptions:

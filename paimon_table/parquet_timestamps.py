@@ -1,8 +1,8 @@
 """Timestamps in Parquet files: nanoseconds as INT96, and reading INT96 without losing range or precision.
 
-Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none. INT96
-holds every timestamp, an Arrow value of nanoseconds only those of the years 1677 to 2262: columns of coarser types are
-therefore read as microseconds.
+Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none.
+INT96 holds every timestamp, an Arrow value of nanoseconds only those of the years 1677 to 2262: columns of coarser
+types are therefore read as microseconds.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -42,7 +43,9 @@ class ParquetRows:
     A context manager. Raises UnsupportedFeature for a value that nanoseconds in 64 bits cannot hold.
     """
 
-    def __init__(self, stream: pa.NativeFile, nanosecond_columns: Collection[str], pre_buffer: bool) -> None:
+    def __init__(self, stream: pa.NativeFile, nanosecond_columns: Collection[str]) -> None:
+        # Storage with slow round trips gets few large reads; mapped files need no copy of their pages.
+        pre_buffer = not isinstance(stream, pa.MemoryMappedFile)
         self._file = pq.ParquetFile(stream, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
         self._fine = sorted(set(nanosecond_columns) & self._int96_columns()) if nanosecond_columns else []
         self._fine_file = (
@@ -87,14 +90,25 @@ class ParquetRows:
 
 
 def _with_nanoseconds(rows: pa.Table, fine: pa.Table) -> pa.Table:
-    """``rows`` with the columns of ``fine``, after a look at the coarse values whether they are in range."""
+    """``rows`` with the columns of ``fine``, after a look at the microseconds whether they are in range."""
     for name in fine.column_names:
-        try:
-            rows.column(name).cast(fine.schema.field(name).type)
-        except pa.ArrowInvalid as error:
+        coarse = rows.column(name)
+        if pa.types.is_timestamp(coarse.type) and not _in_nanosecond_range(coarse):
             raise UnsupportedFeature(
-                f"column {name!r} holds a timestamp of nanoseconds outside of the years 1677 to 2262 ({error}); change "
-                "the column to TIMESTAMP(6) with the engine that wrote it"
-            ) from error
+                f"column {name!r} holds a timestamp of nanoseconds outside of the years 1677 to 2262; change the "
+                "column to TIMESTAMP(6) with the engine that wrote it"
+            )
         rows = rows.set_column(rows.schema.get_field_index(name), name, fine.column(name))
     return rows
+
+
+def _in_nanosecond_range(microseconds: pa.ChunkedArray) -> bool:
+    """Whether all values fit; may miss values of the years 2262 to 2846.
+
+    Java stores times before 1970 as a negative time of the day, which Arrow takes for an unsigned one: nanoseconds wrap
+    around to the right value, microseconds are then too large by 2^64 / 1000.
+    """
+    values = microseconds.cast(pa.int64()).fill_null(0).to_numpy()
+    limit = (1 << 63) // 1000
+    wrapped = values - (1 << 64) // 1000
+    return bool(np.all((np.abs(values) <= limit) | (np.abs(wrapped) <= limit)))

@@ -80,7 +80,7 @@ def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, s
     clock.lap("plan")
     result = run_job(records, plan)
     for _ in range(MAX_PLANS):
-        _stop_on_refusals(result, settings)
+        stop_on_refusals(result, settings)
         if not tables.apply(o for r in result.reports for o in r.observations):
             break
         _discard(plan, result)
@@ -183,7 +183,7 @@ def unpack(rows: Iterable[bytes]) -> JobResult:
     return result
 
 
-def _stop_on_refusals(result: JobResult, settings: TaskSettings) -> None:
+def stop_on_refusals(result: JobResult, settings: TaskSettings) -> None:
     for report in result.reports:
         for refusal in report.refusals:
             raise SchemaChangeRefused(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from paimon_table.options import known_names
 from pipelines.config_values import REFUSED, ConfigModel
 from pipelines.nearest_name import did_you_mean, nearest
 from pipelines.yaml_file import KeyPath, Place, Problem, YamlFile
@@ -87,7 +88,25 @@ def _unknown_key(model: type[ConfigModel], parent: KeyPath, key: str, file: Yaml
         return f"{_prefix(parent)}'{key}' is not supported yet; {owner.NOT_YET[key]}"
     open_keys = _open_keys(owner, parent, file)
     known = open_keys if nearest(key, open_keys) else yaml_keys(owner)
-    return f"{_prefix(parent)}unknown key '{key}'; {did_you_mean(key, known)}"
+    homes = [] if nearest(key, known) else sorted(set(_homes_of(model, key, "")))
+    if not homes and "options" in yaml_keys(owner) and ("." in key or key in known_names()):
+        homes = [f"under {dotted((*parent, 'options'))}"]
+    advice = f"it belongs {' or '.join(homes)}" if homes else did_you_mean(key, known)
+    return f"{_prefix(parent)}unknown key '{key}'; {advice}"
+
+
+def _homes_of(model: type[ConfigModel], key: str, path: str) -> Iterator[str]:
+    """Paths of the mappings below ``path`` that have this very key."""
+    for name, info in model.model_fields.items():
+        inner_key = info.alias or name
+        if inner_key == key:
+            yield f"under {path}" if path else "at the top level"
+        for annotation in members(info.annotation):
+            below = f"{path}.{inner_key}".lstrip(".")
+            if get_origin(annotation) is tuple:
+                annotation, below = get_args(annotation)[0], f"{below}[]"
+            if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+                yield from _homes_of(annotation, key, below)
 
 
 def _open_keys(owner: type[ConfigModel], parent: KeyPath, file: YamlFile) -> set[str]:

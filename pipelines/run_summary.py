@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_table.changelog_scan import read_changes
+from paimon_table.changelog_scan import iter_changes
+from paimon_table.data_file import VALUE_KIND, RowKind
+from paimon_table.file_io import file_io_for
+from paimon_table.paths import TablePaths
 from paimon_table.scan import read_table
+from paimon_table.snapshot import SnapshotStore
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
 from pipelines.config import PipelineConfig
 from pipelines.progress import ProgressLine
 from pipelines.summary import RunSummary, TableSample, TableSummary
 from pipelines.table_report import all_snapshots, kinds_first
+from sinks.positions import newest_position
 
 SAMPLE_ROWS = 5
 SAMPLE_COLUMNS = 8
+COUNTED_ROWS = 2_000_000
+"""Stored rows up to which a table is read to count its rows; counting must not take longer than a small run."""
 
 
 def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: ProgressLine) -> RunSummary:
-    """The state of the tables and the totals of the run. Reads the tables' snapshots, and the keys of their rows.
+    """The state of the pipeline's tables and the totals of the run.
 
-    ``tables`` are those that the run touched; those that rules name without placeholders are added when they exist.
+    ``tables`` are those that the run touched; the others that the pipeline has written are found in the warehouse.
     """
-    shown = dict(tables)
-    for rule in config.tables:
-        if "{" not in rule.into and rule.into not in shown:
-            name = config.target_rule(rule).target(None, None, None, "")
-            table = Table.open_if_exists(name.path_in(config.catalog.warehouse), config.catalog.options)
-            if table is not None:
-                shown[rule.into] = table
+    shown = {**_written_tables(config), **tables}
     summaries = tuple(_table_summary(name, shown[name]) for name in sorted(shown))
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
     return RunSummary(
@@ -45,28 +46,45 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
     )
 
 
+def _written_tables(config: PipelineConfig) -> dict[str, Table]:
+    """Tables of the warehouse whose snapshots record positions of this pipeline."""
+    io, warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
+    tables: dict[str, Table] = {}
+    for database in io.list_names(warehouse):
+        if not database.endswith(".db"):
+            continue
+        for name in io.list_names(f"{warehouse}/{database}"):
+            path = f"{warehouse}/{database}/{name}"
+            if newest_position(SnapshotStore(io, TablePaths(path)), config.name) is not None:
+                tables[f"{database.removesuffix('.db')}.{name}"] = Table.open(path, io=io)
+    return tables
+
+
 def _table_summary(identifier: str, table: Table) -> TableSummary:
     snapshots = all_snapshots(table)
-    state = load_state(table.io, table.paths, snapshots[-1] if snapshots else None)
+    latest = snapshots[-1] if snapshots else None
+    state = load_state(table.io, table.paths, latest)
+    stored = sum(file.row_count for files in state.files.values() for file in files)
+    is_counted = stored <= COUNTED_ROWS
     key = list(table.schema.trimmed_primary_keys[:1])
     return TableSummary(
         identifier,
         table.paths.root,
-        sum(part.num_rows for part in read_table(table, key)),
+        sum(part.num_rows for part in read_table(table, key)) if is_counted else stored,
         len(state.files),
         len(snapshots),
         sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
+        is_counted,
     )
 
 
 def _sample(identifier: str, table: Table) -> TableSample:
-    """The first rows that a scan gives, and the newest changes; the first columns of wide tables."""
+    """The first rows that a scan gives, and some of the newest changes; the first columns of wide tables."""
     names = list(table.schema.column_names[:SAMPLE_COLUMNS])
     rows = _first_rows(table, names)
-    latest = table.snapshots.latest_id()
-    if table.options.changelog_producer == "none" or latest is None:
+    if table.options.changelog_producer == "none":
         return TableSample(identifier, rows, None)
-    return TableSample(identifier, rows, _newest_changes(table, latest, names))
+    return TableSample(identifier, rows, _newest_changes(table, names))
 
 
 def _first_rows(table: Table, names: list[str]) -> pa.Table:
@@ -76,11 +94,28 @@ def _first_rows(table: Table, names: list[str]) -> pa.Table:
     return table.schema.arrow_schema.empty_table().select(names)
 
 
-def _newest_changes(table: Table, latest: int, names: list[str]) -> pa.Table | None:
-    """The last changes of the newest snapshot that has any; a COMPACT snapshot may hold those of its APPEND."""
-    for snapshot_id in range(latest, max(0, latest - 10), -1):
-        last: deque[pa.Table] = deque(maxlen=1)
-        last.extend(kinds_first(rows, names, None) for _, rows in read_changes(table, snapshot_id, snapshot_id))
-        if last and last[0].num_rows:
-            return last[0].slice(max(0, last[0].num_rows - SAMPLE_ROWS))
+def _newest_changes(table: Table, names: list[str]) -> pa.Table | None:
+    """Changes of the newest snapshot that has any (a COMPACT snapshot may hold those of its APPEND)."""
+    for snapshot in reversed(all_snapshots(table)):
+        if snapshot.changelog_record_count:
+            part = next((rows for rows in iter_changes(table, snapshot, names) if rows.num_rows), None)
+            return None if part is None else kinds_first(part.take(_instructive(part)), names, None)
     return None
+
+
+def _instructive(changes: pa.Table) -> pa.Array:
+    """Positions of the last change of every kind, an update with the row before it."""
+    kinds = changes.column(VALUE_KIND).to_numpy()
+    chosen: set[int] = set()
+    for kind in RowKind:
+        found = np.flatnonzero(kinds == kind)
+        if len(found):
+            chosen.add(int(found[-1]))
+    updated = np.flatnonzero(kinds == RowKind.UPDATE_AFTER)
+    if len(updated) and updated[-1] and kinds[updated[-1] - 1] == RowKind.UPDATE_BEFORE:
+        chosen.add(int(updated[-1]) - 1)
+    for position in range(len(kinds) - 1, -1, -1):
+        if len(chosen) >= SAMPLE_ROWS:
+            break
+        chosen.add(position)
+    return pa.array(sorted(chosen), pa.int64())

@@ -24,6 +24,8 @@ class TableSummary:
     bucket_count: int
     snapshot_count: int
     changelog_row_count: int
+    is_counted: bool = True
+    """Whether ``row_count`` is exact; else it is the stored rows before merging, an upper bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     if summary.sample is not None:
         _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, out)
         if summary.sample.changes is not None:
-            _print_rows(f"{summary.sample.identifier}, its newest changes", summary.sample.changes, out)
+            _print_rows(f"{summary.sample.identifier}, some of its newest changes", summary.sample.changes, out)
     if summary.tables:
         out.print()
         out.print(Text("Try next:", style="bold"))
@@ -94,8 +96,9 @@ def _tables(tables: Sequence[TableSummary]) -> Table:
     names = ("rows", "buckets", "snapshots", "changelog rows")
     shown = rich_table([("table", False), *((name, True) for name in names)])
     for table in tables:
-        counts = (table.row_count, table.bucket_count, table.snapshot_count, table.changelog_row_count)
-        shown.add_row(Text(table.identifier), *(f"{count:,}" for count in counts))
+        rows = f"{'' if table.is_counted else 'at most '}{table.row_count:,}"
+        counts = (table.bucket_count, table.snapshot_count, table.changelog_row_count)
+        shown.add_row(Text(table.identifier), rows, *(f"{count:,}" for count in counts))
     return shown
 
 

@@ -92,6 +92,9 @@ def changes(
     """
     table = _open(path, option)
     names = _column_names(columns, table.schema.column_names)
+    newest = table.snapshots.latest_id() if last is None else last
+    if first is not None and first > (newest or 0):
+        raise ConfigError(f"--from {first} is after the last snapshot to read, which is {newest or 'none'}")
     parts = (
         kinds_first(rows, names, snapshot.id if snapshot_ids else None)
         for snapshot in snapshots_between(table, first, last)

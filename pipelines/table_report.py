@@ -122,7 +122,7 @@ def table_facts(table: Table) -> dict[str, Any]:
 
 def _snapshot_facts(snapshot: Snapshot) -> dict[str, Any]:
     row: dict[str, Any] = snapshot_rows([snapshot]).to_pylist()[0]
-    row["time"] = row["time"].isoformat().replace("+00:00", "Z")
+    row["time"] = row["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {**row, "properties": dict(snapshot.properties)}
 
 

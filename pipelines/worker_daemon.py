@@ -30,7 +30,6 @@ def main() -> None:
     import pyarrow.compute  # noqa: F401 - imported once, shared by all forked workers
     from pyspark import daemon
 
-    import pipelines.decode_task
     import sinks.bucket_task  # noqa: F401
 
     daemon.manager()

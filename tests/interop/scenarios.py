@@ -134,6 +134,9 @@ def _typed_table(name: str, types: Mapping[str, tuple[Plain, Plain, Plain]], *sk
 
 ALL_TYPES = _typed_table("all-types", _TYPED)
 NANOSECONDS = _typed_table("nanoseconds", _NANOSECONDS, "pypaimon")  # its merge read cuts them to microseconds
+MIXED_TIMESTAMPS = _typed_table(
+    "mixed-timestamps", {**_NANOSECONDS, "TIMESTAMP(6)": _TYPED["TIMESTAMP(6)"]}, "pypaimon", "rust"
+)  # both cut the range of INT96 columns to that of nanoseconds
 NESTED_TYPES = _typed_table("nested-types", _NESTED)
 MULTISETS = _typed_table(
     "multisets", _MULTISETS, "pypaimon", "rust"
@@ -356,6 +359,7 @@ CHANGELOGS = (
 TABLES = (
     ALL_TYPES,
     NANOSECONDS,
+    MIXED_TIMESTAMPS,
     NESTED_TYPES,
     MULTISETS,
     KEYS_OF_ALL_TYPES,

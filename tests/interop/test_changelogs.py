@@ -74,3 +74,20 @@ def _rust_changes(python_readers: PythonReaders, path: Path, table: Table) -> li
     kinds = rows.column(ROW_KIND).to_pylist()
     values = rows_plain(rows, table.schema.fields)
     return sorted_rows([kind, *row] for kind, row in zip(kinds, values, strict=True))
+
+
+@pytest.mark.parametrize("scenario", [CHANGELOGS[2], CHANGELOGS[4]], ids=lambda s: s.name)
+def test_changelog_goes_on_when_the_writer_changes(scenario: Scenario, tmp_path: Path, java: JavaPaimon) -> None:
+    # given a history whose commits are written by Java and Tidemark in turn, compacted by whoever writes
+    mixed, alone = tmp_path / "mixed", tmp_path / "java"
+    create_by_java(java, scenario, mixed)
+    create_by_java(java, scenario, alone)
+    for identifier, step in enumerate(scenario.steps, start=1):
+        if identifier % 2:
+            write_by_java(java, mixed, [step], first_identifier=identifier)
+        else:
+            write_by_tidemark(mixed, [step], first_identifier=identifier)
+    write_by_java(java, alone, scenario.steps)
+
+    # then the changes are those of one writer
+    assert _by_identifier(mixed, _java_changes(java, mixed)) == _by_identifier(alone, _java_changes(java, alone))

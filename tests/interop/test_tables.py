@@ -37,21 +37,23 @@ def test_table_written_by_tidemark_reads_equal_after_every_commit(
 
 
 @pytest.mark.parametrize("scenario", TABLES, ids=lambda s: s.name)
-def test_table_written_and_compacted_by_java_is_read_continued_and_read_again(
+def test_table_of_java_is_continued_by_tidemark_and_by_java_again(
     scenario: Scenario, tmp_path: Path, readers: Readers
 ) -> None:
     # given a table whose first commits, a compaction among them, are Java's
     path, oracle = tmp_path / scenario.name, tmp_path / f"{scenario.name}-java-only"
-    half = (len(scenario.steps) + 1) // 2
+    third = max(1, len(scenario.steps) // 3)
+    first, second, last = scenario.steps[:third], scenario.steps[third:-third], scenario.steps[-third:]
     create_by_java(readers.java, scenario, path)
-    write_by_java(readers.java, path, scenario.steps[:half])
+    write_by_java(readers.java, path, first)
     readers.java.write(str(path), [], identifier=100, compact=True)
     readers.assert_equal(path, scenario)
 
-    # when Tidemark continues it and Java takes over once more
-    write_by_tidemark(path, scenario.steps[half:])
+    # when Tidemark continues it and Java takes over again
+    write_by_tidemark(path, second)
     readers.assert_equal(path, scenario)
-    readers.java.write(str(path), [], identifier=101, compact=True)
+    write_by_java(readers.java, path, last, first_identifier=101)
+    readers.java.write(str(path), [], identifier=200, compact=True)
 
     # then it equals a table that Java wrote alone
     create_by_java(readers.java, scenario, oracle)

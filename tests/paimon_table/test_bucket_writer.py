@@ -192,6 +192,16 @@ def test_write_only_tables_are_not_compacted(lookup_dir: Path) -> None:
     assert [f.level for f in bucket.files] == [5]
 
 
+def test_very_many_runs_are_merged_at_once(lookup_dir: Path) -> None:
+    bucket = _bucket(lookup_dir, write_only="true")
+    for value in range(40):
+        bucket.commit([("+I", 0, value), ("+I", value + 1, value)])
+    bucket.with_options(write_only="false")
+    bucket.environment["chunk_bytes"] = 100
+    assert len(bucket.commit([], full=True).compact_before) == 40
+    assert bucket.content() == [(0, 39), *((value + 1, value) for value in range(40))]
+
+
 def test_large_levels_have_many_files_and_only_touched_ones_are_merged(lookup_dir: Path) -> None:
     bucket = _bucket(lookup_dir, changelog_producer="lookup", target_file_size="1 kb")
     bucket.commit([("+I", key, key * 7919 % 1000) for key in range(10_000)])

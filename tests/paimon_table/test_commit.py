@@ -5,6 +5,7 @@ from __future__ import annotations
 import fastavro
 import pytest
 
+from paimon_table.binary_row import serialize_row
 from paimon_table.commit import RetryWait
 from paimon_table.data_file import EMPTY_ROW
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
@@ -101,6 +102,23 @@ def test_sizes_and_counts_in_the_lists_are_exact(table, disk):
     assert (record["_FILE_SIZE"], record["_NUM_ADDED_FILES"], record["_NUM_DELETED_FILES"]) == (len(manifest), 1, 1)
     assert (record["_MIN_BUCKET"], record["_MAX_BUCKET"], record["_MIN_LEVEL"], record["_MAX_LEVEL"]) == (2, 2, 0, 5)
     assert record["_PARTITION_STATS"] == {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
+
+
+def test_manifests_of_a_partitioned_table_have_partition_statistics(disk):
+    table = Table.create("/w/p", orders_schema(partition_by=["dt"]), io=MemoryFileIO(disk))
+    types = [parse_type("STRING")]
+    days = {day: serialize_row([day], types) for day in ("2024-01-02", "2024-01-01", None)}
+    parts = [message(0, partition, new_files=[data_file(f"f-{day}")]) for day, partition in days.items()]
+    snapshot = committer(table).commit(1, parts, {}).append
+    assert snapshot is not None
+    with table.io.open_input(table.paths.manifest_file(snapshot.delta_manifest_list)) as stream:
+        (record,) = fastavro.reader(stream)
+    assert record["_PARTITION_STATS"] == {
+        "_MIN_VALUES": days["2024-01-01"],
+        "_MAX_VALUES": days["2024-01-02"],
+        "_NULL_COUNTS": [1],
+    }
+    assert set(load_state(table.io, table.paths, snapshot).total_buckets) == set(days.values())
 
 
 def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(table):
@@ -238,6 +256,18 @@ def test_older_process_of_the_same_user_cannot_commit_twice(table):
     successor.commit(2, [new_file("b")], {})
     assert zombie.commit(2, [new_file("zombie-b")], {}).replayed
     assert live(table) == {"a", "b"}
+
+
+def test_commit_after_a_rollback_starts_from_what_is_left(table):
+    commit = committer(table)
+    for number in (1, 2, 3):
+        commit.commit(number, [new_file(f"f{number}")], {})
+    for number in (2, 3):
+        table.io.delete(table.paths.snapshot_file(number))
+    table.snapshots.write_latest_hint(1)
+    assert commit.committed_identifier() == 1
+    assert not commit.commit(2, [new_file("again")], {}).replayed
+    assert live(table) == {"f1", "again"}
 
 
 def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table):

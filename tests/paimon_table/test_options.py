@@ -84,6 +84,11 @@ def test_what_tidemark_does_not_do_is_refused_by_name(name, text):
         parse_options({name: text}, SCHEMA)
 
 
+def test_unsupported_engine_is_named_before_its_options():
+    with pytest.raises(UnsupportedFeature, match="'merge-engine': 'aggregation'"):
+        parse_options({"fields.name.aggregate-function": "sum", "merge-engine": "aggregation"}, SCHEMA)
+
+
 @pytest.mark.parametrize("name", ["deletion-vectors.enabled", "data-file.thin-mode", "row-tracking.enabled"])
 def test_switching_off_what_is_off_is_accepted(name):
     assert parse_options({name: "false"}, SCHEMA) == parse_options({}, SCHEMA)

@@ -15,6 +15,7 @@ from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, RowKind
 from paimon_table.schema import create_schema
 from paimon_table.table import Table
 from paimon_table.types import parse_type
+from sinks.positions import Position, to_properties
 
 COLUMNS = (("id", "BIGINT"), ("name", "STRING"), ("total", "DECIMAL(10, 2)"), ("placed_at", "TIMESTAMP_LTZ(3)"))
 OPTIONS = {"bucket": "2", "changelog-producer": "lookup"}
@@ -35,8 +36,8 @@ class SmallTable:
             ctx.io, ctx.paths, ctx.schema, ctx.options, "tester", lambda: self.now_ms, lambda: next(self._uuids)
         )
 
-    def commit(self, identifier: int, rows: list[tuple[Any, ...]]) -> None:
-        """Write and publish rows given in the order of ``COLUMNS`` after their kind."""
+    def commit(self, identifier: int, rows: list[tuple[Any, ...]], pipeline: str | None = None) -> None:
+        """Write and publish rows given in the order of ``COLUMNS`` after their kind, as a run of ``pipeline``."""
         ctx = self.table.context()
         schema = ctx.schema.arrow_schema
         values = [pa.array([row[i + 1] for row in rows], schema.field(i).type) for i in range(len(schema))]
@@ -51,5 +52,8 @@ class SmallTable:
             writer = BucketWriter(ctx, bucket, state.files_of(bucket), environment)
             writer.write(data.filter(pa.array(buckets == number)))
             messages.append(writer.prepare_commit())
-        self._commit.commit(identifier, messages, {"tidemark.batch": str(identifier)})
+        properties = {"tidemark.batch": str(identifier)}
+        if pipeline is not None:
+            properties |= to_properties(pipeline, Position("tester", {}))
+        self._commit.commit(identifier, messages, properties)
         self.now_ms += 1000

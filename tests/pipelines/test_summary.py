@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
 
 from pipelines.batch import BatchReport, TableReport
+from pipelines.config_file import load_pipeline
 from pipelines.progress import ProgressLine, progress_line
+from pipelines.run_summary import summarize
 from pipelines.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+from tests.pipelines.small_table import SmallTable
 
 ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 10, 45678)
 
@@ -65,3 +70,27 @@ def test_a_run_without_events_says_so() -> None:
 def test_quarantined_records_are_told_with_their_place() -> None:
     told = headline(RunSummary("shop", 10, 2, 1.0, (), None, "/state/shop-quarantine"))
     assert told == "shop: 10 events in 1.0 s, 10 events/s; 2 could not be decoded and lie in /state/shop-quarantine"
+
+
+def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "lake" / "shop.db" / "orders", tmp_path / "work")
+    small.commit(0, [("+I", n, "x", None, None) for n in range(20)], pipeline="shop")
+    small.commit(1, [("+U", 1, "y", None, None), ("-D", 2, "x", None, None)], pipeline="shop")
+    SmallTable(tmp_path / "lake" / "shop.db" / "other", tmp_path / "work").commit(0, [("+I", 1, "x", None, None)])
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "version: 1\nname: shop\nsource: { files: { path: d }, format: debezium-json }\n"
+        "checkpoint: state\ncatalog: { warehouse: lake }\notherwise: create\n"
+    )
+    summary = summarize(load_pipeline(file), {}, ProgressLine("shop"))
+    (table,) = summary.tables
+    assert (table.identifier, table.row_count, table.changelog_row_count) == ("shop.orders", 19, 23)
+    assert summary.sample is not None
+    assert summary.sample.rows.num_rows == 5
+    assert summary.sample.changes is not None
+    assert {"-U", "+U"} <= set(summary.sample.changes.column("_row_kind").to_pylist())
+
+
+def test_a_large_table_is_not_read_for_its_row_count() -> None:
+    text = printed(RunSummary("shop", 1, 0, 1.0, (replace(ORDERS, is_counted=False),)))
+    assert "at most 12,345" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,8 +93,8 @@ def test_the_place_of_every_scalar_is_where_its_text_stands(tree: dict[str, obje
     file = parse_yaml("\n".join(lines) + "\n", {})
     assert file.data == tree
     for path, place in file.places.items():
-        value = tree
+        value: Any = tree
         for part in path:
-            value = value[part]  # type: ignore[index,call-overload]
+            value = value[part]
         if not isinstance(value, dict | list):
             assert lines[place.line - 1][place.column - 1 :] == _block(value, 0)[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ class Topics:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -34,14 +37,14 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def line(offset: int, topic: str = "t", payload: str | None = "{}") -> str:
+def line(offset: int, topic: str = "t") -> str:
     record = {
         "topic": topic,
         "partition": 0,
         "offset": offset,
         "ts": 1700000000000 + offset,
         "key": "k",
-        "payload": payload,
+        "payload": "{}",
     }
     return json.dumps(record) + "\n"
 

@@ -1,0 +1,212 @@
+"""What the tables of a pipeline contain after batches: captures of real Debezium, bad records, replays, lost checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.changelog_scan import read_changes
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.scan import read_all
+from paimon_table.table import Table
+from pipelines.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
+from tests.sources.replay import CAPTURES, final_rows, plain_rows
+from tests.support.changelog import replay_strictly
+from tests.support.events import History
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
+
+ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
+SHOP_TYPES = {
+    "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
+    "orders": {"total": "DECIMAL(10, 2)", "placed_at": "TIMESTAMP_LTZ(6)", "updated_at": "TIMESTAMP_LTZ(6)"},
+    "order_items": {"unit_price": "DECIMAL(10, 2)"},
+}
+
+
+def shop_rules() -> list[dict[str, object]]:
+    return [
+        {"match": {"table": name}, "into": f"lake.{name}", "columns": {"types": types}}
+        for name, types in SHOP_TYPES.items()
+    ]
+
+
+def open_table(tables: PipelineTables, name: str) -> Table:
+    return Table.open(f"{tables.config.catalog.warehouse}/lake.db/{name}")
+
+
+def assert_equals_source(table: Table, scenario: str, name: str, key: Iterable[str], without: set[str]) -> None:
+    types = {f.name: f.type for f in table.schema.fields if f.name not in without}
+    names = list(key)
+    expected = {tuple(row[k] for k in names): row for row in final_rows(scenario, name, types)}
+    actual = {tuple(row[k] for k in names): row for row in plain_rows(read_all(table))}
+    assert actual.keys() == expected.keys()
+    for where, row in expected.items():
+        assert {n: actual[where][n] for n in row} == row
+
+
+@pytest.mark.parametrize("records", [10_000, 150])
+@pytest.mark.parametrize(("capture", "rules"), [("shop_schema", ALL_TABLES), ("shop_plain", shop_rules())])
+def test_captured_shop_equals_its_source(
+    tmp_path: Path, capture: str, rules: list[dict[str, object]], records: int
+) -> None:
+    tables = pipeline_tables(tmp_path, rules, **{"changelog-producer": "lookup"})
+
+    quarantine = run_batches(tables, dump_batches(CAPTURES / f"{capture}.jsonl.gz", records), tmp_path)
+
+    for name, key in (("customers", ["id"]), ("orders", ["id"]), ("order_items", ["order_id", "line_no"])):
+        table = open_table(tables, name)
+        assert_equals_source(table, "shop", name, key, set())
+        changes = replay_strictly((rows for _, rows in read_changes(table)), key)
+        assert len(changes) == len(read_all(table))
+    assert not Path(quarantine.path).exists()
+
+
+def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: Path) -> None:
+    exact = [{"match": {"schema": "public", "table": "acct|acct_full|late"}, "into": "lake.{table}"}]
+    tables = pipeline_tables(tmp_path, exact)
+
+    run_batches(tables, dump_batches(CAPTURES / "evolve_schema.jsonl.gz", 7), tmp_path)
+
+    acct = open_table(tables, "acct")
+    assert str(acct.schema.field("balance").type) == "DECIMAL(21, 2)"
+    assert_equals_source(acct, "evolve", "acct", ["id"], {"title"})
+    assert_equals_source(open_table(tables, "acct_full"), "evolve", "acct_full", ["id"], {"title"})
+    assert_equals_source(open_table(tables, "late"), "evolve", "late", ["id"], set())
+
+
+def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
+    from pipelines.batch import stop_on_refusals
+    from pipelines.plan import BatchRun, TaskSettings, plan_batch
+    from sources.changes import DecoderOptions
+    from tests.support.local_batches import run_tasks
+
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    settings = TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None)
+    batch = next(dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000))
+    result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
+
+    with pytest.raises(
+        SchemaChangeRefused, match=r"evolve_plain\.public\.wiped.* partition 0 offset \d+: .*on_truncate"
+    ):
+        stop_on_refusals(result, settings)
+
+
+def test_unchanged_toast_values_are_filled_from_the_table(tmp_path: Path) -> None:
+    rule = [{"match": {"table": "varied"}, "into": "lake.varied"}]
+    tables = pipeline_tables(tmp_path, rule, **{"changelog-producer": "lookup"})
+
+    run_batches(tables, dump_batches(CAPTURES / "types_schema.jsonl.gz", 3), tmp_path)
+
+    table = open_table(tables, "varied")
+    types = {"id": table.schema.field("id").type, "ltoast": table.schema.field("ltoast").type}
+    expected = {row["id"]: row["ltoast"] for row in final_rows("types", "varied", types)}
+    assert {row["id"]: row["ltoast"] for row in read_all(table).to_pylist()} == expected
+    assert any(len(text or "") > 1000 for text in expected.values())
+
+
+def test_bad_records_go_to_quarantine_whole_and_once(tmp_path: Path) -> None:
+    good = History("orders", seed=3).extend(20)
+    source = b'"source":{"db":"shop","schema":"public","table":"orders"}'
+    bad_values = [b"{broken", b'{"op":"x"}', b'{"after":{"id":"text"},"op":"c",' + source + b"}"]
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    batches = [records_of(good), raw_records(good.topic, 1, 1000, bad_values)]
+
+    for _ in range(2):
+        quarantine = run_batches(tables, batches, tmp_path)
+
+    assert {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()} == good.rows
+    files = list(Path(quarantine.directory(1)).iterdir())
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert sorted((line["partition"], line["offset"]) for line in lines) == [(1, 1000), (1, 1001), (1, 1002)]
+    assert all(line["reason"] and line["value"] for line in lines)
+
+
+def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path) -> None:
+    history = History("orders", seed=4).extend(200)
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    run_batches(tables, [records_of(history)], tmp_path)
+    before = open_table(tables, "orders").snapshots.latest_id()
+
+    again = PipelineTables(tables.config, tables.commit_user)
+    run_batches(again, [records_of(history)], tmp_path)
+
+    assert open_table(tables, "orders").snapshots.latest_id() == before
+
+
+def test_a_lost_checkpoint_resumes_from_the_offsets_in_the_table(tmp_path: Path) -> None:
+    history = History("orders", seed=5, partitions=1).extend(300)
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    run_batches(tables, [records_of(history)], tmp_path)
+    history.extend(300)
+
+    fresh = PipelineTables(tables.config, "tidemark-shop-another-checkpoint")
+    run_batches(fresh, [records_of(history)], tmp_path)
+
+    table = open_table(tables, "orders")
+    assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
+    replay_strictly((rows for _, rows in read_changes(table)), ["id"])
+    sequence = [f.max_sequence_number for files in fresh.sinks["lake.orders"].state.files.values() for f in files]
+    assert sum(number + 1 for number in sequence) <= sum(1 for _, _, envelope in history.events if envelope)
+
+
+def test_a_lost_checkpoint_can_stop_the_pipeline(tmp_path: Path) -> None:
+    history = History("orders", seed=6).extend(10)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    run_batches(tables, [records_of(history)], tmp_path)
+    config = tables.config.model_copy(update={"on_lost_checkpoint": "fail"})
+
+    with pytest.raises(ConfigError, match="written under another checkpoint of pipeline shop"):
+        run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(history)], tmp_path)
+
+
+def test_a_table_that_no_rule_matches_follows_otherwise(tmp_path: Path) -> None:
+    history = History("orders", seed=7).extend(10)
+    rules: list[dict[str, object]] = [{"match": {"table": "customers"}, "into": "lake.customers"}]
+    skipping = pipeline_tables(tmp_path / "skip", rules)
+    run_batches(skipping, [records_of(history)], tmp_path / "skip")
+    assert not (tmp_path / "skip" / "warehouse").exists()
+
+    config = skipping.config.model_copy(update={"otherwise": type(skipping.config.otherwise).model_validate("fail")})
+    with pytest.raises(ConfigError, match=r"shop\.public\.orders: no rule of pipeline shop matches table orders"):
+        run_batches(PipelineTables(config, "user"), [records_of(history)], tmp_path / "fail")
+
+
+def test_a_topic_without_keys_needs_a_primary_key(tmp_path: Path) -> None:
+    value = b'{"before":null,"after":{"a":1},"source":{"db":"shop","schema":"public","table":"plain"},"op":"c"}'
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+
+    with pytest.raises(ConfigError, match="its messages have no key"):
+        run_batches(tables, [raw_records("shop.public.plain", 0, 0, [value])], tmp_path)
+
+
+def records_of(history: History) -> pa.RecordBatch:
+    """The history's events as one Arrow batch of Kafka records."""
+    lines = [json.loads(line) for line in history.lines()]
+    rows = [
+        {
+            "topic": line["topic"],
+            "partition": line["partition"],
+            "offset": line["offset"],
+            "timestamp": line["ts"] * 1000,
+            "key": line["key"].encode(),
+            "value": None if line["payload"] is None else line["payload"].encode(),
+            "headers": None,
+        }
+        for line in lines
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def raw_records(topic: str, partition: int, first_offset: int, values: list[bytes]) -> pa.RecordBatch:
+    """Records without keys in one partition."""
+    rows: list[dict[str, Any]] = [
+        {"topic": topic, "partition": partition, "offset": offset, "timestamp": 0, "key": None, "value": value}
+        for offset, value in enumerate(values, first_offset)
+    ]
+    return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
