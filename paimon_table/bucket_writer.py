@@ -21,7 +21,7 @@ from paimon_table.incoming import IncomingRows
 from paimon_table.key_value_file import FileNames
 from paimon_table.levels import build_levels
 from paimon_table.lookup import StoredRows
-from paimon_table.lookup_cache import DEFAULT_MAX_BYTES, LookupCache
+from paimon_table.lookup_cache import DEFAULT_MAX_BYTES, shared_lookup_cache
 from paimon_table.lookup_file import Hits, KeyWords
 from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.gather import gather
@@ -67,7 +67,7 @@ class BucketWriter:
         self._order = KeyOrder(ctx.schema, ctx.options)
         self._function = merge_function(ctx.options)
         self._files = BucketFiles(ctx, bucket, FileNames(environment.new_uuid()), environment.clock_ms)
-        cache = LookupCache(environment.lookup_dir, environment.lookup_max_bytes)
+        cache = shared_lookup_cache(environment.lookup_dir, environment.lookup_max_bytes)
         self._stored = StoredRows(self._files, cache, KeyWords(self._order))
         merger = ChunkMerger(self._order, self._function, ctx.options, self._stored)
         self._compactor = Compactor(

@@ -44,8 +44,8 @@ class ChunkMerger:
         self._function = function
         self._stored = stored
         self._rules = changelog_rules(options)
-        self._needs_all_versions = bool(options.sequence_fields)
-        """Whether an older level may hold a newer version, so that the first one found does not decide."""
+        self._needs_all_versions = bool(options.sequence_fields) or options.ignore_delete
+        """Whether the first version found may not decide: an older level can hold a newer one, or it is ignored."""
 
     def merge(self, pieces: Sequence[Piece]) -> pa.Table:
         """One row per key, sorted by key, retracts included."""

@@ -139,11 +139,12 @@ class Compactor:
 
     def _newest_row_wins(self) -> bool:
         """Whether the merge of a level-0 row with older ones is always the level-0 row itself."""
-        return self._options.merge_engine == "deduplicate" and not self._options.sequence_fields
+        options = self._options
+        return options.merge_engine == "deduplicate" and not options.sequence_fields and not options.ignore_delete
 
     def _publish_changes(self, file: DataFileMeta, job: _Job) -> tuple[DataFileMeta, ...]:
         """The changelog of a level-0 file that stays as it is."""
-        recent = _RecentRows(self._chunk_bytes // 2)
+        recent = _RecentRows(self._chunk_bytes)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
             for pieces in self._chunks(((file,),), self._chunk_bytes // 2):
                 changelog.write(self._merger.merge_with_changelog(pieces, job.above).changelog)
@@ -157,7 +158,7 @@ class Compactor:
         """Merge the files of the step into new ones on the output level."""
         with_changelog = self._options.needs_lookup and any(f.level == 0 for f in step.files)
         chunk_bytes = self._chunk_bytes // 2 if with_changelog else self._chunk_bytes
-        recent = _RecentRows(chunk_bytes)
+        recent = _RecentRows(self._chunk_bytes)
         with ExitStack() as stack:
             data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
             changelog = stack.enter_context(self._files.changelog_writer(job.output_level, FileSource.APPEND))

@@ -81,7 +81,7 @@ class StoredRows:
             if opened is not None:
                 self._opened[file.file_name] = opened
                 return opened
-            opened = self._cache.open(self._name(file), self._words)
+            opened = self._cache.open(self._name(file), self._words, self._files.row_schema)
             if opened is None:
                 self.remember(file, self._files.batches(file))
         raise SinkUnavailable(f"the lookup file of {file.file_name} keeps vanishing; give lookups more disk and retry")

@@ -103,7 +103,6 @@ class LookupFile:
         self.row_count = int(self._first_row[-1])
         if self.row_count != footer.row_count:
             raise BrokenLookupFile(f"{path} holds {self.row_count} rows instead of {footer.row_count}")
-        self._key_words = words
         word_type = np.int64 if words.is_exact else np.uint64
         self._words = np.frombuffer(buffer, word_type, self.row_count, footer.words_offset)
         self._rows: npt.NDArray[np.uint32] | None = None

@@ -145,7 +145,7 @@ class TableScan:
         """The matching rows of a split, in pieces of bounded size, in key order."""
         reader = _SplitReader(self, split.bucket)
         for section in split.sections:
-            pieces = reader.run(section[0], self.predicate) if len(section) == 1 else reader.merged(section)
+            pieces = reader.run(section[0]) if len(section) == 1 else reader.merged(section)
             for rows in pieces:
                 live = without_retracts(rows)
                 found = live if self.predicate is None else live.filter(self.predicate)
@@ -169,23 +169,27 @@ class _SplitReader:
         ctx = scan.ctx
         self._ctx = ctx
         self._needed = scan.needed
-        self._pushes = ranged_columns_only(ctx.schema, scan.tested)
+        ranged = ranged_columns_only(ctx.schema, scan.tested)
+        is_about_keys = set(scan.tested) <= set(ctx.schema.trimmed_primary_keys)
+        self._raw_predicate = scan.predicate if ranged else None
+        self._merge_predicate = scan.predicate if ranged and is_about_keys else None
+        """Left-out row groups may hold old versions of a key only if all of its versions are left out."""
         self._directory = ctx.bucket_dir(bucket)
         self._partition = ctx.partition_values(bucket.partition)
         self._order = KeyOrder(ctx.schema, ctx.options)
         self._function: MergeFunction = merge_function(ctx.options)
 
-    def run(self, run: Run, predicate: pc.Expression | None) -> Iterator[pa.Table]:
+    def run(self, run: Run) -> Iterator[pa.Table]:
         """Rows that need no merge: a key with one row passes through every merge engine."""
         for file in run:
-            yield from self._batches(file, self._needed, BATCH_ROWS, predicate if self._pushes else None)
+            yield from self._batches(file, self._needed, BATCH_ROWS, self._raw_predicate)
 
     def merged(self, section: Section) -> Iterator[pa.Table]:
         schema, options = self._ctx.schema, self._ctx.options
         names = tuple(dict.fromkeys((*schema.trimmed_primary_keys, *options.sequence_fields, *self._needed)))
 
         def read(file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
-            return self._batches(file, names, batch_rows, None)
+            return self._batches(file, names, batch_rows, self._merge_predicate)
 
         for pieces in run_chunks(section, read, self._order):
             yield merge_rows(concat([piece.rows for piece in pieces]), self._order, self._function)

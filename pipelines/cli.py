@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -91,10 +92,10 @@ def schema() -> None:
         typer.echo(json.dumps(pipeline_schema(), indent=2))
 
 
-def main() -> None:
-    """Entry point of the `tidemark` command."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `tidemark` command; ends with SystemExit. By default with the arguments of the process."""
     try:
-        app()
+        app(arguments)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", FAILED)
     except SystemExit as end:

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from sources.changes import Decoded, DecoderOptions, DecodeTarget, SourceTable
 from sources.debezium_json.embedded_schema import SchemaCutter
-from sources.debezium_json.event_reading import Texts
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.table_decoding import TableDecoding
+from sources.debezium_json.texts import Texts
 from sources.debezium_json.unavailable import placeholder
 
 _HEARTBEAT_PREFIX = "__debezium-heartbeat"

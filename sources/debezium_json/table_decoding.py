@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.errors import MalformedRecord
 from sources.changes import DecoderOptions, DecodeTarget, Observation, ObservedColumn, SourceTable
 from sources.debezium_json.change_rows import (
     DELETE,
+    TRUNCATE,
     UPDATE,
     ChangeRows,
     Events,
@@ -28,10 +30,12 @@ from sources.debezium_json.column_plan import Plan, plan_columns
 from sources.debezium_json.decimal_forms import column_options
 from sources.debezium_json.embedded_schema import EmbeddedSchema
 from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
-from sources.debezium_json.event_reading import EventReader, SourceNames, Texts
+from sources.debezium_json.event_reading import read_events
+from sources.debezium_json.event_sorting import EventSorter, TableEvents
 from sources.debezium_json.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, rows_table
+from sources.debezium_json.texts import SourceNames, Texts
 from sources.debezium_json.unavailable import Placeholder
 
 _MOST_SAMPLED = 10_000
@@ -51,49 +55,55 @@ class TableDecoding:
 
     def decode(self, texts: Texts, targets: Mapping[SourceTable, DecodeTarget | None]) -> None:
         """Decode all texts, one source table after the other."""
-        names = SourceNames(self.topic)
-        while len(texts.positions):
-            source = _first_source(texts, names)
-            reader = EventReader(names, source, self.options, self.outcome)
+        sorter = EventSorter(SourceNames(self.topic), self.options, self.outcome)
+        sorter.sort(texts)
+        for source, parts in sorter.events.items():
+            if source in targets and targets[source] is None:
+                self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+                continue
+            parts = [self._without_truncates(source, part) for part in parts]
+            parts = [part for part in parts if len(part.ops)]
             target = targets.get(source)
-            if target is not None:
-                others = self._decode_known(reader, source, target, texts)
-            elif source in targets:
-                read = reader.read(texts, (), wanted=False)
-                self.outcome.count(skipped_tables=sum(len(e.ops) for e in read.events))
-                others = read.others
-            else:
-                others = self._observe_unknown(reader, source, texts)
-            texts = texts.taken(others)
+            if parts and target is not None:
+                self._decode_known(source, target, parts)
+            elif parts:
+                self._observe_unknown(source, parts)
 
-    def _observe_unknown(self, reader: EventReader, source: SourceTable, texts: Texts) -> npt.NDArray[np.int64]:
-        read = reader.read(texts, ())
-        if read.events:
-            positions = np.concatenate([e.positions for e in read.events])
-            self.outcome.count(unknown_tables=len(positions))
-            rows = self._exact_images(positions) if self.schema is None else ()
-            self._observe(source, all_columns(self.schema, rows), positions)
-        return read.others
+    def _without_truncates(self, source: SourceTable, part: TableEvents) -> TableEvents:
+        truncates = part.ops == TRUNCATE
+        for index in np.flatnonzero(truncates).tolist():
+            position = int(part.texts.positions[index])
+            value = part.texts.parsed(index)
+            if isinstance(value, MalformedRecord):
+                self.outcome.quarantine(position, str(value))
+                continue
+            self.outcome.count(truncates=1)
+            if self.options.on_truncate == "fail":
+                reason = "the source table was truncated (op t): empty the Paimon table, or set on_truncate to skip"
+                self.outcome.refuse(source, position, reason)
+        return part.chosen(~truncates)
 
-    def _decode_known(
-        self, reader: EventReader, source: SourceTable, target: DecodeTarget, texts: Texts
-    ) -> npt.NDArray[np.int64]:
-        known = {} if self.schema is None else self.schema.by_name
-        plan = plan_columns(target.columns, known)
-        read = reader.read(texts, plan)
-        if not read.events:
-            return read.others
-        pieces = [piece for events in read.events for piece in self._change_rows(events, plan, target)]
+    def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
+        positions = np.concatenate([part.texts.positions for part in parts])
+        self.outcome.count(unknown_tables=len(positions))
+        rows = self._exact_images(positions) if self.schema is None else ()
+        self._observe(source, all_columns(self.schema, rows), positions)
+
+    def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
+        plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
+        events = [e for part in parts for e in read_events(part, plan, self.outcome)]
+        if not events:
+            return
+        pieces = [piece for e in events for piece in self._change_rows(e, plan, target)]
         options = column_options(pieces, plan, self.options)
-        parts = [convert_rows(piece, plan, target.primary_key, options, self.hidden) for piece in pieces]
-        for part in parts:
-            for row, reason in part.problems.items():
-                self.outcome.quarantine(part.positions[row], reason)
-        self._observe_known(source, target, read.events, parts)
-        if parts:
-            rows = rows_table(parts, target.columns, self.batch.column("offset"))
+        converted = [convert_rows(piece, plan, target.primary_key, options, self.hidden) for piece in pieces]
+        for piece in converted:
+            for row, reason in piece.problems.items():
+                self.outcome.quarantine(piece.positions[row], reason)
+        self._observe_known(source, target, events, converted)
+        if converted:
+            rows = rows_table(converted, target.columns, self.batch.column("offset"))
             self.outcome.add_changes(source, self.partition, rows)
-        return read.others
 
     # ------------------------------------------------------------ change rows
 
@@ -170,15 +180,6 @@ class TableDecoding:
         values = self.batch.column("value")
         for position in np.sort(positions)[::step].tolist():
             yield from images_of(unwrapped(parse_exactly(values[position].as_py())))
-
-
-def _first_source(texts: Texts, names: SourceNames) -> SourceTable:
-    """The source table of the first data event; by the topic's name if the first hundred texts hold none."""
-    for index in range(min(len(texts.positions), 100)):
-        source = names.table_of(texts.parsed(index))
-        if source is not None:
-            return source
-    return names.from_topic()
 
 
 def _row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:

@@ -42,8 +42,9 @@ def test_table_of_java_is_continued_by_tidemark_and_by_java_again(
 ) -> None:
     # given a table whose first commits, a compaction among them, are Java's
     path, oracle = tmp_path / scenario.name, tmp_path / f"{scenario.name}-java-only"
-    third = max(1, len(scenario.steps) // 3)
-    first, second, last = scenario.steps[:third], scenario.steps[third:-third], scenario.steps[-third:]
+    steps = scenario.steps
+    one, two = max(1, len(steps) // 3), len(steps) - len(steps) // 3
+    first, second, last = steps[:one], steps[one:two], steps[two:]
     create_by_java(readers.java, scenario, path)
     write_by_java(readers.java, path, first)
     readers.java.write(str(path), [], identifier=100, compact=True)

@@ -36,10 +36,11 @@ def context(
     options: Mapping[str, str],
     io: FileIO | None = None,
     root: str = "/table",
+    partition_keys: Sequence[str] = (),
 ) -> TableContext:
     """A table that exists in memory only, or below ``root`` of another storage."""
     typed = [(name, parse_type(t)) for name, t in columns]
-    schema = create_schema(typed, keys, options={"bucket": "1", **options})
+    schema = create_schema(typed, keys, partition_keys, options={"bucket": "1", **options})
     return TableContext(io or MemoryFileIO(), TablePaths(root), schema, options_of(schema), {0: schema})
 
 
@@ -54,7 +55,7 @@ class BucketHarness:
     writer: BucketWriter | None = None
     numbers: Any = field(default_factory=itertools.count)
 
-    bucket = BucketId(EMPTY_ROW, 0)
+    bucket: BucketId = field(default_factory=lambda: BucketId(EMPTY_ROW, 0))
 
     @property
     def directory(self) -> str:
@@ -99,7 +100,9 @@ class BucketHarness:
         self.files = list(live.values())
 
     def read(self, file: DataFileMeta) -> pa.Table:
-        return read_key_value_file(self.ctx, self.directory, file)
+        return read_key_value_file(
+            self.ctx, self.directory, file, partition=self.ctx.partition_values(self.bucket.partition)
+        )
 
     def all_rows(self) -> pa.Table:
         """The merged rows of all live files, tombstones included."""

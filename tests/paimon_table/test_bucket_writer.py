@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from paimon_table.data_file import VALUE_KIND, FileSource
+from paimon_table.binary_row import serialize_row
+from paimon_table.data_file import VALUE_KIND, BucketId, FileSource
 from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.schema_evolution import AddColumn, apply_changes
@@ -315,6 +318,62 @@ def test_old_values_come_in_the_current_schema(lookup_dir: Path) -> None:
 
     assert _changes(bucket, [("+U", 1, 5, "new")]) == [("-U", 1, 1, None), ("+U", 1, 5, "new")]
     assert bucket.content() == [(1, 5, "new"), (2, 2, None)]
+
+
+@pytest.mark.parametrize("key_type", ["INT", "STRING"])
+def test_values_of_every_type_come_through_flush_compaction_and_lookup(lookup_dir: Path, key_type: str) -> None:
+    key = {"INT": 7, "STRING": "seven"}[key_type]
+    columns, values = zip(*_EVERY_TYPE, strict=True)
+    typed = [("k", key_type), *((f"c{i}", t) for i, t in enumerate(columns))]
+    bucket = _bucket(lookup_dir, typed, changelog_producer="lookup", changelog_producer__row_deduplicate="true")
+    row, nulls = (key, *values), (key, *(None for _ in values))
+    assert _changes(bucket, [("+I", *row)]) == [("+I", *row)]
+    assert _changes(bucket, [("+U", *row)]) == []
+    assert _changes(bucket, [("+U", *nulls)]) == [("-U", *row), ("+U", *nulls)]
+    assert _changes(bucket, [("+U", *row)], full=True) == [("-U", *nulls), ("+U", *row)]
+    assert bucket.content() == [row]
+
+
+_EVERY_TYPE = [
+    ("BOOLEAN", True),
+    ("TINYINT", -1),
+    ("SMALLINT", 300),
+    ("INT", -5),
+    ("BIGINT", 2**60),
+    ("FLOAT", 0.5),
+    ("DOUBLE", -1e300),
+    ("DECIMAL(9, 2)", Decimal("1.50")),
+    ("DECIMAL(18, 2)", Decimal("-1.50")),
+    ("DECIMAL(38, 10)", Decimal("123456789012345678.1234567890")),
+    ("CHAR(3)", "abc"),
+    ("VARCHAR(5)", "é"),
+    ("STRING", ""),
+    ("BINARY(2)", b"ab"),
+    ("BYTES", b"\xff"),
+    ("DATE", date(2020, 2, 29)),
+    ("TIME(3)", time(1, 2, 3, 4000)),
+    ("TIMESTAMP(3)", datetime(2020, 1, 2, 3, 4, 5, 6000)),
+    ("TIMESTAMP(6)", datetime(2020, 1, 2, 3, 4, 5, 6)),
+    ("TIMESTAMP(9)", datetime(2020, 1, 2, 3, 4, 5, 6)),
+    ("TIMESTAMP(6) WITH LOCAL TIME ZONE", datetime(2020, 1, 2, 3, 4, 5, 6, UTC)),
+    ("ARRAY<INT>", [1, None, 3]),
+    ("ARRAY<STRING NOT NULL>", []),
+    ("MAP<STRING, ARRAY<INT>>", [("a", [1]), ("b", None)]),
+    ("MULTISET<STRING>", [("x", 2)]),
+    ("ROW<a INT, b ROW<c STRING>>", {"a": 1, "b": {"c": "x"}}),
+]
+
+
+def test_files_of_a_partition_lie_in_its_directory_and_show_its_value(lookup_dir: Path) -> None:
+    columns = [("k", "INT"), ("day", "DATE"), ("v", "INT")]
+    ctx = context(columns, ["k", "day"], {"changelog-producer": "lookup"}, partition_keys=["day"])
+    bucket = BucketHarness(ctx, lookup_dir)
+    day = date(2020, 1, 2)
+    bucket.bucket = BucketId(serialize_row([day], [parse_type("DATE")]), 0)
+    bucket.commit([("+I", 1, day, 1)])
+    assert _changes(bucket, [("+U", 1, day, 2)]) == [("-U", 1, day, 1), ("+U", 1, day, 2)]
+    assert bucket.directory.endswith("/day=18263/bucket-0")
+    assert bucket.content() == [(1, day, 2)]
 
 
 # ---------------------------------------------------------------- point reads

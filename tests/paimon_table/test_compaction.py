@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from paimon_table.compaction import CompactionResult
-from paimon_table.data_file import DataFileMeta, SimpleStats
+from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource, SimpleStats
 from paimon_table.errors import BrokenInvariant, CorruptFile
+from paimon_table.file_io import LocalFileIO
+from paimon_table.key_value_file import FileNames, KeyValueFileWriter
 from paimon_table.levels import build_levels
 from paimon_table.memory_io import MemoryFileIO, SimulatedCrash
 from tests.paimon_table.bucket_harness import BucketHarness, context
@@ -84,6 +88,39 @@ def test_replacing_unknown_files_is_refused() -> None:
     levels = build_levels([_file("a")], 6, int)
     with pytest.raises(BrokenInvariant, match="lacks"):
         levels.with_compacted([_file("a", 1)], [], int)
+
+
+def test_memory_of_a_compaction_follows_the_chunk_size_not_the_runs(tmp_path: Path) -> None:
+    columns = [("k", "BIGINT"), *((f"c{i}", "BIGINT") for i in range(15))]
+    ctx = context(columns, ["k"], {}, LocalFileIO(), str(tmp_path / "table"))
+    bucket = BucketHarness(ctx, tmp_path / "lookup", environment={"chunk_bytes": 8 << 20})
+    for level in (5, 4):
+        bucket.files += _long_run(bucket, level, row_count=800_000)
+    run_bytes = 800_000 * 17 * 8
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        bucket.commit([], full=True)
+    finally:
+        pa.set_memory_pool(usual)
+    assert sum(f.row_count for f in bucket.files) == 1_600_000
+    print(pool.max_memory(), run_bytes)
+    assert pool.max_memory() < 1.5 * run_bytes
+
+
+def _long_run(bucket: BucketHarness, level: int, row_count: int) -> tuple[DataFileMeta, ...]:
+    """One sorted run; runs of different levels interleave without equal keys."""
+    names = FileNames(f"run{level}")
+    with KeyValueFileWriter(
+        bucket.ctx, bucket.directory, level, FileSource.COMPACT, "data-", names, lambda: 0
+    ) as writer:
+        for start in range(0, row_count, 100_000):
+            numbers = np.arange(start, start + 100_000)
+            values = {f"c{i}": numbers * 31 for i in range(15)}
+            kinds = np.zeros(len(numbers), np.int8)
+            keys = {SEQUENCE_NUMBER: numbers, VALUE_KIND: kinds, "k": numbers * 2 + level % 2}
+            writer.write(pa.table({**keys, **values}))
+        return writer.close()
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup"])

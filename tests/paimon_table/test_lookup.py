@@ -122,11 +122,22 @@ def test_a_broken_entry_is_removed_and_built_again(tmp_path: Path) -> None:
     (entry,) = tmp_path.iterdir()
     for damage in (b"", b"nonsense", entry.read_bytes()[:-1], entry.read_bytes()[:-8] + b"OTHERVER"):
         entry.write_bytes(damage)
-        assert cache.open("data-1", words) is None
+        cache = LookupCache(str(tmp_path))
+        assert cache.open("data-1", words, rows.schema) is None
         assert not entry.exists()
         cache.build("data-1", words, rows.schema, [rows])
-        opened = cache.open("data-1", words)
+        opened = cache.open("data-1", words, rows.schema)
         assert opened is not None and opened.row_count == 2
+
+
+def test_an_entry_with_rows_of_another_schema_is_removed(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,)])
+    other = rows.schema.append(pa.field("w", pa.int32()))
+    for cache in (LookupCache(str(tmp_path)), LookupCache(str(tmp_path))):
+        cache.build("data-1", words, rows.schema, [rows])
+        assert cache.open("data-1", words, rows.schema) is not None
+        assert cache.open("data-1", words, other) is None
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_an_entry_of_an_earlier_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +145,7 @@ def test_an_entry_of_an_earlier_boot_is_not_trusted(tmp_path: Path, monkeypatch:
     rows = _rows(_INT, [(1,)])
     cache.build("data-1", words, rows.schema, [rows])
     monkeypatch.setattr("paimon_table.lookup_file.boot_id", lambda: "another boot")
-    assert cache.open("data-1", words) is None
+    assert cache.open("data-1", words, rows.schema) is None
 
 
 def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
@@ -145,7 +156,7 @@ def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
         cache.build(name, words, rows.schema, [rows])
         os.utime(tmp_path / f"{name}.lookup", (now_s[0], now_s[0]))
         now_s[0] += 1
-    opened = cache.open("a", words)
+    opened = cache.open("a", words, rows.schema)
     size_bytes = (tmp_path / "a.lookup").stat().st_size
 
     small = LookupCache(str(tmp_path), max_bytes=2 * size_bytes, clock_s=lambda: now_s[0])
@@ -155,6 +166,7 @@ def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
     LookupCache(str(tmp_path), max_bytes=1).build("d", words, rows.schema, [rows])
     assert [path.name for path in tmp_path.iterdir()] == ["d.lookup"]
     assert opened is not None and opened.rows_at(np.array([5])).num_rows == 1
+    assert cache.open("a", words, rows.schema) is None
 
 
 def test_temporary_files_of_dead_processes_go(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_table.binary_row import serialize_row
+from paimon_table.binary_row import serialize_row_at
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.options import options_of
 from paimon_table.schema import TableSchema, create_schema
@@ -131,12 +131,36 @@ def test_counting_rows_below_a_key_agrees_with_the_order(
         assert order.count_below(table, key, True) == sum(k <= key for k in keys)
 
 
-def test_keys_of_files_and_of_rows_are_the_same() -> None:
-    schema = _schema(["STRING", "DOUBLE", "DECIMAL(30, 2)", "TIMESTAMP(6)", "BYTES"], [], False)
+@pytest.mark.parametrize(
+    ("key_type", "values"),
+    [
+        ("BOOLEAN", [False, True]),
+        ("TINYINT", [-128, 127]),
+        ("SMALLINT", [-1, 1]),
+        ("INT", [-(2**31), 0]),
+        ("BIGINT", [-(2**63), 2**63 - 1]),
+        ("FLOAT", [-0.0, 0.0, math.inf, math.nan]),
+        ("DOUBLE", [-math.inf, -0.0, 1e300, math.nan]),
+        ("DECIMAL(9, 2)", [Decimal("-1.50"), Decimal("2.00")]),
+        ("DECIMAL(38, 3)", [Decimal("-12345678901234567890.123"), Decimal("0.001")]),
+        ("CHAR(3)", ["", "é"]),
+        ("STRING", ["a" * 20, "a" * 21, "\U0001f600"]),
+        ("BYTES", [b"", b"\x00", b"\xff" * 9]),
+        ("DATE", [date(1, 1, 1), date(9999, 12, 31)]),
+        ("TIME(3)", [time(0), time(23, 59, 59, 999000)]),
+        ("TIMESTAMP(3)", [datetime(1900, 1, 1), datetime(2001, 2, 3, 4, 5, 6, 7000)]),
+        ("TIMESTAMP(6)", [datetime(1900, 1, 1), datetime(2001, 2, 3, 4, 5, 6, 7)]),
+        ("TIMESTAMP(9)", [-1, 10**18 + 1]),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", [datetime(1969, 12, 31), datetime(2001, 2, 3, 4, 5, 6, 7)]),
+    ],
+)
+def test_keys_of_files_and_of_rows_are_the_same(key_type: str, values: list[Any]) -> None:
+    schema = _schema([key_type], [], False)
     order = KeyOrder(schema, options_of(schema))
-    values = ("é", -0.0, Decimal("-12345678901234567890.12"), datetime(2001, 2, 3, 4, 5, 6, 7), b"\xff")
-    table = _table(schema, [(1, 0, *values)])
-    assert order.file_key(serialize_row(values, order.key_types)) == order.key_at(table, 0)
+    table = _table(schema, [(0, 0, None), *((1, 0, value) for value in values)])
+    keys = [serialize_row_at([table.column("k0")], order.key_types, i) for i in range(table.num_rows)]
+    assert [order.file_key(key) for key in keys] == [order.key_at(table, i) for i in range(table.num_rows)]
+    assert order.sort_indices(table).tolist() == list(range(table.num_rows))
 
 
 @pytest.mark.parametrize("n", [1, 70_000])

@@ -7,8 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.memory_io import MemoryFileIO
 from paimon_table.scan import TableScan, read_all, read_table
 from paimon_table.schema import create_schema, to_json
 from paimon_table.schema_evolution import AddColumn, SetOption
@@ -17,10 +20,12 @@ from paimon_table.types import parse_type
 from tests.support.table_driver import TableDriver, new_table
 
 
-def _driver(path: Path, partition_by: tuple[str, ...] = (), **options: str) -> TableDriver:
+def _driver(
+    path: Path, partition_by: tuple[str, ...] = (), io: MemoryFileIO | None = None, **options: str
+) -> TableDriver:
     columns = [("k", "INT"), ("p", "STRING"), ("v", "STRING"), ("n", "BIGINT")]
     key = [*partition_by, "k"]
-    table = new_table(path / "t", columns, key, partition_by, {"bucket": "2", **options})
+    table = new_table(path / "t", columns, key, partition_by, {"bucket": "2", **options}, io)
     return TableDriver(table, path / "lookup")
 
 
@@ -98,19 +103,80 @@ def test_splits_and_scans_travel_to_executors(tmp_path: Path) -> None:
     assert sorted(found) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
 
 
+def _many(keys: range, text: str) -> pa.Table:
+    count = len(keys)
+    return pa.table({
+        "k": pa.array(keys, pa.int32()),
+        "p": pa.repeat("x", count),
+        "v": pa.repeat(text, count),
+        "n": pa.array(keys, pa.int64()),
+        "_VALUE_KIND": pa.repeat(pa.scalar(0, pa.int8()), count),
+    })  # fmt: skip
+
+
 def test_large_buckets_come_in_pieces(tmp_path: Path) -> None:
     driver = _driver(tmp_path, bucket="1")
-    rows = pa.table({
-        "k": pa.array(range(200_000), pa.int32()),
-        "p": pa.repeat("x", 200_000),
-        "v": pa.repeat("v", 200_000),
-        "n": pa.array(range(200_000), pa.int64()),
-        "_VALUE_KIND": pa.repeat(pa.scalar(0, pa.int8()), 200_000),
-    })  # fmt: skip
-    driver.commit_arrow(rows)
+    driver.commit_arrow(_many(range(200_000), "old"))
     pieces = [piece.num_rows for piece in read_table(driver.table)]
     assert sum(pieces) == 200_000
     assert max(pieces) < 200_000
+
+
+def test_parts_of_files_are_skipped_without_bringing_old_versions_back(tmp_path: Path) -> None:
+    # given files of several row groups that overlap, so that predicates can skip groups of one file only
+    driver = _driver(tmp_path, bucket="1")
+    driver.commit_arrow(_many(range(300_000), "old"))
+    driver.commit_arrow(_many(range(0, 300_000, 3), "new"))
+    driver.commit([["-D", 150_000, "x", None, None]])
+
+    def found(predicate: pc.Expression) -> list[tuple[Any, ...]]:
+        return _rows(read_all(driver.table, ["k", "v"], predicate))
+
+    k, v, n = (pc.field(name) for name in ("k", "v", "n"))
+    assert found(k.isin([149_999, 150_000, 150_003])) == [(149_999, "old"), (150_003, "new")]
+    assert found((k == 9) & (v == "old")) == []
+    assert found((n >= 149_999) & (n < 150_002)) == [(149_999, "old"), (150_001, "old")]
+    assert len(found(v == "old")) == 200_000
+
+
+rows_of_key = st.tuples(st.sampled_from(["+I", "+U", "-D"]), st.integers(0, 8), st.sampled_from("ab"))
+texts = st.sampled_from(["", "x", "xy"])
+histories = st.lists(
+    st.tuples(st.lists(st.tuples(rows_of_key, texts, st.integers(0, 3)), max_size=8), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+comparisons = st.one_of(
+    st.builds(lambda c: pc.field("k") < c, st.integers(-1, 9)),
+    st.builds(lambda c: pc.field("k") == c, st.integers(0, 8)),
+    st.builds(lambda c: pc.field("p") == c, st.sampled_from("abc")),
+    st.builds(lambda c: pc.field("v") >= c, texts),
+    st.builds(lambda c: pc.field("n").isin(c), st.lists(st.integers(0, 3), min_size=1)),
+    st.just(pc.field("v").is_null()),
+)
+predicates = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: a & b, inner, inner),
+        st.builds(lambda a, b: a | b, inner, inner),
+        st.builds(lambda a: ~a, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(history=histories, predicate=predicates)
+def test_predicates_give_what_filtering_the_whole_table_gives(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Any], predicate: pc.Expression
+) -> None:
+    driver = _driver(tmp_path_factory.mktemp("t"), ("p",), MemoryFileIO())
+    for rows, compacts in history:
+        driver.commit([[kind, k, p, v, n] for (kind, k, p), v, n in rows], full_compact=compacts)
+    whole = read_all(driver.table)
+    assert _rows(read_all(driver.table, ["n", "k", "p"], predicate)) == _rows(
+        whole.filter(predicate).select(["n", "k", "p"])
+    )
 
 
 def test_time_travel_by_id_and_time_uses_the_schema_of_the_snapshot(tmp_path: Path) -> None:

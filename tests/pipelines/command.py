@@ -1,17 +1,33 @@
-"""Run the command line the way a user does: as a process of its own."""
+"""Run the command line: inside this process, or the way a user does, as a process of its own."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import pytest
+
+from pipelines.cli import main
+
 TIDEMARK = (sys.executable, "-m", "pipelines.cli")
+Done = subprocess.CompletedProcess[str]
 
 
-def tidemark(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Exit code and both outputs of one command; variables are added to the environment."""
+def tidemark(*arguments: str | Path) -> Done:
+    """Exit code and both outputs of one command, run inside this process."""
+    words = [str(argument) for argument in arguments]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err, pytest.raises(SystemExit) as end:
+        main(words)
+    code = end.value.code
+    return Done(words, code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def tidemark_process(*arguments: str | Path, **environment: str) -> Done:
+    """The same in a process of its own, with variables added to its environment."""
     return subprocess.run(
         [*TIDEMARK, *map(str, arguments)],
         env={**os.environ, **environment},

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pipelines.command import TIDEMARK, tidemark
+from tests.pipelines.command import TIDEMARK, tidemark, tidemark_process
 
 GOOD = """\
 version: 1
@@ -54,7 +54,7 @@ def test_run_refuses_a_broken_file_before_anything_starts(tmp_path: Path) -> Non
 
 
 def test_run_without_java_says_what_to_install(tmp_path: Path) -> None:
-    done = tidemark("run", write(tmp_path, "a"), "--once", JAVA_HOME=str(tmp_path))
+    done = tidemark_process("run", write(tmp_path, "a"), "--once", JAVA_HOME=str(tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith(
         f"Java: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or install Java 17"
@@ -75,7 +75,7 @@ def test_a_wrong_command_has_code_2() -> None:
 
 def test_no_stack_trace_unless_asked_for(tmp_path: Path) -> None:
     assert "Traceback" not in tidemark("validate", tmp_path).stderr
-    assert "Traceback" in tidemark("validate", tmp_path, TIDEMARK_DEBUG="1").stderr
+    assert "Traceback" in tidemark_process("validate", tmp_path, TIDEMARK_DEBUG="1").stderr
 
 
 def test_a_reader_that_stops_early_is_no_failure() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from paimon_table.errors import TidemarkError, UnsupportedFeature
+from paimon_table.memory_io import MemoryFileIO
 from paimon_table.schema import create_schema
 from paimon_table.schema_evolution import SetOption
 from paimon_table.table import Table
@@ -106,7 +107,7 @@ class _Run:
             options.setdefault("bucket", "1")
         schema = create_schema(spec.columns, spec.primary_key, spec.partition_by, options)
         self.fields = schema.fields
-        table = Table.create(str(self.directory / "table"), schema)
+        table = Table.create(str(self.directory / "table"), schema, io=MemoryFileIO())
         return TableDriver(
             table,
             self.directory / "lookup",

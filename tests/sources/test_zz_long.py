@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, strategies as st
 
 from paimon_table.types import parse_type
 from sources.changes import Decoded, DecodeTarget, SourceTable
@@ -121,6 +121,7 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
 def envelopes(draw: st.DrawFn) -> str:
     op = draw(st.sampled_from(["c", "r", "u", "u", "d", "d", "t", "m", "x"]))
     before = draw(rows()) if draw(st.booleans()) else None
+    table = draw(st.sampled_from(["t", "t", "other7"]))
     envelope = {
         "before": before,
         "after": None if op == "d" else draw(rows()),
@@ -134,10 +135,14 @@ def envelopes(draw: st.DrawFn) -> str:
         "ts_ms": draw(st.integers(0, 1 << 40)),
     }
     text = json.dumps(envelope, ensure_ascii=draw(st.booleans()), separators=(",", ":"))
-    broken = draw(st.integers(0, 19))
+    broken = draw(st.integers(0, 19)) if table == "t" else 19
     if broken == 0:
         return text[: draw(st.integers(0, len(text)))]
     return text * 2 if broken == 1 else text
+
+
+_UNSTABLE = re.compile(r"at character \d+|number \S+")
+"""Parts of reasons that may differ: the leading blank shifts places, 1.50 may be shown as 1.5."""
 
 
 def batch_of(texts: list[str]) -> pa.RecordBatch:
@@ -163,7 +168,7 @@ def exactly(batch: pa.RecordBatch, target: DecodeTarget) -> Decoded:
 def comparable(decoded: Decoded) -> Mapping[str, Any]:
     return {
         "rows": [(c.source, [repr(r) for r in _plain(c.rows)]) for c in decoded.changes],
-        "quarantine": [(q.offset, re.sub(r"at character \d+", "", q.reason)) for q in decoded.quarantine],
+        "quarantine": [(q.offset, _UNSTABLE.sub("", q.reason)) for q in decoded.quarantine],
         "observations": [(o.source, o.columns) for o in decoded.observations],
         "refusals": decoded.refusals,
         "counts": replace(decoded.counts, exact=0),
@@ -180,7 +185,7 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
 _INTEGERS = {32: pa.int32(), 64: pa.int64()}
 
 
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=1500, phases=[Phase.explicit,Phase.generate], deadline=None)
 @given(st.lists(envelopes(), min_size=1, max_size=10) | st.lists(envelopes(), min_size=18, max_size=40))
 @example(["{}"] * 20)
 def test_both_paths_decode_alike(texts: list[str]) -> None:
@@ -192,7 +197,7 @@ def test_both_paths_decode_alike(texts: list[str]) -> None:
     assert fast == exact
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(envelopes(), min_size=1, max_size=12))
 def test_a_batch_decodes_like_its_records(texts: list[str]) -> None:
     """What a record gives does not depend on its neighbours (but for decimals that only neighbours can tell)."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import psutil
 
 YAML = """\
 version: 1
@@ -52,3 +56,33 @@ def run_once(
         start_new_session=True,
         check=False,
     )
+
+
+def start(file: Path, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """`tidemark run FILE`, long running, in a session of its own; its messages go to ``log``."""
+    tidemark = Path(sys.executable).with_name("tidemark")
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [str(tidemark), "run", str(file)],
+            env={**os.environ, **(env or {})},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL for the driver and everything it started, at whatever step it is."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    for victim in (psutil.Process(process.pid), *children):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            victim.kill()
+    process.wait(timeout=30)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """Poll until the condition holds; fails with ``what`` when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:.0f} s"
+        time.sleep(0.3)

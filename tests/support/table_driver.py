@@ -21,6 +21,7 @@ from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.changelog_scan import read_changes
 from paimon_table.commit import CommitResult, TableCommit
 from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, RowKind
+from paimon_table.file_io import FileIO
 from paimon_table.scan import read_all
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import SchemaChange
@@ -46,10 +47,12 @@ def new_table(
     primary_key: Sequence[str],
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
+    io: FileIO | None = None,
 ) -> Table:
+    """Create a table, in one bucket unless the options say otherwise; ``io`` can be a disk in memory."""
     typed = [(name, parse_type(t) if isinstance(t, str) else t) for name, t in columns]
     schema = create_schema(typed, primary_key, partition_by, {"bucket": "1", **(options or {})})
-    return Table.create(str(path), schema)
+    return Table.create(str(path), schema, io=io)
 
 
 def route(schema: TableSchema, rows: pa.Table, num_buckets: int, function: str) -> dict[BucketId, pa.Table]:

@@ -1,0 +1,166 @@
+"""Sorting the records of one topic partition by source table, before anything of their rows is read.
+
+Whatever is no event of a table is dealt with here: malformed records go to quarantine, tombstones, control records and
+messages are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.errors import MalformedRecord
+from sources.changes import DecoderOptions, SourceTable
+from sources.debezium_json.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
+from sources.debezium_json.envelope_split import SplitEnvelopes, split_envelopes
+from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
+from sources.debezium_json.outcome import Outcome
+from sources.debezium_json.texts import SourceNames, Texts, op_code
+
+_OP_VALUES = pa.array(list(OPS))
+_TRANSACTION_FIELDS = {"status", "id", "event_count"}
+_SCHEMA_CHANGE_FIELDS = {"databaseName", "ddl", "tableChanges"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableEvents:
+    """Texts of one source table with their operation codes (r, c, u, d, t).
+
+    ``heads`` are the parts of the texts with the row images (see ``envelope_split``), None for texts not split.
+    """
+
+    texts: Texts
+    ops: npt.NDArray[np.int8]
+    heads: pa.Array | None
+
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
+        if mask.all():
+            return self
+        heads = None if self.heads is None else self.heads.filter(pa.array(mask))
+        return TableEvents(self.texts.taken(np.flatnonzero(mask)), self.ops[mask], heads)
+
+
+class EventSorter:
+    """Sorts texts; ``events`` has what was found, by source table in order of first sight."""
+
+    def __init__(self, names: SourceNames, options: DecoderOptions, outcome: Outcome) -> None:
+        self.events: dict[SourceTable, list[TableEvents]] = {}
+        self._names = names
+        self._options = options
+        self._outcome = outcome
+
+    def sort(self, texts: Texts) -> None:
+        split = split_envelopes(texts.values)
+        if split is None:
+            self._sort_whole(texts)
+            return
+        left = np.ones(len(texts.positions), np.bool_)
+        left[split.indices] = False
+        self._sort_split(texts, split, left)
+        if left.any():
+            self._sort_whole(texts.taken(np.flatnonzero(left)))
+
+    def _sort_split(self, texts: Texts, split: SplitEnvelopes, left: npt.NDArray[np.bool_]) -> None:
+        """Sort split texts by the shapes of their tails; texts of other events are marked in ``left``."""
+        by_table: dict[SourceTable, list[int]] = {}
+        codes = np.full(len(split.shapes), UNKNOWN_OP, np.int8)
+        for shape, tail in enumerate(split.shapes):
+            source, op = self._names.table_of(tail), op_code(tail)
+            if source is not None and op is not None:
+                by_table.setdefault(source, []).append(shape)
+                codes[shape] = op
+        ops = codes[split.shape_of]
+        left[split.indices[ops == UNKNOWN_OP]] = True
+        for source, shapes in by_table.items():
+            members = np.flatnonzero(np.isin(split.shape_of, shapes))
+            if len(members):
+                heads = split.heads if len(members) == len(split.heads) else split.heads.take(pa.array(members))
+                self._add(source, TableEvents(texts.taken(split.indices[members]), ops[members], heads))
+
+    def _sort_whole(self, texts: Texts) -> None:
+        """Sort texts by parsing them for names and operation alone."""
+        found: dict[SourceTable, list[npt.NDArray[np.int64]]] = {}
+        ops = np.full(len(texts.positions), UNKNOWN_OP, np.int8)
+        for stretch in EnvelopeParser(texts.values, ()).stretches():
+            if isinstance(stretch, VectorStretch):
+                self._note_names(stretch, texts, ops, found)
+            else:
+                for index, value in enumerate(stretch.values, stretch.start):
+                    self._note_value(index, value, texts, ops, found)
+        for source, parts in found.items():
+            members = np.sort(np.concatenate(parts))
+            self._add(source, TableEvents(texts.taken(members), ops[members], None))
+
+    def _note_names(
+        self,
+        stretch: VectorStretch,
+        texts: Texts,
+        ops: npt.NDArray[np.int8],
+        found: dict[SourceTable, list[npt.NDArray[np.int64]]],
+    ) -> None:
+        names = stretch.table.column("source").combine_chunks().flatten()
+        codes = pc.fill_null(pc.index_in(stretch.table.column("op"), _OP_VALUES), UNKNOWN_OP)
+        codes = np.asarray(codes).astype(np.int8)
+        on_table = (codes >= 0) & (codes <= TRUNCATE)
+        for index in np.flatnonzero(~on_table).tolist():
+            self._note_value(stretch.start + index, texts.parsed(stretch.start + index), texts, ops, found)
+        ops[stretch.start + np.flatnonzero(on_table)] = codes[on_table]
+        distinct = pa.table(names, names=["db", "schema", "table"]).group_by(["db", "schema", "table"])
+        for row in distinct.aggregate([]).to_pylist():
+            mine = on_table.copy()
+            for column, value in zip(names, (row["db"], row["schema"], row["table"]), strict=True):
+                mine &= _equals(column, value)
+            if mine.any():
+                source = self._names.named(row["db"], row["schema"], row["table"])
+                found.setdefault(source, []).append(stretch.start + np.flatnonzero(mine))
+
+    def _note_value(
+        self,
+        index: int,
+        value: Any,
+        texts: Texts,
+        ops: npt.NDArray[np.int8],
+        found: dict[SourceTable, list[npt.NDArray[np.int64]]],
+    ) -> None:
+        source = self._names.table_of(value)
+        if source is None:
+            self._no_table_event(value, int(texts.positions[index]))
+        else:
+            ops[index] = OPS.index(value["op"])
+            found.setdefault(source, []).append(np.array([index]))
+
+    def _add(self, source: SourceTable, events: TableEvents) -> None:
+        self.events.setdefault(source, []).append(events)
+
+    def _no_table_event(self, value: Any, position: int) -> None:
+        if isinstance(value, MalformedRecord):
+            self._outcome.quarantine(position, str(value))
+        elif value is None:
+            self._outcome.count(tombstones=1)
+        elif not isinstance(value, Mapping):
+            self._outcome.quarantine(position, "value is no Debezium envelope: it is not a JSON object")
+        elif "op" not in value and (value.keys() >= _TRANSACTION_FIELDS or value.keys() >= _SCHEMA_CHANGE_FIELDS):
+            self._outcome.count(control=1)
+        elif value.get("op") == OPS[MESSAGE]:
+            self._message(position)
+        else:
+            found = f"op is {value['op']!r}" if "op" in value else "it has no field op"
+            self._outcome.quarantine(position, f"value is no Debezium envelope: {found}")
+
+    def _message(self, position: int) -> None:
+        self._outcome.count(messages=1)
+        if self._options.on_message == "fail":
+            reason = "logical decoding message (op m): set on_message to skip, or keep it out of the topics"
+            self._outcome.refuse(self._names.from_topic(), position, reason)
+
+
+def _equals(column: pa.Array, expected: str | None) -> npt.NDArray[np.bool_]:
+    if expected is None:
+        return np.asarray(column.is_null())
+    return np.asarray(pc.fill_null(pc.equal(column, expected), False))

@@ -1,0 +1,71 @@
+"""JSON texts of records, and the source tables that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.changes import SourceTable
+from sources.debezium_json.change_rows import OPS
+from sources.debezium_json.envelopes import parse_exactly, unwrapped
+
+_TABLE_OPS = frozenset("rcudt")
+_NAME_KEYS = ("db", "schema", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Binary JSON texts with their positions in the batch."""
+
+    values: pa.Array
+    positions: npt.NDArray[np.int64]
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> Texts:
+        if len(indices) == len(self.positions) and (np.diff(indices) == 1).all():
+            return self
+        return Texts(self.values.take(pa.array(indices)), self.positions[indices])
+
+    def parsed(self, index: int) -> Any:
+        """One text parsed exactly: the payload, or a MalformedRecord."""
+        return unwrapped(parse_exactly(self.values[int(index)].as_py()))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNames:
+    """Reads the names of source tables; the topic's name stands in where an envelope has no ``source``."""
+
+    topic: str
+
+    def table_of(self, envelope: Any) -> SourceTable | None:
+        """The source table of an event with op r, c, u, d or t; None for other values."""
+        if not isinstance(envelope, Mapping) or op_code(envelope) is None:
+            return None
+        source = envelope.get("source")
+        return self.named(*(source.get(k) for k in _NAME_KEYS)) if isinstance(source, Mapping) else self.from_topic()
+
+    def named(self, database: Any, schema: Any, table: Any) -> SourceTable:
+        if not isinstance(table, str) or not table:
+            return self.from_topic()
+        return SourceTable(
+            self.topic,
+            database if isinstance(database, str) else None,
+            schema if isinstance(schema, str) else None,
+            table,
+        )
+
+    def from_topic(self) -> SourceTable:
+        """``[...database.]schema.table`` by the topic's last dotted parts, after a prefix."""
+        parts = self.topic.split(".")
+        schema = parts[-2] if len(parts) > 2 else None
+        return SourceTable(self.topic, parts[-3] if len(parts) > 3 else None, schema, parts[-1])
+
+
+def op_code(envelope: Mapping[str, Any]) -> int | None:
+    """The code of an operation on a table (r, c, u, d, t), else None."""
+    op = envelope.get("op")
+    return OPS.index(op) if isinstance(op, str) and op in _TABLE_OPS else None

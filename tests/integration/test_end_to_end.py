@@ -1,0 +1,83 @@
+"""PostgreSQL -> Debezium -> Kafka -> Tidemark -> Paimon with real parts, while the pipeline is killed and restarted."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from paimon_table.changelog_scan import read_changes
+from paimon_table.scan import read_all
+from paimon_table.table import Table
+from tests.integration.comparison import differences, source_rows
+from tests.integration.source_tables import TABLES
+from tests.integration.test_workload import new_workload
+from tests.stack.connect import Connect
+from tests.stack.postgres import Postgres
+from tests.stack.topics import Topics
+from tests.support.changelog import replay_strictly
+from tests.support.pipeline_run import kill, start, wait_until
+
+NAME = "end_to_end"
+PIPELINE = """\
+version: 1
+name: {name}
+source:
+  kafka:
+    bootstrap_servers: {servers}
+    topics: {{ include: ['{name}\\.public\\..*'] }}
+    max_records_per_batch: 300
+    options: {{ metadata.max.age.ms: 1000 }}
+  format: debezium-json
+trigger: {{ interval: 500ms }}
+checkpoint: {root}/checkpoint
+catalog: {{ warehouse: {root}/warehouse }}
+spark: {{ master: 'local[2]', spark.driver.memory: 1g }}
+defaults: {{ options: {{ bucket: 2, changelog-producer: lookup }} }}
+tables:
+  - match: {{ schema: public, table: '(?!zz_).*' }}
+    into: 'lake.{{table}}'
+"""
+
+
+def test_tables_equal_their_source_after_kills_and_restarts(
+    tmp_path: Path, kafka: Topics, postgres: Postgres, connect: Connect
+) -> None:
+    workload = new_workload(postgres, NAME, seed=23)
+    workload.fill(40)
+    schemas = {"key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
+    connect.capture(NAME, postgres, NAME, schemas)
+    file, log = tmp_path / "pipeline.yaml", tmp_path / "tidemark.log"
+    file.write_text(PIPELINE.format(name=NAME, servers=kafka.bootstrap_servers, root=tmp_path))
+
+    def snapshots() -> int:
+        return len(list(tmp_path.glob("warehouse/lake.db/*/snapshot/snapshot-*")))
+
+    for _ in range(3):
+        process = start(file, log)
+        before = snapshots()
+        workload.run(60)
+        wait_until(lambda: snapshots() > before + 2 or process.poll() is not None, 240, "a commit")
+        assert process.poll() is None, log.read_text()
+        workload.run(60)
+        kill(process)
+
+    process = start(file, log)
+    workload.run(60)
+
+    def remaining() -> list[str]:
+        problems = []
+        for table in TABLES:
+            rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")).to_pylist()
+            problems += differences(table, source_rows(workload.connection, table), rows)
+        return problems
+
+    wait_until(lambda: not remaining() or process.poll() is not None, 240, "equality with the source")
+    assert remaining() == [], log.read_text()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0, log.read_text()
+    connect.release(NAME)
+    for table in TABLES:
+        paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")
+        replayed = replay_strictly((rows for _, rows in read_changes(paimon)), [column.name for column in table.key])
+        assert len(replayed) == len(read_all(paimon))
+    assert not (tmp_path / "checkpoint-quarantine").exists()

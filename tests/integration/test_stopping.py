@@ -1,0 +1,35 @@
+"""SIGTERM and Ctrl-C finish the running batch and stop cleanly; the next start goes on where it stopped."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from paimon_table.scan import read_all
+from paimon_table.table import Table
+from tests.support.events import History, write_dump
+from tests.support.pipeline_run import run_once, start, wait_until, write_pipeline
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
+    history = History("orders", seed=9).extend(3_000)
+    write_dump(tmp_path / "dumps", [history])
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
+    log = tmp_path / "tidemark.log"
+
+    process = start(file, log)
+    wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+
+    commits = sorted(int(p.name) for p in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    newest = Table.open(f"{tmp_path}/warehouse/lake.db/orders").snapshots.latest()
+    assert newest is not None
+    assert newest.commit_identifier == commits[-1], "the running batch was finished"
+    assert run_once(file).returncode == 0
+    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    assert {row["id"]: row for row in rows} == history.rows
