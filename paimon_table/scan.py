@@ -18,7 +18,7 @@ from paimon_table.key_value_file import BATCH_ROWS, iter_key_value_batches
 from paimon_table.merge.function import MergeFunction, merge_function, merge_rows, without_retracts
 from paimon_table.merge.gather import concat
 from paimon_table.merge.sort import KeyOrder
-from paimon_table.options import TableOptions, options_of
+from paimon_table.options import TableOptions
 from paimon_table.pruning import (
     ANYTHING,
     key_guarantee,
@@ -28,6 +28,7 @@ from paimon_table.pruning import (
     referenced_columns,
     value_guarantee,
 )
+from paimon_table.reading_options import reading_options
 from paimon_table.run_chunks import run_chunks
 from paimon_table.schema import TableSchema
 from paimon_table.sections import Run, Section
@@ -251,5 +252,5 @@ def _at_snapshot(
     travels = snapshot_id is not None or timestamp_ms is not None
     if travels and snapshot is not None and snapshot.schema_id != ctx.schema.id:
         schema = table.schemas[snapshot.schema_id]
-        ctx = replace(ctx, schema=schema, options=options_of(schema))
+        ctx = replace(ctx, schema=schema, options=reading_options(schema))
     return TableScan.make(ctx, columns, predicate), load_state(table.io, table.paths, snapshot)

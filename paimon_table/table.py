@@ -14,6 +14,7 @@ from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.file_io import FileIO, file_io_for
 from paimon_table.options import TableOptions, options_of
 from paimon_table.paths import TablePaths, partition_path
+from paimon_table.reading_options import reading_options
 from paimon_table.schema import TableSchema, from_json, to_json
 from paimon_table.schema_evolution import SchemaChange, apply_changes
 from paimon_table.snapshot import SnapshotStore
@@ -65,6 +66,18 @@ class Table:
         table = _load(storage, TablePaths(root))
         if table is None:
             raise ConfigError(f"there is no table at {path}; create it or check the path")
+        return table
+
+    @staticmethod
+    def open_for_reading(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
+        """Open a table that is only read: options that matter to its writers alone are neither checked nor known.
+
+        Writing through it would ignore them. Raises ConfigError when there is no table.
+        """
+        storage, root = _storage(path, io_options, io)
+        table = _load(storage, TablePaths(root), reading_options)
+        if table is None:
+            raise ConfigError(f"there is no table at {path}; check the path")
         return table
 
     @staticmethod
@@ -146,7 +159,9 @@ def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None)
     return (io, path.rstrip("/")) if io is not None else file_io_for(path, io_options)
 
 
-def _load(io: FileIO, paths: TablePaths) -> Table | None:
+def _load(
+    io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions] = options_of
+) -> Table | None:
     """Read all schema versions; None when there is no schema file."""
     prefix = "schema-"
     names = [name for name in io.list_names(paths.schema_dir) if name.startswith(prefix)]

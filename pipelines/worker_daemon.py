@@ -1,9 +1,9 @@
 """Spark's Python worker daemon, started so that tasks begin quickly (``spark.python.daemon.module``).
 
-Every Python task of Spark clears the import caches. When pyspark is imported from the zip file that Spark puts on the
-path of its workers, that re-reads the directory of the zip: 40 ms per task, more than many of our tasks need. This
-daemon drops zip files from the path where the same packages are installed beside it, imports the engine once before it
-forks, and then is Spark's own daemon.
+Every Python task of Spark clears the import caches. The path of its workers holds pyspark as a zip file and Spark's own
+jar, and clearing the caches reads the directories of such archives again: 40 ms per archive and task, more than many of
+our tasks need. This daemon drops the archives from the path where the same packages are installed beside it, imports
+the engine once before it forks, and then is Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import importlib.util
 import sys
 
 
-def without_needless_zips(path: list[str]) -> list[str]:
-    """``path`` without zip files whose packages (pyspark, py4j) are installed as ordinary directories."""
-    kept = [entry for entry in path if not entry.endswith(".zip")]
+def without_archives(path: list[str]) -> list[str]:
+    """``path`` without zip files and jars, if pyspark and py4j are installed as ordinary directories."""
+    kept = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
     sys.path_importer_cache.clear()
     before, sys.path = sys.path, kept
     try:
@@ -25,7 +25,7 @@ def without_needless_zips(path: list[str]) -> list[str]:
 
 
 def main() -> None:
-    sys.path = without_needless_zips(sys.path)
+    sys.path = without_archives(sys.path)
     sys.path_importer_cache.clear()
     import pyarrow.compute  # noqa: F401 - imported once, shared by all forked workers
     from pyspark import daemon

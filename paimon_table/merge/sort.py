@@ -144,7 +144,8 @@ class KeyOrder:
             return 0
         columns = [normal_form(rows.column(name)) for name in self.key_names]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type) and columns[0].null_count == 0 and key[0][0]:
-            return int(np.searchsorted(integers(columns[0]), np.int64(key[0][1]), "right" if inclusive else "left"))
+            values = integers(columns[0])
+            return int(np.searchsorted(values, values.dtype.type(key[0][1]), "right" if inclusive else "left"))
         search = bisect_right if inclusive else bisect_left
         return search(range(rows.num_rows), key, key=lambda position: _key_of(columns, position))
 

@@ -43,7 +43,8 @@ def pypaimon_python() -> Path:
 def _install(directory: Path) -> None:
     print("tidemark tests: installing pypaimon into its own environment", file=sys.stderr, flush=True)
     venv.create(directory, with_pip=True)
-    command = [directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes", "-r", LOCK_FILE]
+    python = str(directory / "bin" / "python")
+    command = [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK_FILE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StackUnavailable(

@@ -67,7 +67,7 @@ class Readers:
 
     def assert_equal(self, path: Path, scenario: Scenario, snapshot_id: int | None = None) -> Rows:
         """Assert that all readers see the same rows, of the latest or of an earlier snapshot; returns them, sorted."""
-        table = Table.open(str(path))
+        table = Table.open_for_reading(str(path))
         fields = _fields_at(table, snapshot_id)
         travel = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
         expected = sorted_rows(row[1:] for row in self.java.read(str(path), travel))

@@ -31,7 +31,7 @@ class JavaPaimon:
     """Client of one worker process; what Java raises comes as WorkerError. Not thread safe."""
 
     def __init__(self, class_path: Sequence[Path], root: Path) -> None:
-        command = [sys.executable, "-m", "tests.interop.java_worker", *class_path]
+        command: list[str | Path] = [sys.executable, "-m", "tests.interop.java_worker", *class_path]
         self._worker = Worker("Java Paimon", command, root)
 
     def close(self) -> None:

@@ -26,7 +26,8 @@ Json = dict[str, Any]
 class JavaTables:
     """The commands. Every method takes JSON-able arguments and gives a JSON-able answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, io_dir: str) -> None:
+        """``io_dir`` is for the sort buffers and lookup files of Java's writers."""
         core = jpype.JPackage("org.apache.paimon")
         self.java = jpype.JPackage("java")
         self.core = core
@@ -35,7 +36,7 @@ class JavaTables:
         self.json = jpype.JClass("org.apache.paimon.utils.JsonSerdeUtil")
         self.row_kind = jpype.JClass("org.apache.paimon.types.RowKind")
         self.data_type_class = jpype.JClass("org.apache.paimon.types.DataType").class_
-        self.io_dir = tempfile.mkdtemp(prefix="java-paimon-")
+        self.io_dir = io_dir
 
     # ------------------------------------------------------------ opening
 
@@ -312,10 +313,10 @@ def _own_stdout() -> Iterator[Any]:
 
 
 def main() -> None:
-    with _own_stdout() as answers:
+    with _own_stdout() as answers, tempfile.TemporaryDirectory(prefix="java-paimon-") as io_dir:
         options = ("-Xmx1g", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
         jpype.startJVM(*options, classpath=sys.argv[1:], convertStrings=False)
-        tables = JavaTables()
+        tables = JavaTables(io_dir)
         for line in sys.stdin:
             print(json.dumps(_answer(tables, line)), file=answers, flush=True)
 

@@ -8,15 +8,17 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
 
-def _with_snapshot(options, snapshot_id):
+def _with_snapshot(options: dict[str, str], snapshot_id: int | None) -> dict[str, str]:
     return {**options, "scan.snapshot-id": str(snapshot_id)} if snapshot_id is not None else options
 
 
-def read_pypaimon(path, snapshot_id, columns):
+def read_pypaimon(path: str, snapshot_id: int | None, columns: list[str] | None) -> pa.Table:
     from pypaimon.table.file_store_table import FileStoreTable
 
     table = FileStoreTable.from_path(path)
@@ -27,7 +29,7 @@ def read_pypaimon(path, snapshot_id, columns):
     return builder.new_read().to_arrow(builder.new_scan().plan().splits())
 
 
-def _rust_table(path, options):
+def _rust_table(path: str, options: dict[str, str]) -> Any:
     from pypaimon_rust.datafusion import Table
 
     schema_dir = os.path.join(path, "schema")
@@ -38,7 +40,7 @@ def _rust_table(path, options):
     return Table.from_resolved_schema("file://" + path, json.dumps(schema))
 
 
-def read_rust(path, snapshot_id, columns):
+def read_rust(path: str, snapshot_id: int | None, columns: list[str] | None) -> pa.Table | None:
     builder = _rust_table(path, _with_snapshot({}, snapshot_id)).new_read_builder()
     if columns is not None:
         builder = builder.with_projection(columns)
@@ -46,17 +48,21 @@ def read_rust(path, snapshot_id, columns):
     return pa.Table.from_batches(batches) if batches else None
 
 
-def changes_rust(path, after, upto):
+def changes_rust(path: str, after: int, upto: int) -> pa.Table | None:
     """Changes of the snapshots in (after, upto], with the row kind in the leading column ``rowkind``."""
     builder = _rust_table(path, {}).new_read_builder().with_include_row_kind(True)
     batches = builder.new_read().read(builder.new_incremental_scan(after, upto, "auto").plan().splits())
     return pa.Table.from_batches(batches) if batches else None
 
 
-COMMANDS = {"pypaimon": read_pypaimon, "rust": read_rust, "rust_changes": changes_rust}
+COMMANDS: dict[str, Callable[..., pa.Table | None]] = {
+    "pypaimon": read_pypaimon,
+    "rust": read_rust,
+    "rust_changes": changes_rust,
+}
 
 
-def _answer(request):
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
     table = COMMANDS[request["command"]](**request["arguments"])
     if table is None:
         return {"ok": None}
@@ -65,7 +71,7 @@ def _answer(request):
     return {"ok": request["out"]}
 
 
-def main():
+def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep the answer channel apart from what the libraries print
     for line in sys.stdin:

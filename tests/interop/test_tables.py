@@ -13,10 +13,13 @@ from tests.interop.scenarios import (
     BUCKET_KEY,
     EVOLUTION,
     KEYS_OF_ALL_TYPES,
+    LEVELS,
     TABLES,
     Scenario,
     Step,
 )
+from tests.support.plain_values import sorted_rows
+from tests.support.table_driver import TableDriver
 
 
 @pytest.fixture
@@ -60,6 +63,27 @@ def test_table_of_java_is_continued_by_tidemark_and_by_java_again(
     create_by_java(readers.java, scenario, oracle)
     write_by_java(readers.java, oracle, scenario.steps)
     assert readers.assert_equal(path, scenario) == readers.assert_equal(oracle, scenario)
+
+
+def test_tables_of_java_with_other_writer_options_are_read(tmp_path: Path, readers: Readers) -> None:
+    # given files without key columns, with file indexes, compacted for a changelog that Tidemark does not write
+    options = {
+        "changelog-producer": "full-compaction",
+        "data-file.thin-mode": "true",
+        "file-index.bloom-filter.columns": "v",
+        "metadata.stats-mode": "none",
+        "changelog-file.format": "parquet",
+    }
+    scenario = LEVELS.with_options("other-writer", options)
+    path = tmp_path / scenario.name
+    create_by_java(readers.java, scenario, path)
+    write_by_java(readers.java, path, scenario.steps)
+
+    # then Tidemark reads the table and its changes
+    readers.assert_equal(path, scenario)
+    table = Table.open_for_reading(str(path))
+    own = {change.snapshot_id: sorted_rows(change.rows) for change in TableDriver(table, tmp_path).changes()}
+    assert own == {change.snapshot_id: sorted_rows(change.rows) for change in readers.java.changes(str(path))}
 
 
 def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers: Readers) -> None:

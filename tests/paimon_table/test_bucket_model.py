@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.paimon_table.bucket_harness import BucketHarness, Row, context
 
-_KEYS = {
+_KEYS: dict[str, tuple[list[tuple[str, str]], Callable[[int], Row]]] = {
     "int": ([("k", "INT")], lambda n: (n,)),
     "text": ([("k", "STRING")], lambda n: (f"customer-number-{n * 7919:05d}",)),
     "pair": ([("k", "STRING"), ("j", "BIGINT")], lambda n: ("ab"[n % 2], n // 2)),
@@ -155,7 +156,7 @@ def _check_point_reads(bucket: BucketHarness, keys: list[Row]) -> None:
         assert repr(keys[position]) == repr(row[: len(names)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_CASES)
 def test_any_history_gives_the_content_and_the_changelog_of_the_model(case: Case) -> None:
     with tempfile.TemporaryDirectory() as root:

@@ -109,5 +109,5 @@ def test_no_changes_give_an_empty_table() -> None:
 def test_values_are_equal_when_nothing_can_tell_them_apart(
     left: Any, right: Any, column_type: pa.DataType, same: bool
 ) -> None:
-    tables = [pa.table({"c": pa.array([value], column_type)}) for value in (left, right)]
-    assert equal_rows(*tables, ["c"]).tolist() == [same]
+    first, second = (pa.table({"c": pa.array([value], column_type)}) for value in (left, right))
+    assert equal_rows(first, second, ["c"]).tolist() == [same]

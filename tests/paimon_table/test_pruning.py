@@ -1,6 +1,7 @@
 """Pruning keeps every file that can match and drops those that cannot."""
 
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +22,14 @@ def _schema(*columns: tuple[str, str], key: str = "k", partition: tuple[str, ...
 SCHEMA = _schema(("k", "BIGINT"), ("s", "STRING"), ("f", "DOUBLE"), ("d", "DECIMAL(10, 2)"))
 
 
-def _stats(schema: TableSchema, names: list[str], low: list, high: list, nulls: tuple[int | None, ...]) -> SimpleStats:
+def _stats(
+    schema: TableSchema, names: list[str], low: list[Any], high: list[Any], nulls: tuple[int | None, ...]
+) -> SimpleStats:
     types = [schema.field(name).type.with_nullable(True) for name in names]
     return SimpleStats(serialize_row(low, types), serialize_row(high, types), nulls)
 
 
-def _file(schema: TableSchema, key_stats: SimpleStats, **changes) -> DataFileMeta:
+def _file(schema: TableSchema, key_stats: SimpleStats, **changes: Any) -> DataFileMeta:
     return DataFileMeta(
         file_name="f", file_size_bytes=1, row_count=10, min_key=b"", max_key=b"", key_stats=key_stats,
         min_sequence_number=0, max_sequence_number=9, schema_id=schema.id, level=0,

@@ -1,6 +1,7 @@
 """Scans give the merged rows of a snapshot, and read no more files and columns than they must."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,22 @@ def test_tables_that_would_be_read_wrongly_are_refused(option: str, value: str, 
     (tmp_path / "schema").mkdir()
     (tmp_path / "schema" / "schema-0").write_text(to_json(schema))
     with pytest.raises(UnsupportedFeature, match=option):
-        read_all(Table.open(str(tmp_path)))
+        read_all(Table.open_for_reading(str(tmp_path)))
+
+
+def test_tables_with_options_of_other_writers_are_read(tmp_path: Path) -> None:
+    driver = _driver(tmp_path)
+    driver.commit([["+I", 1, "x", "v", 1]])
+    path = tmp_path / "t"
+    foreign = {"full-compaction.delta-commits": "3", "data-file.thin-mode": "true", "some.new.option": "1"}
+    options = {"bucket": "2", "changelog-producer": "full-compaction", **foreign}
+    schema = replace(driver.table.schema, id=1, options=options)
+    (path / "schema" / "schema-1").write_text(to_json(schema))
+
+    with pytest.raises(ConfigError):
+        Table.open(str(path))
+    assert _rows(read_all(Table.open_for_reading(str(path)))) == [(1, "x", "v", 1)]
+    assert _rows(read_all(Table.open_for_reading(str(path)), snapshot_id=1)) == [(1, "x", "v", 1)]
 
 
 def test_ignored_deletes_of_older_files_are_ignored_in_the_merge(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_right_outcome_passes(tmp_path: Path) -> None:
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_wrong_outcome_fails(wrong: dict[str, object], tmp_path: Path) -> None:
+def test_wrong_outcome_fails(wrong: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         run_case(replace(CASE, **wrong), Mode.FRESH, tmp_path)
 

@@ -128,7 +128,7 @@ def envelopes(draw: st.DrawFn) -> str:
         "source": {
             "db": "shop",
             "schema": "public",
-            "table": draw(st.sampled_from(["t", "t", "t", "other7"])),
+            "table": table,
             "lsn": 7,
         },
         "op": op,

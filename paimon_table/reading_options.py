@@ -1,0 +1,41 @@
+"""The options of a table as far as they matter for reading it, so that tables of any writer can be read.
+
+A reader needs the order and the merge of rows, the place of files and where changes are kept. Options of writers and
+maintenance jobs, also unknown ones, are passed over; those that give rows another meaning are refused.
+"""
+
+from __future__ import annotations
+
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.option_names import refusal_of
+from paimon_table.options import TableOptions, parse_options
+from paimon_table.schema import TableSchema
+
+_READ = frozenset({
+    "bucket", "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
+    "ignore-delete", "deduplicate.ignore-delete", "changelog-producer", "partition.default-name",
+    "partition.legacy-name", "primary-key.nullable",
+})  # fmt: skip
+
+_CHANGES_MEANING = frozenset({
+    "deletion-vectors.enabled", "sequence.snapshot-ordering", "sequence.auto-padding", "record-level.expire-time",
+    "data-file.path-directory", "pk-clustering-override", "chain-table.enabled", "row-tracking.enabled",
+    "data-evolution.enabled", "object-location", "format-table.implementation", "blob-field",
+})  # fmt: skip
+
+
+def reading_options(schema: TableSchema) -> TableOptions:
+    """The typed options for a reader; all others have their defaults, so a writer must not use them.
+
+    Raises UnsupportedFeature when an option gives the rows a meaning that Tidemark does not know.
+    """
+    for name in sorted(_CHANGES_MEANING & schema.options.keys()):
+        if refusal_of(name, schema.options[name]) is not None:
+            raise UnsupportedFeature(
+                f"the table has option {name!r} = {schema.options[name]!r}, with which Tidemark would read it wrongly; "
+                "read it with Paimon's own readers"
+            )
+    kept = {name: value for name, value in schema.options.items() if name in _READ}
+    if kept.get("changelog-producer") == "full-compaction":
+        kept["changelog-producer"] = "lookup"  # both keep their changes in changelog files of COMPACT snapshots
+    return parse_options(kept, schema)
