@@ -65,6 +65,8 @@ class JobResult:
 
     reports: list[DecodeReport] = field(default_factory=list)
     buckets: list[BucketResult] = field(default_factory=list)
+    waits: list[dict[str, float]] = field(default_factory=list)
+    """Seconds that each write task waited for its blobs."""
 
     def messages(self, target: int) -> list[CommitMessage]:
         return [b.message for b in self.buckets if b.target == target]
@@ -178,6 +180,8 @@ def unpack(rows: Iterable[bytes]) -> JobResult:
         value = pickle.loads(row)
         if isinstance(value, DecodeReport):
             result.reports.append(value)
+        elif isinstance(value, dict):
+            result.waits.append(value)
         else:
             result.buckets.append(value)
     return result
@@ -204,8 +208,8 @@ def _discard(plan: BatchPlan, result: JobResult) -> None:
 
 def _task_seconds(result: JobResult) -> dict[str, float]:
     totals: defaultdict[str, float] = defaultdict(float)
-    for part in (*result.reports, *result.buckets):
-        for name, seconds in part.seconds.items():
+    for seconds_of_part in (*(r.seconds for r in result.reports), *result.waits, *(b.seconds for b in result.buckets)):
+        for name, seconds in seconds_of_part.items():
             totals[name] += seconds
     return dict(totals)
 

@@ -54,12 +54,14 @@ class DecodeTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = DecodeReport()
         decoder = DebeziumJsonDecoder(self.options)
+        asked_at = time.perf_counter()
         for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            blobs = list(self._blobs(decoder, batch, report))
-            if blobs:
-                yield to_record_batch(blobs)
+            _add(report.seconds, "read", time.perf_counter() - asked_at)
+            if batch.num_rows:
+                blobs = list(self._blobs(decoder, batch, report))
+                if blobs:
+                    yield to_record_batch(blobs)
+            asked_at = time.perf_counter()
         yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
 
     def _blobs(self, decoder: DebeziumJsonDecoder, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:

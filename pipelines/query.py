@@ -27,6 +27,15 @@ from sources.changes import DecoderOptions
 log = logging.getLogger(__name__)
 
 
+KAFKA_DEFAULTS = {
+    "max.poll.records": "10000",
+    "fetch.max.bytes": str(64 << 20),
+    "max.partition.fetch.bytes": str(16 << 20),
+}
+"""Client properties that differ from Kafka's own defaults: Spark asks for the partition's ends with every poll, so polls
+should be few. The YAML's `options` win over them."""
+
+
 class StopRequested(TidemarkError):
     """A batch was about to start after the user asked to stop; Spark runs it after the next start."""
 
@@ -104,7 +113,7 @@ class PipelineQuery:
             )
             return spark.readStream.format(DumpSource.name()).options(**options).load()
         end_offsets(source)
-        options = {f"kafka.{name}": value for name, value in source.options.items()}
+        options = {f"kafka.{name}": value for name, value in {**KAFKA_DEFAULTS, **source.options}.items()}
         options |= {
             "kafka.bootstrap.servers": source.bootstrap_servers,
             "maxOffsetsPerTrigger": str(source.max_records_per_batch),

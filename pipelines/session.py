@@ -39,6 +39,20 @@ _DEFAULTS = {
 """Properties that differ from Spark's own defaults; the YAML's `spark:` block wins over them."""
 
 
+_LOCAL_DEFAULTS = {
+    "spark.python.daemon.module": "pipelines.worker_daemon",
+    "spark.shuffle.compress": "false",
+}
+"""Properties for masters on this machine, whose workers have our packages installed."""
+
+_LOCAL_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+"""On local disks Spark's default starts several processes (readlink, chmod) for every file of the checkpoint."""
+
+
+def is_local_path(location: str) -> bool:
+    return location.startswith("file:") or "://" not in location
+
+
 def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     """Start Spark for these pipelines, or join the session of ``spark-submit``.
 
@@ -56,7 +70,9 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
     master = _master(configs)
     if master is not None and master.startswith("local"):
-        properties.setdefault("spark.python.daemon.module", "pipelines.worker_daemon")
+        properties = {**_LOCAL_DEFAULTS, **properties}
+    if all(is_local_path(c.checkpoint) for c in configs):
+        properties.setdefault("spark.sql.streaming.checkpointFileManagerClass", _LOCAL_CHECKPOINT_FILES)
     builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
     if master is not None:
         builder = builder.master(master)

@@ -130,7 +130,7 @@ def _open(path: str, storage: Sequence[str] | None) -> Table:
         if not sign or not name:
             raise ConfigError("--option: expected NAME=VALUE, such as s3.endpoint=http://localhost:9000")
         options[name] = value
-    return Table.open(path, options)
+    return Table.open_for_reading(path, options)
 
 
 def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:

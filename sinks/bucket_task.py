@@ -46,6 +46,7 @@ class WriteTask:
     lookup_root: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        started = time.perf_counter()
         reports: list[bytes] = []
         buckets: defaultdict[tuple[int, BucketId], list[Blob]] = defaultdict(list)
         for batch in batches:
@@ -55,7 +56,8 @@ class WriteTask:
                 else:
                     buckets[blob.target, blob.bucket].append(blob)
         faults.reached("after-decode", self.batch_id)
-        yield _result_batch(reports)
+        waited = {"shuffle": time.perf_counter() - started}
+        yield _result_batch([*reports, pickle.dumps(waited)])
         for (target, bucket), blobs in buckets.items():
             result = self.write_bucket(target, bucket, blobs)
             yield _result_batch([pickle.dumps(result)])

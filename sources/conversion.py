@@ -18,18 +18,13 @@ from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMES
 from sources.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, unscaled_decimals
 from sources.changes import DecoderOptions
 from sources.encodings import AUTO, Encoding, Kind
-from sources.scalar_conversion import (
-    EXTREMES,
-    INTEGER_BITS,
-    Unconvertible,
-    convert_value,
-    epoch_unit,
-)
+from sources.json_values import Unconvertible
+from sources.scalar_conversion import EXTREMES, convert_value, epoch_unit
 from sources.stored_arrays import stored_array
+from sources.stored_values import INTEGER_BITS, UNITS
 
 Mask = npt.NDArray[np.bool_]
-_UNIT_DIGITS = {1: 0, 1000: 3, 1_000_000: 6, 1_000_000_000: 9}
-_UNIT_PARTS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+_UNIT_DIGITS = {1000: 3, 1_000_000: 6, 1_000_000_000: 9}
 _MS_PER_DAY = 86_400_000
 
 
@@ -139,9 +134,7 @@ def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, option
     if root is Root.DECIMAL:
         return _to_decimals(array, target)
     if root in (Root.FLOAT, Root.DOUBLE) and encoding.kind is Kind.AUTO:
-        numbers, _ = _numbers(array)
-        exact = 1 << (53 if root is Root.DOUBLE else 24)
-        return _Plain(array.cast(arrow_type(target), safe=False), (numbers > exact) | (numbers < -exact))
+        return _from_floats(array.cast(pa.float64(), safe=False), target)
     if root is Root.VARCHAR and target.length == MAX_LENGTH and encoding.kind is Kind.AUTO:
         return _Plain(array.cast(pa.string()))
     return None
@@ -180,7 +173,7 @@ def _to_timestamps(array: pa.Array, unit: int, target: DataType, options: Decode
         doubt |= numbers % 10**finer != 0
     if options.infinity != "extreme":
         doubt |= (numbers == EXTREMES[0]) | (numbers == EXTREMES[1])
-    parts = _UNIT_PARTS[stored.unit]
+    parts = UNITS[stored.unit]
     if parts == unit:
         return _Plain(array.view(stored), doubt & valid)
     if parts < unit:
@@ -280,7 +273,7 @@ def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
     try:
         values = array.cast(stored)
     except pa.ArrowInvalid:
-        digits = _UNIT_DIGITS[_UNIT_PARTS[stored.unit]]
+        digits = _UNIT_DIGITS[UNITS[stored.unit]]
         pattern = (_LTZ_TEXT if stored.tz else _LOCAL_TEXT) % digits
         usual = pc.fill_null(pc.match_substring_regex(array, pattern), True)
         try:
@@ -288,7 +281,7 @@ def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
         except pa.ArrowInvalid:
             return None
         doubt = ~np.asarray(usual)
-    finer = _UNIT_DIGITS[_UNIT_PARTS[stored.unit]] - (target.precision or 0)
+    finer = _UNIT_DIGITS[UNITS[stored.unit]] - (target.precision or 0)
     if finer > 0:
         numbers, _ = _numbers(values.view(pa.int64()))
         doubt = doubt | (numbers % 10**finer != 0)

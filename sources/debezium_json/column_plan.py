@@ -76,15 +76,22 @@ def _sampled_form(value: Any, t: DataType, current: pa.DataType) -> pa.DataType:
         case int():
             return _integer_form(t)
         case Decimal() | float():
-            if t.root is Root.DECIMAL:
-                return pa.decimal128(38, t.scale or 0)
-            return pa.null() if t.root in CHARACTERS else pa.float64()
+            return _fraction_form(t, current)
         case str():
             return pa.string()
         case list() if t.root is Root.ARRAY and t.element is not None:
             return _sampled_list_form(value, t.element, current)
         case _:
             return pa.null()
+
+
+def _fraction_form(t: DataType, current: pa.DataType) -> pa.DataType:
+    """Only floating point columns may be parsed as such: integers among the fractions would lose digits."""
+    if t.root is Root.DECIMAL:
+        return pa.decimal128(38, t.scale or 0)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return pa.float64()
+    return pa.null() if t.root in CHARACTERS else current
 
 
 def _integer_form(t: DataType) -> pa.DataType:

@@ -19,7 +19,7 @@ from sources.changes import DecoderOptions
 from sources.debezium_json.change_rows import ChangeRows, image_column
 from sources.debezium_json.column_plan import Plan
 from sources.encodings import AUTO
-from sources.scalar_conversion import decimal_form
+from sources.json_values import decimal_form
 
 _POINT_OR_MINUS = np.zeros(256, np.bool_)
 _POINT_OR_MINUS[[ord("."), ord("-")]] = True

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from paimon_table.errors import MalformedRecord
 from sources.connect_types import ConnectColumn, struct_columns
 from sources.debezium_json.exact_parse import parse_json, scan_json
-from sources.scalar_conversion import json_text
+from sources.json_values import json_text
 
 _OPENING = b'{"schema":'
 _PAYLOAD = b',"payload":'

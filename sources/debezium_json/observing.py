@@ -11,7 +11,8 @@ from sources.changes import DecoderOptions, DecodeTarget, ObservedColumn
 from sources.debezium_json.embedded_schema import EmbeddedSchema
 from sources.encodings import AUTO
 from sources.inference import infer_type
-from sources.scalar_conversion import Unconvertible, convert_value
+from sources.json_values import Unconvertible
+from sources.scalar_conversion import convert_value
 
 
 def all_columns(schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]]) -> tuple[ObservedColumn, ...]:

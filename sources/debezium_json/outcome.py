@@ -31,7 +31,7 @@ class Outcome:
         self._quarantined: dict[int, str] = {}
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
         self._observations: dict[SourceTable, Observation] = {}
-        self._refusals: list[Refusal] = []
+        self._refusals: dict[int, Refusal] = {}
         self._counts = DecodeCounts(records=batch.num_rows)
 
     def quarantine(self, position: int, reason: str) -> None:
@@ -53,7 +53,7 @@ class Outcome:
         self._observations[observation.source] = observation
 
     def refuse(self, source: SourceTable, position: int, reason: str) -> None:
-        self._refusals.append(Refusal(source, self._cell("partition", position), self.offset(position), reason))
+        self._refusals[position] = Refusal(source, self._cell("partition", position), self.offset(position), reason)
 
     def add_changes(self, source: SourceTable, partition: int, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -73,7 +73,7 @@ class Outcome:
             changes=tuple(changes),
             quarantine=quarantine,
             observations=tuple(self._observations.values()),
-            refusals=tuple(self._refusals),
+            refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
         )
 

@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -70,6 +70,8 @@ def _row_differences(table: SourceTable, key: Sequence[Any], wanted: Row, found:
 
 def _plain(column: SourceColumn | None, value: Any) -> Any:
     """Return a value that compares equal on both sides: one NaN, one time zone, single precision where declared."""
+    if isinstance(value, str) and column is not None and column.sql_type.startswith("time("):
+        return time.fromisoformat(value)  # microseconds do not fit Paimon's TIME and are kept as ISO text
     match value:
         case float():
             return _plain_float(value, is_single=column is not None and column.sql_type == "real")

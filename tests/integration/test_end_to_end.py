@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import time
+from functools import partial
 from pathlib import Path
 
 from paimon_table.changelog_scan import read_changes
@@ -15,7 +18,7 @@ from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
-from tests.support.pipeline_run import kill, start, wait_until
+from tests.support.pipeline_run import kill, running, wait_until
 
 NAME = "end_to_end"
 PIPELINE = """\
@@ -52,17 +55,17 @@ def test_tables_equal_their_source_after_kills_and_restarts(
     def snapshots() -> int:
         return len(list(tmp_path.glob("warehouse/lake.db/*/snapshot/snapshot-*")))
 
-    for _ in range(3):
-        process = start(file, log)
-        before = snapshots()
-        workload.run(60)
-        wait_until(lambda: snapshots() > before + 2 or process.poll() is not None, 240, "a commit")
-        assert process.poll() is None, log.read_text()
-        workload.run(60)
-        kill(process)
+    def has_moved(process: subprocess.Popen[bytes], before: int) -> bool:
+        return snapshots() > before + 2 or process.poll() is not None
 
-    process = start(file, log)
-    workload.run(60)
+    for _ in range(3):
+        with running(file, log) as process:
+            before = snapshots()
+            workload.run(60)
+            wait_until(partial(has_moved, process, before), 240, "a commit")
+            assert process.poll() is None, log.read_text()
+            workload.run(60)
+            kill(process)
 
     def remaining() -> list[str]:
         problems = []
@@ -71,10 +74,14 @@ def test_tables_equal_their_source_after_kills_and_restarts(
             problems += differences(table, source_rows(workload.connection, table), rows)
         return problems
 
-    wait_until(lambda: not remaining() or process.poll() is not None, 240, "equality with the source")
-    assert remaining() == [], log.read_text()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 0, log.read_text()
+    with running(file, log) as process:
+        workload.run(60)
+        deadline = time.monotonic() + 240
+        while (problems := remaining()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(1)
+        assert problems == [], log.read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0, log.read_text()
     connect.release(NAME)
     for table in TABLES:
         paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")

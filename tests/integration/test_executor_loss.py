@@ -12,7 +12,7 @@ from paimon_table.scan import read_all
 from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
-from tests.support.pipeline_run import start, wait_until, write_pipeline
+from tests.support.pipeline_run import running, wait_until, write_pipeline
 
 
 def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -21,19 +21,19 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master="local-cluster[2,1,1024]")
     log = tmp_path / "tidemark.log"
 
-    process = start(file, log)
-    wait_until(lambda: "batch 1:" in log.read_text() or process.poll() is not None, 180, "the second batch")
-    executors = [p for p in psutil.Process(process.pid).children(recursive=True) if is_executor(p)]
-    assert len(executors) == 2, f"executors run apart from the driver: {executors}\n{log.read_text()}"
-    executors[0].kill()
     table_path = f"{tmp_path}/warehouse/lake.db/orders"
 
     def rows() -> dict[int, object]:
         return {row["id"]: row for row in read_all(Table.open(table_path)).to_pylist()}
 
-    wait_until(lambda: rows() == history.rows or process.poll() is not None, 240, "the last batch")
-    process.terminate()
-    assert process.wait(timeout=90) == 0, log.read_text()
+    with running(file, log) as process:
+        wait_until(lambda: "batch 1:" in log.read_text() or process.poll() is not None, 180, "the second batch")
+        executors = [p for p in psutil.Process(process.pid).children(recursive=True) if is_executor(p)]
+        assert len(executors) == 2, f"executors run apart from the driver: {executors}\n{log.read_text()}"
+        executors[0].kill()
+        wait_until(lambda: rows() == history.rows or process.poll() is not None, 240, "the last batch")
+        process.terminate()
+        assert process.wait(timeout=90) == 0, log.read_text()
     assert rows() == history.rows
     replay_strictly((changes for _, changes in read_changes(Table.open(table_path))), ["id"])
     assert len(re.findall(r"batch \d+:", log.read_text())) >= 2

@@ -10,7 +10,7 @@ import pytest
 from paimon_table.scan import read_all
 from paimon_table.table import Table
 from tests.support.events import History, write_dump
-from tests.support.pipeline_run import run_once, start, wait_until, write_pipeline
+from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -20,10 +20,10 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
     log = tmp_path / "tidemark.log"
 
-    process = start(file, log)
-    wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
-    process.send_signal(number)
-    assert process.wait(timeout=60) == 0, log.read_text()
+    with running(file, log) as process:
+        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 0, log.read_text()
     assert "Traceback" not in log.read_text()
 
     commits = sorted(int(p.name) for p in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))

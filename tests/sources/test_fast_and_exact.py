@@ -169,7 +169,7 @@ def comparable(decoded: Decoded) -> Mapping[str, Any]:
     return {
         "rows": [(c.source, [repr(r) for r in _plain(c.rows)]) for c in decoded.changes],
         "quarantine": [(q.offset, _UNSTABLE.sub("", q.reason)) for q in decoded.quarantine],
-        "observations": [(o.source, o.columns) for o in decoded.observations],
+        "observations": {(o.source, o.columns) for o in decoded.observations},
         "refusals": decoded.refusals,
         "counts": replace(decoded.counts, exact=0),
     }

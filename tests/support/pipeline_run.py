@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -58,21 +58,24 @@ def run_once(
     )
 
 
-def start(file: Path, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """`tidemark run FILE`, long running, in a session of its own; its messages go to ``log``."""
+@contextlib.contextmanager
+def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`tidemark run FILE` in a session of its own, its messages in ``log``; killed at the end if it still runs."""
     tidemark = Path(sys.executable).with_name("tidemark")
     with log.open("ab") as out:
-        return subprocess.Popen(
-            [str(tidemark), "run", str(file)],
-            env={**os.environ, **(env or {})},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        process = subprocess.Popen(
+            [str(tidemark), "run", str(file)], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
+    try:
+        yield process
+    finally:
+        kill(process)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL for the driver and everything it started, at whatever step it is."""
+    if process.poll() is not None:
+        return
     children = psutil.Process(process.pid).children(recursive=True)
     for victim in (psutil.Process(process.pid), *children):
         with contextlib.suppress(psutil.NoSuchProcess):

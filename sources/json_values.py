@@ -1,0 +1,114 @@
+"""JSON values as parsed: describing them, and reading the bytes, decimals and texts that they stand for."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from decimal import Context, Decimal
+from typing import Any
+
+from paimon_table.types import DataType
+from sources.changes import DecoderOptions
+
+EXACT = Context(prec=100_000, Emax=999_999, Emin=-999_999)
+"""Context in which no number that gets here is rounded."""
+
+_LARGEST_SCALE = 20_000
+BASE64_TEXT = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
+
+
+class Unconvertible(Exception):
+    """A value does not fit its column; the text names the kind of the value and the type."""
+
+
+def unfit(value: Any, target: DataType) -> Unconvertible:
+    return Unconvertible(f"{describe(value)} does not fit {target}")
+
+
+def describe(value: Any) -> str:
+    """Kind and shortened content of a JSON value, for reasons."""
+    match value:
+        case bool():
+            return f"boolean {str(value).lower()}"
+        case int() | Decimal() | float():
+            return f"number {_short(str(value))}"
+        case str():
+            return f"string {_short(json.dumps(value, ensure_ascii=False))}"
+        case dict():
+            return f"object {_short(json_text(value))}"
+        case _:
+            return f"array {_short(json_text(value))}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read_bytes(value: Any, options: DecoderOptions) -> bytes:
+    """The bytes that a string stands for, by ``binary_format``."""
+    if not isinstance(value, str):
+        raise Unconvertible(f"{describe(value)} does not hold bytes")
+    try:
+        if options.binary_format == "hex":
+            return bytes.fromhex(value)
+        if options.binary_format == "base64-url-safe":
+            return base64.b64decode(value, altchars=b"-_", validate=True)
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise Unconvertible(f"{describe(value)} is not {options.binary_format}") from None
+
+
+def unscaled_decimal(value: str) -> Decimal:
+    """The number whose two's complement bytes a base64 string holds."""
+    if not value or not BASE64_TEXT.fullmatch(value):
+        raise Unconvertible(f"{describe(value)} is not the base64 form of a decimal")
+    return Decimal(int.from_bytes(base64.b64decode(value), "big", signed=True))
+
+
+def read_variable_decimal(value: Any) -> Decimal:
+    """The number of ``{"scale": int, "value": base64}``."""
+    if not is_variable_decimal(value):
+        raise Unconvertible(f"{describe(value)} is not a decimal of the form scale, value")
+    return unscaled_decimal(value["value"]).scaleb(-value["scale"], EXACT)
+
+
+def is_variable_decimal(value: Any) -> bool:
+    """Whether an object is Debezium's form of a number of variable scale."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"scale", "value"}
+        and isinstance(value["scale"], int)
+        and abs(value["scale"]) <= _LARGEST_SCALE
+        and isinstance(value["value"], str)
+        and bool(value["value"])
+        and BASE64_TEXT.fullmatch(value["value"]) is not None
+    )
+
+
+def text_of_value(value: Any) -> str:
+    """Text of any JSON value: strings as they are, decimals of variable scale in plain notation, others as JSON."""
+    if isinstance(value, str):
+        return value
+    if is_variable_decimal(value):
+        return format(read_variable_decimal(value), "f")
+    return json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON text of a parsed value, with all digits of its numbers."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    if isinstance(value, Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def decimal_form(value: str) -> str:
+    """``base64``, ``text``, or ``ambiguous`` for digits that could be either; says nothing about well-formedness."""
+    if not value or len(value) % 4 or "." in value or "-" in value:
+        return "text"
+    return "ambiguous" if value.isascii() and value.isdigit() else "base64"
