@@ -37,7 +37,8 @@ def _source(step: int) -> str:
     return (
         '{"version":"3.7.0.Final","connector":"postgresql","name":"bench","ts_ms":1700000000000,"snapshot":"false",'
         f'"db":"bench","sequence":"[\\"{step + 1000}\\",\\"{step + 1001}\\"]","ts_us":1700000000000000,'
-        f'"ts_ns":1700000000000000000,"schema":"public","table":"orders","txId":{step},"lsn":{step + 1001},"xmin":null}}'
+        '"ts_ns":1700000000000000000,"schema":"public","table":"orders",'
+        f'"txId":{step},"lsn":{step + 1001},"xmin":null}}'
     )
 
 

@@ -1,7 +1,7 @@
 """Paimon's column types: the value type, its text and JSON forms, and its Arrow form.
 
-Implements the type grammar of Paimon schema files: atomic types are strings (``DECIMAL(10, 2) NOT NULL``), complex types
-are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused.
+Implements the type grammar of Paimon schema files: atomic types are strings (``DECIMAL(10, 2) NOT NULL``), complex
+types are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_table.errors import SinkUnavailable, TidemarkError
 from paimon_table.file_io import file_io_for
@@ -32,8 +32,10 @@ KAFKA_DEFAULTS = {
     "fetch.max.bytes": str(64 << 20),
     "max.partition.fetch.bytes": str(16 << 20),
 }
-"""Client properties that differ from Kafka's own defaults: Spark asks for the partition's ends with every poll, so polls
-should be few. The YAML's `options` win over them."""
+"""Client properties that differ from Kafka's own defaults; the YAML's `options` win over them.
+
+Spark asks for the ends of the partition with every poll, so polls should be few.
+"""
 
 
 class StopRequested(TidemarkError):

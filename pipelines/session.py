@@ -91,7 +91,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}") from error
     session.sparkContext.setLogLevel("ERROR")
-    if not session.sparkContext.master.startswith("local["):
+    if not (session.sparkContext.master or "").startswith("local["):
         session.sparkContext.addPyFile(str(code_archive()))
     return session
 

@@ -32,7 +32,7 @@ def main() -> None:
 
     import sinks.bucket_task  # noqa: F401
 
-    daemon.manager()
+    daemon.manager()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

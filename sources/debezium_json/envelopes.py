@@ -30,6 +30,8 @@ NAMES = pa.struct([("db", pa.string()), ("schema", pa.string()), ("table", pa.st
 _LEAST_STRETCH = 64
 _MOST_REFITS = 8
 _MOST_EXACT_AT_ONCE = 1024
+_MOST_BRACKETS = 500
+_LEAST_DEEP_BYTES = 4 * _MOST_BRACKETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class VectorStretch:
     start: int
     table: pa.Table
 
+    @property
+    def size(self) -> int:
+        return int(self.table.num_rows)
+
 
 @dataclass(frozen=True, slots=True)
 class ExactStretch:
@@ -46,6 +52,10 @@ class ExactStretch:
 
     start: int
     values: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
 
 
 Stretch = VectorStretch | ExactStretch
@@ -88,9 +98,10 @@ class EnvelopeParser:
         self._texts = texts
         self._heads = heads
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
+        self._eligible &= ~_may_be_deep(texts if heads is None else heads)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
-        samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int)
+        samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
         self._plan = fitted_to(plan, [row for i in samples for row in images_of(self._exact(int(i)))])
 
     def stretches(self) -> Iterator[Stretch]:
@@ -174,6 +185,16 @@ class EnvelopeParser:
 
 def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}")))
+
+
+def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Texts with so many brackets that Arrow, which builds unexpected columns recursively, might exhaust the stack."""
+    deep = np.zeros(len(texts), np.bool_)
+    lengths = np.asarray(pc.binary_length(texts))
+    for index in np.flatnonzero(lengths > _LEAST_DEEP_BYTES).tolist():
+        text = texts[index].as_py()
+        deep[index] = text.count(b"[") + text.count(b"{") > _MOST_BRACKETS
+    return deep
 
 
 def _joined(texts: pa.Array, separator: bytes, end: bytes) -> pa.Buffer:

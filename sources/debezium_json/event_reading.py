@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.change_rows import DELETE, OPS, Events, present
 from sources.debezium_json.column_plan import Plan
-from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, VectorStretch
+from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.outcome import Outcome
 
@@ -18,7 +18,7 @@ from sources.debezium_json.outcome import Outcome
 def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]:
     """Parse the images of data events (op r, c, u, d) with the plan's columns; bad ones go to quarantine."""
     found: list[Events] = []
-    for stretch in EnvelopeParser(part.texts.values, plan, part.heads).stretches():
+    for stretch in _stretches(part, plan):
         if isinstance(stretch, VectorStretch):
             events = _from_vectors(stretch, part)
         else:
@@ -28,6 +28,13 @@ def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]
         if len(events.ops):
             found.append(events)
     return found
+
+
+def _stretches(part: TableEvents, plan: Plan) -> Iterator[Stretch]:
+    if part.values is None:
+        yield from EnvelopeParser(part.texts.values, plan, part.heads).stretches()
+    else:
+        yield ExactStretch(0, part.values)
 
 
 def _from_vectors(stretch: VectorStretch, part: TableEvents) -> Events:

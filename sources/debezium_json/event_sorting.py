@@ -24,6 +24,7 @@ from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.texts import SourceNames, Texts, op_code
 
 _OP_VALUES = pa.array(list(OPS))
+_NAME_KEYS = ["db", "schema", "table"]
 _TRANSACTION_FIELDS = {"status", "id", "event_count"}
 _SCHEMA_CHANGE_FIELDS = {"databaseName", "ddl", "tableChanges"}
 
@@ -33,17 +34,21 @@ class TableEvents:
     """Texts of one source table with their operation codes (r, c, u, d, t).
 
     ``heads`` are the parts of the texts with the row images (see ``envelope_split``), None for texts not split.
+    ``values`` are the parsed envelopes of texts that only the exact parser takes.
     """
 
     texts: Texts
     ops: npt.NDArray[np.int8]
-    heads: pa.Array | None
+    heads: pa.Array | None = None
+    values: tuple[Mapping[str, Any], ...] | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
             return self
+        indices = np.flatnonzero(mask)
         heads = None if self.heads is None else self.heads.filter(pa.array(mask))
-        return TableEvents(self.texts.taken(np.flatnonzero(mask)), self.ops[mask], heads)
+        values = None if self.values is None else tuple(self.values[i] for i in indices)
+        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, values)
 
 
 class EventSorter:
@@ -85,55 +90,42 @@ class EventSorter:
 
     def _sort_whole(self, texts: Texts) -> None:
         """Sort texts by parsing them for names and operation alone."""
-        found: dict[SourceTable, list[npt.NDArray[np.int64]]] = {}
-        ops = np.full(len(texts.positions), UNKNOWN_OP, np.int8)
         for stretch in EnvelopeParser(texts.values, ()).stretches():
+            indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
-                self._note_names(stretch, texts, ops, found)
+                self._sort_vectors(texts.taken(indices), stretch.table)
             else:
-                for index, value in enumerate(stretch.values, stretch.start):
-                    self._note_value(index, value, texts, ops, found)
-        for source, parts in found.items():
-            members = np.sort(np.concatenate(parts))
-            self._add(source, TableEvents(texts.taken(members), ops[members], None))
+                self._sort_values(texts.taken(indices), stretch.values)
 
-    def _note_names(
-        self,
-        stretch: VectorStretch,
-        texts: Texts,
-        ops: npt.NDArray[np.int8],
-        found: dict[SourceTable, list[npt.NDArray[np.int64]]],
-    ) -> None:
-        names = stretch.table.column("source").combine_chunks().flatten()
-        codes = pc.fill_null(pc.index_in(stretch.table.column("op"), _OP_VALUES), UNKNOWN_OP)
-        codes = np.asarray(codes).astype(np.int8)
-        on_table = (codes >= 0) & (codes <= TRUNCATE)
+    def _sort_vectors(self, texts: Texts, table: pa.Table) -> None:
+        ops = np.asarray(pc.fill_null(pc.index_in(table.column("op"), _OP_VALUES), UNKNOWN_OP)).astype(np.int8)
+        on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
-            self._note_value(stretch.start + index, texts.parsed(stretch.start + index), texts, ops, found)
-        ops[stretch.start + np.flatnonzero(on_table)] = codes[on_table]
-        distinct = pa.table(names, names=["db", "schema", "table"]).group_by(["db", "schema", "table"])
-        for row in distinct.aggregate([]).to_pylist():
+            self._no_table_event(texts.parsed(index), int(texts.positions[index]))
+        names = dict(zip(_NAME_KEYS, table.column("source").combine_chunks().flatten(), strict=True))
+        distinct = pa.table(names).filter(pa.array(on_table)).group_by(_NAME_KEYS).aggregate([])
+        by_table: dict[SourceTable, npt.NDArray[np.bool_]] = {}
+        for row in distinct.to_pylist():
             mine = on_table.copy()
-            for column, value in zip(names, (row["db"], row["schema"], row["table"]), strict=True):
-                mine &= _equals(column, value)
-            if mine.any():
-                source = self._names.named(row["db"], row["schema"], row["table"])
-                found.setdefault(source, []).append(stretch.start + np.flatnonzero(mine))
+            for key, column in names.items():
+                mine &= _equals(column, row[key])
+            source = self._names.named(*(row[key] for key in _NAME_KEYS))
+            by_table[source] = by_table.get(source, False) | mine
+        for source, mine in by_table.items():
+            self._add(source, TableEvents(texts.taken(np.flatnonzero(mine)), ops[mine]))
 
-    def _note_value(
-        self,
-        index: int,
-        value: Any,
-        texts: Texts,
-        ops: npt.NDArray[np.int8],
-        found: dict[SourceTable, list[npt.NDArray[np.int64]]],
-    ) -> None:
-        source = self._names.table_of(value)
-        if source is None:
-            self._no_table_event(value, int(texts.positions[index]))
-        else:
-            ops[index] = OPS.index(value["op"])
-            found.setdefault(source, []).append(np.array([index]))
+    def _sort_values(self, texts: Texts, values: tuple[Any, ...]) -> None:
+        by_table: dict[SourceTable, list[int]] = {}
+        for index, value in enumerate(values):
+            source = self._names.table_of(value)
+            if source is None:
+                self._no_table_event(value, int(texts.positions[index]))
+            else:
+                by_table.setdefault(source, []).append(index)
+        for source, members in by_table.items():
+            ops = np.array([OPS.index(values[i]["op"]) for i in members], np.int8)
+            mine = texts.taken(np.array(members, np.int64))
+            self._add(source, TableEvents(mine, ops, values=tuple(values[i] for i in members)))
 
     def _add(self, source: SourceTable, events: TableEvents) -> None:
         self.events.setdefault(source, []).append(events)

@@ -20,6 +20,20 @@ def _float_constant(text: str) -> float:
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_float_constant)
 
 
+MOST_LEVELS = 100
+"""Deeper nesting is refused: what handles values goes down level by level."""
+
+
+def _levels(value: Any) -> int:
+    """How deep arrays and objects lie inside each other."""
+    levels = 0
+    layer = [value]
+    while layer := [v for v in layer if isinstance(v, list | dict)]:
+        levels += 1
+        layer = [item for v in layer for item in (v.values() if isinstance(v, dict) else v)]
+    return levels
+
+
 def parse_json(data: bytes) -> Any:
     """The JSON value of UTF-8 text; fractions and exponents come as Decimal. Raises MalformedRecord."""
     try:
@@ -28,6 +42,8 @@ def parse_json(data: bytes) -> Any:
         raise MalformedRecord(f"value is not UTF-8 (byte {error.start})") from None
     try:
         value = _DECODER.decode(text)
+        if text.count("[") + text.count("{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:
+            raise MalformedRecord(f"value is nested deeper than {MOST_LEVELS} levels")
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
         return value

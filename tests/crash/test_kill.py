@@ -14,6 +14,7 @@ from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, write_pipeline
 
+pytestmark = pytest.mark.crash
 CHANGES = 1_500
 
 

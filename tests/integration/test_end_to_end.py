@@ -8,6 +8,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from paimon_table.changelog_scan import read_changes
 from paimon_table.scan import read_all
 from paimon_table.table import Table
@@ -20,6 +22,7 @@ from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
 from tests.support.pipeline_run import kill, running, wait_until
 
+pytestmark = pytest.mark.stack
 NAME = "end_to_end"
 PIPELINE = """\
 version: 1

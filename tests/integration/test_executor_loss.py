@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import psutil
+import pytest
 
 from paimon_table.changelog_scan import read_changes
 from paimon_table.scan import read_all
@@ -13,6 +14,9 @@ from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import running, wait_until, write_pipeline
+
+
+pytestmark = pytest.mark.spark
 
 
 def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 
 
+pytestmark = pytest.mark.spark
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
     history = History("orders", seed=9).extend(3_000)

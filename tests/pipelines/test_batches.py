@@ -1,4 +1,4 @@
-"""What the tables of a pipeline contain after batches: captures of real Debezium, bad records, replays, lost checkpoints."""
+"""What the tables of a pipeline contain after batches: captures, bad records, replays, lost checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a pipeline's batches in this process, with the tasks as plain functions: the same code without Spark's shuffle."""
+"""Run a pipeline's batches in this process, with the tasks as plain functions: the same code without Spark."""
 
 from __future__ import annotations
 

@@ -1,0 +1,131 @@
+"""What one core needs to decode Debezium JSON events, and what the alternatives need (docs/decisions/0003).
+
+python -m benchmarks.json_decoding [EVENTS]
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from paimon_table.types import parse_type
+from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.debezium_json.column_plan import plan_columns
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.envelope_split import split_envelopes
+from sources.debezium_json.envelopes import EnvelopeParser
+
+TOPIC = "shop.public.orders"
+SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
+TYPES = {
+    "id": "BIGINT",
+    "customer_id": "INT",
+    "status": "STRING",
+    "total": "DECIMAL(10, 2)",
+    "currency": "STRING",
+    "qty": "INT",
+    "note": "STRING",
+    "paid": "BOOLEAN",
+    "placed_at": "TIMESTAMP_LTZ(6)",
+    "updated_at": "TIMESTAMP(6)",
+}
+TARGET = DecodeTarget(tuple((name, parse_type(t)) for name, t in TYPES.items()), ("id",))
+PLAN = plan_columns(TARGET.columns, {})
+
+
+def order(key: int, rng: random.Random) -> dict[str, Any]:
+    return {
+        "id": key,
+        "customer_id": rng.randrange(50_000),
+        "status": rng.choice(["new", "paid", "shipped"]),
+        "total": base64.b64encode(rng.randrange(100, 10**6).to_bytes(3, "big")).decode(),
+        "currency": "EUR",
+        "qty": rng.randrange(9),
+        "note": rng.choice([None, "leave at door", 'quote " and ü']),
+        "paid": True,
+        "placed_at": f"2026-01-{rng.randrange(1, 29):02d}T06:07:20.{rng.randrange(10**6):06d}Z",
+        "updated_at": 1_795_297_252_072_077 + key,
+    }
+
+
+def event(number: int, rng: random.Random) -> bytes:
+    """As the PostgreSQL connector 3.7 writes it: 20 % inserts, 70 % updates, 10 % deletes."""
+    op, key = rng.choices("cud", [20, 70, 10])[0], rng.randrange(200_000)
+    millis, lsn = 1_795_297_252_072 + number, 26_566_336 + 200 * number
+    source = {"version": "3.7.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": millis, "snapshot": "false"}
+    source |= {"db": "shop", "sequence": f'["26566336","{lsn}"]', "ts_us": millis * 1000, "ts_ns": millis * 10**6}
+    source |= {"schema": "public", "table": "orders", "txId": 735 + number, "lsn": lsn}
+    source |= dict.fromkeys(("xmin", "origin", "origin_lsn"))
+    row = order(key, rng)
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    times = {"ts_ms": millis, "ts_us": millis * 1000, "ts_ns": millis * 10**6}
+    value = images | {"source": source, "transaction": None, "op": op} | times
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def batch_of(values: list[bytes]) -> pa.RecordBatch:
+    size = len(values)
+    columns: dict[str, Any] = {
+        "topic": [TOPIC] * size,
+        "partition": [0] * size,
+        "offset": range(size),
+        "timestamp": [0] * size,
+        "key": [None] * size,
+        "value": values,
+        "headers": [None] * size,
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=RECORD_SCHEMA)
+
+
+def with_orjson(texts: list[bytes]) -> list[pa.Array]:
+    """Parse record by record and build the columns, without any conversion."""
+    rows = [e["after"] or e["before"] for e in map(orjson.loads, texts)]
+    return [pa.array([row[name] for row in rows]) for name in TYPES]
+
+
+def parse(texts: pa.Array, heads: pa.Array | None) -> None:
+    for _ in EnvelopeParser(texts, PLAN, heads).stretches():
+        pass
+
+
+def measured(what: str, events: int, run: Callable[[], object], times: int = 7) -> None:
+    best = min(_seconds(run) for _ in range(times))
+    print(f"{what:60} {best / events * 1e6:6.2f} us/event")
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def main(events: int) -> None:
+    rng = random.Random(7)
+    values = [event(number, rng) for number in range(events)]
+    batch = batch_of(values)
+    spaced = batch_of([b" " + value for value in values])
+    texts = batch.column("value")
+    split = split_envelopes(texts)
+    assert split is not None
+    heads = [head + b"}" for head in split.heads.to_pylist()]
+    decoder = DebeziumJsonDecoder()
+    print(f"{events} events of {sum(map(len, values)) / events:.0f} bytes")
+    measured("decoder, all of it", events, lambda: decoder.decode(batch, {SOURCE: TARGET}))
+    measured("  split heads from tails, tails by shape", events, lambda: split_envelopes(texts))
+    measured("  Arrow's JSON parser on heads", events, lambda: parse(texts, split.heads))
+    measured("Arrow's JSON parser on whole texts", events, lambda: parse(texts, None))
+    measured("orjson on whole texts, columns by Python", events, lambda: with_orjson(values))
+    measured("orjson on heads, columns by Python", events, lambda: with_orjson(heads))
+    measured("decoder, exact path only", events, lambda: decoder.decode(spaced, {SOURCE: TARGET}), 1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 25_000)
