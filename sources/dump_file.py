@@ -12,6 +12,8 @@ from paimon_table.errors import CorruptFile
 from sources.dump_records import open_dump
 
 _BLOCK_BYTES = 4 << 20
+_PIECE_BYTES = 1 << 16
+"""Read at once from a compressed file: where it is torn, so much of its end is not seen yet."""
 _COMPRESSED = (".gz", ".zst")
 
 
@@ -86,11 +88,11 @@ class DumpFile:
             data, self._pushed_back = self._pushed_back[:size_bytes], self._pushed_back[size_bytes:]
         else:
             try:
-                data = self._stream.read(size_bytes)
-            except OSError:
-                if not is_compressed(self.path):
-                    raise
-                data = b""  # the compressed file is still being written: this is all of it so far
+                data = self._stream.read(size_bytes if not is_compressed(self.path) else min(size_bytes, _PIECE_BYTES))
+            except OSError as error:
+                if "Truncated" not in str(error):
+                    raise CorruptFile(f"{self.path} cannot be read: {error}; restore or remove it") from error
+                data = b""  # still being written: this is all of it so far
         self._position += len(data)
         return data
 

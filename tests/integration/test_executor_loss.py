@@ -15,7 +15,6 @@ from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import running, wait_until, write_pipeline
 
-
 pytestmark = pytest.mark.spark
 
 

@@ -12,7 +12,6 @@ from paimon_table.table import Table
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 
-
 pytestmark = pytest.mark.spark
 
 
