@@ -3,7 +3,8 @@
 ``process_batch`` runs on the driver inside Spark's ``foreachBatch``. One Spark job decodes the records into blobs,
 shuffles them so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the events show
 nothing new. If they do (a new table, a new column, a wider type), nothing of the job is committed: its files are
-deleted, the tables follow what was seen and the job runs again over the same offsets.
+deleted, the tables follow what was seen and the job runs again over the same offsets. It also runs again, with a single
+write task, when rows need values of rows in other buckets (a changed primary key with values that were not sent).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pickle
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +84,12 @@ def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, s
     result = run_job(records, plan)
     for _ in range(MAX_PLANS):
         stop_on_refusals(result, settings)
-        if not tables.apply(o for r in result.reports for o in r.observations):
+        is_new = tables.apply(o for r in result.reports for o in r.observations)
+        is_split = settings.slots > 1 and any(r.moved_count for r in result.reports)
+        if not is_new and not is_split:
             break
+        if is_split:
+            settings = replace(settings, slots=1)
         _discard(plan, result)
         if settings.quarantine is not None:
             settings.quarantine.clear(batch.id)
@@ -94,6 +99,11 @@ def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, s
         raise BrokenInvariant(f"batch {batch.id}: its events show new columns after {MAX_PLANS} plans; please report")
     clock.lap("job")
     result.buckets.extend(compact_pending(records.sparkSession, plan))
+    unknown_count = sum(b.unknown_count for b in result.buckets)
+    if unknown_count:
+        log.warning(
+            "batch %d: %d values that the source did not send are not known; NULL was written", batch.id, unknown_count
+        )
     faults.reached("after-write", batch.id)
     reports = commit(plan, result, tables)
     clock.lap("commit")

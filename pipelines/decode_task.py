@@ -12,9 +12,19 @@ from sinks.blob import Blob, report_blob, to_record_batch
 from sinks.quarantine import Quarantine
 from sinks.router import Origin, route
 from sinks.slots import slot_keys
-from sinks.target import Target
-from sources.changes import DecodeCounts, DecoderOptions, DecodeTarget, Observation, QuarantineRow, Refusal, SourceTable
+from sinks.target import MOVED_FROM, Target
+from sources.changes import (
+    ChangeBatch,
+    DecodeCounts,
+    DecoderOptions,
+    DecodeTarget,
+    Observation,
+    QuarantineRow,
+    Refusal,
+    SourceTable,
+)
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.moved_keys import old_keys
 
 
 @dataclass(slots=True)
@@ -27,6 +37,8 @@ class DecodeReport:
     row_counts: dict[int, int] = field(default_factory=dict)
     """Change rows per target."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    moved_count: int = 0
+    """Rows that need values from a row under another key, which may be in another bucket."""
     quarantined_count: int = 0
     first_quarantined: QuarantineRow | None = None
     observations: list[Observation] = field(default_factory=list)
@@ -84,10 +96,22 @@ class DecodeTask:
                 continue
             report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
-            yield from route(change.rows, index, self.targets[index], origin, self.slots)
+            rows = self._with_old_keys(batch, change, report)
+            yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _with_old_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
+        """The rows, with the old keys of those that lack values and came from another key."""
+        target = self.decode_targets[change.source]
+        if target is None:
+            return change.rows
+        moved = old_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
+        if moved is None:
+            return change.rows
+        report.moved_count += len(moved) - moved.null_count
+        return change.rows.append_column(MOVED_FROM, moved)
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.data_file import BucketId, CommitMessage
 from sinks import faults
-from sinks.blob import REPORT, Blob, decode_rows, from_record_batch
-from sinks.target import UNAVAILABLE, Target
-from sinks.unavailable import fill_unavailable
+from sinks.arrived_rows import ArrivedRows
+from sinks.blob import REPORT, Blob, from_record_batch
+from sinks.target import Target
 
 RESULT_DDL = "data binary"
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
@@ -35,6 +35,8 @@ class BucketResult:
     message: CommitMessage
     row_count: int
     seconds: dict[str, float]
+    unknown_count: int = 0
+    """Values that the source left out and nobody knows; NULL was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +50,31 @@ class WriteTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = time.perf_counter()
         reports: list[bytes] = []
-        buckets: defaultdict[tuple[int, BucketId], list[Blob]] = defaultdict(list)
+        arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
         for batch in batches:
             for blob in from_record_batch(batch):
                 if blob.target == REPORT:
                     reports.append(bytes(blob.data))
                 else:
-                    buckets[blob.target, blob.bucket].append(blob)
+                    arrived[blob.target][blob.bucket].append(blob)
         faults.reached("after-decode", self.batch_id)
         waited = {"shuffle": time.perf_counter() - started}
         yield _result_batch([*reports, pickle.dumps(waited)])
-        for (target, bucket), blobs in buckets.items():
-            result = self.write_bucket(target, bucket, blobs)
-            yield _result_batch([pickle.dumps(result)])
-            faults.reached("between-data-files", self.batch_id)
+        for target, buckets in arrived.items():
+            rows = ArrivedRows(self.targets[target], buckets, self.open_writer)
+            for bucket in buckets:
+                yield _result_batch([pickle.dumps(self.write_bucket(target, bucket, rows))])
+                faults.reached("between-data-files", self.batch_id)
 
-    def write_bucket(self, target_index: int, bucket: BucketId, blobs: Sequence[Blob]) -> BucketResult:
+    def write_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
         """Merge the changes of one bucket into its files."""
         started = time.perf_counter()
-        target = self.targets[target_index]
-        rows = pa.concat_tables(
-            [decode_rows(b.data) for b in sorted(blobs, key=lambda b: b.arrival)], promote_options="default"
-        )
-        writer = self.open_writer(target, bucket)
-        if UNAVAILABLE in rows.column_names:
-            rows = fill_unavailable(rows, target.context.schema.trimmed_primary_keys, writer)
-        writer.write(rows)
+        writer = self.open_writer(self.targets[target_index], bucket)
+        filled = arrived.filled(bucket)
+        writer.write(filled.rows)
         message = writer.prepare_commit()
-        return BucketResult(target_index, message, rows.num_rows, {"write": time.perf_counter() - started})
+        seconds = {"write": time.perf_counter() - started}
+        return BucketResult(target_index, message, filled.rows.num_rows, seconds, filled.unknown_count)
 
     def compact_bucket(self, target_index: int, bucket: BucketId) -> BucketResult:
         """Compact the level-0 files that an earlier run appended but did not compact."""

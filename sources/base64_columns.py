@@ -94,7 +94,7 @@ def _padding(
 
 
 def binary_array(decoded: DecodedBase64, valid: pa.Array) -> pa.Array:
-    """The decoded bytes as a binary array with the given validity (a boolean array without offset)."""
+    """The decoded bytes as a binary array with the given validity (a boolean array)."""
     ends = decoded.starts + decoded.lengths
     padded = np.append(decoded.starts[1:], len(decoded.data)) - ends
     keep = np.ones(len(decoded.data), np.bool_)
@@ -102,7 +102,7 @@ def binary_array(decoded: DecodedBase64, valid: pa.Array) -> pa.Array:
     keep[ends[padded > 1] + 1] = False
     offsets = np.zeros(len(decoded.lengths) + 1, np.int32)
     np.cumsum(decoded.lengths, out=offsets[1:])
-    buffers = [valid.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(decoded.data[keep])]
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(decoded.data[keep])]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
@@ -126,5 +126,10 @@ def unscaled_decimals(decoded: DecodedBase64, valid: pa.Array, scale: int) -> pa
             else:
                 byte = fill
             words[:, position // 8] |= byte << np.uint64(8 * (position % 8))
-    buffers = [valid.buffers()[1], pa.py_buffer(words)]
+    buffers = [_bitmap(valid), pa.py_buffer(words)]
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(lengths), buffers)
+
+
+def _bitmap(flags: pa.Array) -> pa.Buffer:
+    """The bits of a boolean array, beginning at its first entry."""
+    return (flags if flags.offset == 0 else pa.array(np.asarray(flags))).buffers()[1]

@@ -91,7 +91,7 @@ def _decide(
 def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
     kind = array.type
     if pa.types.is_boolean(kind):
-        return _Plain(array) if target.root is Root.BOOLEAN else None
+        return _Plain(array) if target.root is Root.BOOLEAN and encoding.kind is Kind.AUTO else None
     if pa.types.is_integer(kind):
         return _from_integers(array, encoding, target, options)
     if pa.types.is_floating(kind) and encoding.kind is Kind.AUTO:
@@ -99,13 +99,18 @@ def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, option
     if pa.types.is_string(kind):
         return _from_strings(array, encoding, target, options)
     if pa.types.is_decimal(kind) and target.root is Root.DECIMAL and encoding.kind in (Kind.AUTO, Kind.DECIMAL):
-        return _cast_or_none(array, target)
+        values = _rescaled(array, target)
+        return None if values is None else _Plain(values)
     return None
 
 
-def _cast_or_none(array: pa.Array, target: DataType) -> _Plain | None:
+def _rescaled(numbers: pa.Array, target: DataType) -> pa.Array | None:
+    """Decimals (or texts of less than 38 digits) in the target's precision and scale; None if one does not fit.
+
+    Arrow does not notice every overflow of 128 bits when it changes the scale, hence the way through 256 bits.
+    """
     try:
-        return _Plain(array.cast(arrow_type(target)))
+        return numbers.cast(pa.decimal256(76, target.scale or 0)).cast(arrow_type(target))
     except pa.ArrowInvalid:
         return None
 
@@ -227,16 +232,30 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, options
             return _base64_decimals(array, encoding.scale, target)
         if encoding.kind is Kind.AUTO and options.decimal_format in ("base64", "auto-base64"):
             return _base64_decimals(array, target.scale or 0, target)
-        if encoding.kind is Kind.AUTO and options.decimal_format == "text":
-            return _cast_or_none(array, target)
-        if encoding.kind is Kind.AUTO and options.decimal_format == "auto-text":
-            lettered = pc.any(pc.match_substring_regex(array, "[A-Za-z+/=]")).as_py()
-            return None if lettered else _cast_or_none(array, target)
+        if encoding.kind is Kind.AUTO and options.decimal_format in ("text", "auto-text"):
+            return _text_decimals(array, target)
     if encoding.kind is Kind.AUTO and root in TIMESTAMPS:
         return _iso_timestamps(array, target)
     if encoding.kind is Kind.AUTO and root is Root.DATE:
-        return _cast_or_none(array, target)
+        return _iso_dates(array)
     return None
+
+
+def _iso_dates(array: pa.Array) -> _Plain | None:
+    try:
+        return _Plain(array.cast(pa.date32()))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
+    """Plain notation of moderate length; exponents, long texts and what may be base64 are in doubt."""
+    unusual = pc.or_(pc.greater(pc.utf8_length(array), 30), pc.match_substring_regex(array, "[A-Za-z+/=]"))
+    doubt = np.asarray(pc.fill_null(unusual, False))
+    if doubt.any():
+        array = pc.if_else(pa.array(doubt), pa.scalar(None, array.type), array)
+    values = _rescaled(array, target)
+    return None if values is None else _Plain(values, doubt)
 
 
 def _to_bytes(array: pa.Array, target: DataType) -> _Plain:
@@ -257,10 +276,8 @@ def _base64_decimals(array: pa.Array, scale: int, target: DataType) -> _Plain | 
     numbers = unscaled_decimals(decoded, valid, scale)
     if doubt.any():
         numbers = pc.if_else(pa.array(doubt), pa.scalar(None, numbers.type), numbers)
-    try:
-        return _Plain(numbers.cast(arrow_type(target)), doubt)
-    except pa.ArrowInvalid:
-        return None
+    values = _rescaled(numbers, target)
+    return None if values is None else _Plain(values, doubt)
 
 
 _LTZ_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,%d})?Z$"

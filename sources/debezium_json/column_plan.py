@@ -88,7 +88,7 @@ def _sampled_form(value: Any, t: DataType, current: pa.DataType) -> pa.DataType:
 def _fraction_form(t: DataType, current: pa.DataType) -> pa.DataType:
     """Only floating point columns may be parsed as such: integers among the fractions would lose digits."""
     if t.root is Root.DECIMAL:
-        return pa.decimal128(38, t.scale or 0)
+        return pa.decimal256(76, t.scale or 0)
     if t.root in (Root.FLOAT, Root.DOUBLE):
         return pa.float64()
     return pa.null() if t.root in CHARACTERS else current
@@ -96,7 +96,7 @@ def _fraction_form(t: DataType, current: pa.DataType) -> pa.DataType:
 
 def _integer_form(t: DataType) -> pa.DataType:
     if t.root is Root.DECIMAL:
-        return pa.decimal128(38, t.scale or 0)
+        return pa.decimal256(76, t.scale or 0)
     return pa.float64() if t.root in (Root.FLOAT, Root.DOUBLE) else pa.int64()
 
 

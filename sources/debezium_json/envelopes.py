@@ -103,6 +103,8 @@ class EnvelopeParser:
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
         self._plan = fitted_to(plan, [row for i in samples for row in images_of(self._exact(int(i)))])
+        if any(pa.types.is_decimal(c.form) for c in self._plan):
+            self._eligible &= ~_has_huge_numbers(texts)
 
     def stretches(self) -> Iterator[Stretch]:
         """All texts in order, each in exactly one stretch."""
@@ -195,6 +197,11 @@ def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
         text = texts[index].as_py()
         deep[index] = text.count(b"[") + text.count(b"{") > _MOST_BRACKETS
     return deep
+
+
+def _has_huge_numbers(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Texts with numbers that overflow Arrow's decimals, which it does not always notice."""
+    return np.asarray(pc.match_substring_regex(texts, r"\d{30}|\d[eE]\+?\d\d"))
 
 
 def _joined(texts: pa.Array, separator: bytes, end: bytes) -> pa.Buffer:

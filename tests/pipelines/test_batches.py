@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,38 @@ def raw_records(topic: str, partition: int, first_offset: int, values: list[byte
         for offset, value in enumerate(values, first_offset)
     ]
     return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
+
+
+@pytest.mark.parametrize("cuts", [[8], [2, 8], [2, 3, 5, 7, 8]])
+def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path: Path, cuts: list[int]) -> None:
+    """Row 1 (body A) moves to 5, row 2 (body B) to 1, row 5 to 2; no event repeats the body."""
+    hidden = "__debezium_unavailable_value"
+    steps: list[tuple[int, int | None, str | None]] = [
+        (1, None, "A"),
+        (2, None, "B"),
+        *((1, None, None), (5, 1, hidden)),
+        *((2, None, None), (1, 2, hidden)),
+        *((5, None, None), (2, 5, hidden)),
+    ]
+    records = pa.concat_tables(
+        [pa.Table.from_batches([body_record(offset, *step)]) for offset, step in enumerate(steps)]
+    ).combine_chunks()
+    slices = [records.slice(start, end - start) for start, end in pairwise([0, *cuts])]
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+
+    run_batches(tables, [part.to_batches()[0] for part in slices], tmp_path)
+
+    rows = {row["id"]: row["body"] for row in read_all(open_table(tables, "documents")).to_pylist()}
+    assert rows == {1: "B", 2: "A"}
+
+
+def body_record(offset: int, key: int, old_key: int | None, body: str | None) -> pa.RecordBatch:
+    """A create (a body, maybe moved from an old key) or a delete (no body) of a row of `documents`."""
+    after = None if body is None else {"id": key, "body": body}
+    before = {"id": key, "body": None} if body is None else None
+    source = {"db": "shop", "schema": "public", "table": "documents"}
+    envelope = {"before": before, "after": after, "source": source, "op": "d" if body is None else "c"}
+    headers = [] if old_key is None else [{"key": "__debezium.oldkey", "value": json.dumps({"id": old_key}).encode()}]
+    row = {"topic": "shop.public.documents", "partition": 0, "offset": offset, "timestamp": 0, "headers": headers}
+    row |= {"key": json.dumps({"id": key}).encode(), "value": json.dumps(envelope).encode()}
+    return pa.RecordBatch.from_pylist([row], schema=RECORD_SCHEMA)

@@ -23,7 +23,7 @@ def run_batches(
     from paimon_table.file_io import LocalFileIO
 
     quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
-    settings = TaskSettings(DecoderOptions(), 2, str(directory / "lookup"), quarantine)
+    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), quarantine)
     for batch_id, records in enumerate(batches, first_batch_id):
         run = BatchRun(batch_id)
         plan = plan_batch(tables, run, settings)

@@ -1,0 +1,92 @@
+"""Executor side: the changes that one write task received, by bucket, in order of arrival and without gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_table.binary_row import serialize_row
+from paimon_table.bucket import assign_buckets
+from paimon_table.bucket_writer import BucketWriter
+from paimon_table.data_file import BucketId
+from paimon_table.snapshot import SnapshotStore
+from paimon_table.table_state import load_state
+from sinks.blob import Blob, decode_rows
+from sinks.target import UNAVAILABLE, Target
+from sinks.unavailable import Filled, GapFiller, Histories, Key
+
+FORMER_SNAPSHOTS = 20
+"""How far back a value is searched whose row left its key in an earlier batch than it arrived under the new one."""
+
+
+class ArrivedRows:
+    """All buckets of one table that a write task owns in one batch."""
+
+    def __init__(
+        self,
+        target: Target,
+        blobs: Mapping[BucketId, Sequence[Blob]],
+        open_writer: Callable[[Target, BucketId], BucketWriter],
+    ) -> None:
+        self._target = target
+        self._blobs = blobs
+        self._open_writer = open_writer
+        self._histories: dict[BucketId, Histories] = {}
+
+    def filled(self, bucket: BucketId) -> Filled:
+        """The rows of a bucket; values that the source left out are looked up."""
+        rows = self._rows(bucket)
+        if UNAVAILABLE not in rows.column_names:
+            return Filled(rows)
+        return GapFiller(self._histories_of_key).fill(self._histories_of(bucket, rows), rows)
+
+    def _rows(self, bucket: BucketId) -> pa.Table:
+        blobs = sorted(self._blobs.get(bucket, ()), key=lambda blob: blob.arrival)
+        if not blobs:
+            return self._target.context.schema.arrow_schema.empty_table()
+        return pa.concat_tables([decode_rows(blob.data) for blob in blobs], promote_options="default")
+
+    def _histories_of(self, bucket: BucketId, rows: pa.Table) -> Histories:
+        known = self._histories.get(bucket)
+        if known is None:
+            schema = self._target.context.schema
+            writer = self._open_writer(self._target, bucket)
+            trimmed = list(schema.trimmed_primary_keys)
+            known = Histories(
+                rows,
+                schema.primary_keys,
+                lambda keys: writer.lookup_rows(keys.select(trimmed)),
+                lambda keys: self._former_rows(bucket, keys.select(trimmed)),
+            )
+            self._histories[bucket] = known
+        return known
+
+    def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        """The rows in the youngest of the last snapshots that has any of these keys."""
+        context = self._target.context
+        snapshots = SnapshotStore(context.io, context.paths)
+        found = context.schema.arrow_schema.empty_table()
+        latest, earliest = snapshots.latest_id() or 0, snapshots.earliest_id() or 1
+        for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
+            files = load_state(context.io, context.paths, snapshots.read(snapshot_id)).files
+            former = replace(self._target, files=files)
+            found = self._open_writer(former, bucket).lookup_rows(keys)
+            if len(found):
+                break
+        return found
+
+    def _histories_of_key(self, key: Key) -> Histories:
+        """The bucket of a primary key, given in primary key order; its changes count if this task owns the bucket."""
+        schema = self._target.context.schema
+        values = dict(zip(schema.primary_keys, key, strict=True))
+        partition = serialize_row(
+            [values[f.name] for f in schema.partition_fields], [f.type for f in schema.partition_fields]
+        )
+        fields = [schema.field(name) for name in schema.bucket_keys]
+        columns = [pa.array([values[f.name]], schema.arrow_schema.field(f.name).type) for f in fields]
+        options = self._target.context.options
+        buckets = assign_buckets(columns, [f.type for f in fields], self._target.total_buckets, options.bucket_function)
+        bucket = BucketId(partition, int(buckets[0]))
+        return self._histories_of(bucket, self._rows(bucket))
