@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_table.data_file import VALUE_KIND, RowKind
 from sinks.blob import Blob, report_blob, to_record_batch
 from sinks.quarantine import Quarantine
 from sinks.router import Origin, route
 from sinks.slots import slot_keys
-from sinks.target import MOVED_FROM, Target
+from sinks.target import OTHER_KEY, Target
 from sources.changes import (
     ChangeBatch,
     DecodeCounts,
@@ -24,7 +26,7 @@ from sources.changes import (
     SourceTable,
 )
 from sources.debezium_json.decoder import DebeziumJsonDecoder
-from sources.debezium_json.moved_keys import old_keys
+from sources.debezium_json.moved_keys import other_keys
 
 
 @dataclass(slots=True)
@@ -96,22 +98,23 @@ class DecodeTask:
                 continue
             report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
-            rows = self._with_old_keys(batch, change, report)
+            rows = self._with_other_keys(batch, change, report)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
 
-    def _with_old_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
-        """The rows, with the old keys of those that lack values and came from another key."""
+    def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
+        """The rows, with the other keys of those that a change of the primary key moved."""
         target = self.decode_targets[change.source]
         if target is None:
             return change.rows
-        moved = old_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
+        moved = other_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
         if moved is None:
             return change.rows
-        report.moved_count += len(moved) - moved.null_count
-        return change.rows.append_column(MOVED_FROM, moved)
+        deletes = pc.equal(change.rows.column(VALUE_KIND), RowKind.DELETE)
+        report.moved_count += pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(moved))).as_py() or 0
+        return change.rows.append_column(OTHER_KEY, moved)
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:

@@ -14,7 +14,7 @@ from paimon_table.data_file import BucketId
 from paimon_table.snapshot import SnapshotStore
 from paimon_table.table_state import load_state
 from sinks.blob import Blob, decode_rows
-from sinks.target import UNAVAILABLE, Target
+from sinks.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.unavailable import Filled, GapFiller, Histories, Key
 
 FORMER_SNAPSHOTS = 20
@@ -39,7 +39,7 @@ class ArrivedRows:
         """The rows of a bucket; values that the source left out are looked up."""
         rows = self._rows(bucket)
         if UNAVAILABLE not in rows.column_names:
-            return Filled(rows)
+            return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
         return GapFiller(self._histories_of_key).fill(self._histories_of(bucket, rows), rows)
 
     def _rows(self, bucket: BucketId) -> pa.Table:

@@ -11,9 +11,9 @@ from paimon_table.table import TableContext
 UNAVAILABLE = "_UNAVAILABLE"
 """Column of change rows: positions of the columns whose value the source did not send."""
 
-MOVED_FROM = "_MOVED_FROM"
-"""Optional column of change rows beside ``_UNAVAILABLE``: the key that the row had before this change moved it, as JSON
-text of a list in primary key order."""
+OTHER_KEY = "_OTHER_KEY"
+"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
+order: of a delete the new key, of a row with values that were not sent the old one."""
 
 OFFSET = "_OFFSET"
 """Column of change rows: Kafka offset of the record a row came from."""

@@ -1,7 +1,7 @@
 """Executor side: put back the values that the source left out of a change (Debezium: unchanged TOAST columns).
 
 A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the one of the same key
-before it, or, when the change moved the row to another primary key (``_MOVED_FROM``), the one of the old key before its
+before it, or, when the change moved the row to another primary key (``_OTHER_KEY``), the one of the old key before its
 deletion. Either is an earlier change of this batch, else the table's current row.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_file import VALUE_KIND, RowKind
-from sinks.target import MOVED_FROM, UNAVAILABLE
+from sinks.target import OTHER_KEY, UNAVAILABLE
 
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -40,7 +40,11 @@ class Change:
 
     kind: RowKind
     values: Values
-    moved_from: Key | None
+    other_key: Key | None
+
+    def leaves_for(self, key: Key) -> bool:
+        """Whether this is the delete of a row that goes on under ``key``."""
+        return self.kind is RowKind.DELETE and self.other_key == key
 
 
 class Histories:
@@ -66,10 +70,10 @@ class Histories:
     def change(self, number: int) -> Change:
         row = self._rows.slice(number, 1).to_pylist()[0]
         hidden = {self._rows.schema.field(position).name for position in row.pop(UNAVAILABLE, None) or ()}
-        moved_from = row.pop(MOVED_FROM, None)
+        other_key = row.pop(OTHER_KEY, None)
         kind = RowKind(row.pop(VALUE_KIND))
         values = {name: value for name, value in row.items() if name not in hidden}
-        return Change(kind, values, None if moved_from is None else tuple(json.loads(moved_from)))
+        return Change(kind, values, None if other_key is None else tuple(json.loads(other_key)))
 
     def current(self, key: Key) -> Values | None:
         """The table's row before the batch; None without one."""
@@ -93,9 +97,9 @@ class GapFiller:
         self._histories_of = histories_of
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
-        """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_MOVED_FROM``, their gaps filled."""
+        """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
         gaps = rows.column(UNAVAILABLE).combine_chunks()
-        plain = rows.drop_columns([name for name in (UNAVAILABLE, MOVED_FROM) if name in rows.column_names])
+        plain = rows.drop_columns([name for name in (UNAVAILABLE, OTHER_KEY) if name in rows.column_names])
         affected = np.flatnonzero(np.asarray(pc.fill_null(pc.greater(pc.list_value_length(gaps), 0), False)))
         replaced: dict[int, dict[int, Any]] = {}
         unknown_count = 0
@@ -121,23 +125,31 @@ class GapFiller:
         if (key, number) in seen:
             return _UNKNOWN
         seen.add((key, number))
-        if change.moved_from is None:
+        if change.other_key is None:
             earlier = [n for n in histories.numbers(key) if n < number]
             return self._before(histories, key, earlier, name, seen)
-        return self._before_move(change.moved_from, name, seen)
+        earlier_moves = sum(
+            n < number and histories.change(n).other_key == change.other_key
+            for n in histories.numbers(key)
+            if histories.change(n).kind is not RowKind.DELETE
+        )
+        return self._before_move(change.other_key, key, earlier_moves, name, seen)
 
-    def _before_move(self, old_key: Key, name: str, seen: set[tuple[Key, int]]) -> Any:
-        """The value of a column of the row that left ``old_key``: before its deletion in this batch, if it is in it.
+    def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, seen: set[tuple[Key, int]]) -> Any:
+        """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
 
-        Otherwise the deletion comes in a later batch, or came in an earlier one and the table no longer has the row.
+        When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
+        longer has the row.
         """
         origin = self._histories_of(old_key)
         numbers = origin.numbers(old_key)
-        deleted_at = next((i for i, n in enumerate(numbers) if origin.change(n).kind is RowKind.DELETE), None)
-        if deleted_at is None and origin.current(old_key) is None:
-            former = origin.former(old_key)
-            return _UNKNOWN if former is None else former[name]
-        return self._before(origin, old_key, numbers[:deleted_at], name, seen)
+        leaves = [i for i, n in enumerate(numbers) if origin.change(n).leaves_for(new_key)]
+        if nth < len(leaves):
+            return self._before(origin, old_key, numbers[: leaves[nth]], name, seen)
+        if origin.current(old_key) is not None:
+            return self._before(origin, old_key, numbers, name, seen)
+        former = origin.former(old_key)
+        return _UNKNOWN if former is None else former[name]
 
     def _before(
         self, histories: Histories, key: Key, earlier: Sequence[int], name: str, seen: set[tuple[Key, int]]

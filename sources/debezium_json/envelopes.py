@@ -103,8 +103,7 @@ class EnvelopeParser:
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
         self._plan = fitted_to(plan, [row for i in samples for row in images_of(self._exact(int(i)))])
-        if any(pa.types.is_decimal(c.form) for c in self._plan):
-            self._eligible &= ~_has_huge_numbers(texts)
+        self._huge: npt.NDArray[np.bool_] | None = None
 
     def stretches(self) -> Iterator[Stretch]:
         """All texts in order, each in exactly one stretch."""
@@ -156,7 +155,17 @@ class EnvelopeParser:
         self._refits_left -= 1
         return fitted_to(plan, images_of(self._exact(index)))
 
+    def _refuse_huge_numbers(self, start: int, stop: int) -> None:
+        """Refuse numbers that overflow Arrow's decimals, which it does not always notice."""
+        if self._huge is None:
+            self._huge = np.asarray(pc.match_substring_regex(self._texts, r"\d{30}|\d[eE]\+?\d\d"))
+        found = np.flatnonzero(self._huge[start:stop])
+        if len(found):
+            raise _Refused(int(found[0]))
+
     def _parse(self, start: int, stop: int, plan: Plan) -> pa.Table:
+        if any(pa.types.is_decimal(c.form) for c in plan):
+            self._refuse_huge_numbers(start, stop)
         rows = pa.struct([(c.name, c.form) for c in plan])
         fields = [pa.field("before", rows), pa.field("after", rows)]
         if self._heads is None:
@@ -197,11 +206,6 @@ def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
         text = texts[index].as_py()
         deep[index] = text.count(b"[") + text.count(b"{") > _MOST_BRACKETS
     return deep
-
-
-def _has_huge_numbers(texts: pa.Array) -> npt.NDArray[np.bool_]:
-    """Texts with numbers that overflow Arrow's decimals, which it does not always notice."""
-    return np.asarray(pc.match_substring_regex(texts, r"\d{30}|\d[eE]\+?\d\d"))
 
 
 def _joined(texts: pa.Array, separator: bytes, end: bytes) -> pa.Buffer:

@@ -213,16 +213,17 @@ def raw_records(topic: str, partition: int, first_offset: int, values: list[byte
     return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
 
 
-@pytest.mark.parametrize("cuts", [[8], [2, 8], [2, 3, 5, 7, 8]])
+@pytest.mark.parametrize("cuts", [[10], [4, 10], [2, 10], [4, 5, 7, 9, 10]])
 def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path: Path, cuts: list[int]) -> None:
-    """Row 1 (body A) moves to 5, row 2 (body B) to 1, row 5 to 2; no event repeats the body."""
+    """Row 2 is replaced; then row 1 (body A) moves to 5, row 2 (body C) to 1, row 5 to 2 without a body."""
     hidden = "__debezium_unavailable_value"
     steps: list[tuple[int, int | None, str | None]] = [
         (1, None, "A"),
         (2, None, "B"),
-        *((1, None, None), (5, 1, hidden)),
-        *((2, None, None), (1, 2, hidden)),
-        *((5, None, None), (2, 5, hidden)),
+        *((2, None, None), (2, None, "C")),
+        *((1, 5, None), (5, 1, hidden)),
+        *((2, 1, None), (1, 2, hidden)),
+        *((5, 2, None), (2, 5, hidden)),
     ]
     records = pa.concat_tables(
         [pa.Table.from_batches([body_record(offset, *step)]) for offset, step in enumerate(steps)]
@@ -233,16 +234,17 @@ def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path:
     run_batches(tables, [part.to_batches()[0] for part in slices], tmp_path)
 
     rows = {row["id"]: row["body"] for row in read_all(open_table(tables, "documents")).to_pylist()}
-    assert rows == {1: "B", 2: "A"}
+    assert rows == {1: "C", 2: "A"}
 
 
-def body_record(offset: int, key: int, old_key: int | None, body: str | None) -> pa.RecordBatch:
-    """A create (a body, maybe moved from an old key) or a delete (no body) of a row of `documents`."""
+def body_record(offset: int, key: int, other_key: int | None, body: str | None) -> pa.RecordBatch:
+    """A create (a body) or a delete (none) of a row of `documents`, maybe a move from or to another key."""
     after = None if body is None else {"id": key, "body": body}
     before = {"id": key, "body": None} if body is None else None
     source = {"db": "shop", "schema": "public", "table": "documents"}
     envelope = {"before": before, "after": after, "source": source, "op": "d" if body is None else "c"}
-    headers = [] if old_key is None else [{"key": "__debezium.oldkey", "value": json.dumps({"id": old_key}).encode()}]
+    header = "__debezium.newkey" if body is None else "__debezium.oldkey"
+    headers = [] if other_key is None else [{"key": header, "value": json.dumps({"id": other_key}).encode()}]
     row = {"topic": "shop.public.documents", "partition": 0, "offset": offset, "timestamp": 0, "headers": headers}
     row |= {"key": json.dumps({"id": key}).encode(), "value": json.dumps(envelope).encode()}
     return pa.RecordBatch.from_pylist([row], schema=RECORD_SCHEMA)

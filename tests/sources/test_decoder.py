@@ -314,3 +314,28 @@ def test_the_decoder_travels_to_executors() -> None:
 
 def test_an_empty_batch_gives_nothing() -> None:
     assert decode(records([]), TWO_COLUMNS) == Decoded()
+
+
+@pytest.mark.parametrize(
+    "number", ["12345678901234567890123456789012345678.9", "1e35", "99999999999999999999999999999999999999999.99"]
+)
+def test_huge_numbers_never_wrap_around(number: str) -> None:
+    goal = target(id="INT", n="DECIMAL(38, 30)")
+    text = json.dumps(event("c", None, {"id": 1, "n": 0})).replace('"n": 0', f'"n": {number}')
+    usual = [event("c", None, {"id": i, "n": 1.5}) for i in range(20)]
+
+    decoded = decode(records([*usual, text.encode()]), goal)
+
+    assert [str(n) for n in set(decoded.changes[0].rows.column("n").to_pylist())] == ["1.5" + "0" * 29]
+    assert "does not fit DECIMAL(38, 30)" in decoded.quarantine[0].reason
+
+
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_deeply_nested_values_do_no_harm(brackets: str) -> None:
+    deep = ('{"a":' if brackets == "{}" else "[") * 50_000 + "1" + brackets[1] * 50_000
+    text = json.dumps(event("c", None, {"id": 1, "new": 0})).replace('"new": 0', f'"new": {deep}')
+    usual = [event("c", None, {"id": i}) for i in range(20)]
+
+    decoded = decode(records([*usual, text.encode()]), TWO_COLUMNS)
+
+    assert (decoded.counts.rows, len(decoded.quarantine)) == (20, 1)
