@@ -64,7 +64,7 @@ OPTIONS = [
     for infinity in ("extreme", "null", "quarantine")
     for precision in ("adaptive", "connect")
 ]
-LIMITS = [f(1 << bits) for bits in (7, 15, 31, 63) for f in (lambda n: n - 1, lambda n: -n)]
+LIMITS = [n for bits in (7, 15, 31, 63) for n in ((1 << bits) - 1, -(1 << bits))]
 INTEGERS = st.sampled_from([*LIMITS, 0, 86_400_000, 10**17, -(10**18)]) | st.integers(-(1 << 63), (1 << 63) - 1)
 STRINGS = st.text(max_size=5) | st.sampled_from(
     [

@@ -179,7 +179,8 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
     for index, f in enumerate(table.schema):
         if pa.types.is_temporal(f.type):
             table = table.set_column(index, f.name, table.column(index).cast(_INTEGERS[f.type.bit_width]))
-    return table.to_pylist()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 _INTEGERS = {32: pa.int32(), 64: pa.int64()}
