@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_table.data_file import VALUE_KIND, RowKind
 from sinks.blob import Blob, report_blob, to_record_batch
+from sinks.deletes import without_sequence_of_deletes
 from sinks.quarantine import Quarantine
 from sinks.router import Origin, route
 from sinks.slots import slot_keys
@@ -99,6 +100,8 @@ class DecodeTask:
             report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
             rows = self._with_other_keys(batch, change, report)
+            table = self.targets[index].context
+            rows = without_sequence_of_deletes(rows, table.options.sequence_fields, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)

@@ -8,7 +8,7 @@ deletion. Either is an earlier change of this batch, else the table's current ro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,21 +34,28 @@ class Filled:
     unknown_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One row of a key's history; ``values`` leaves out what was not sent."""
+def _python_type(t: pa.DataType) -> pa.DataType:
+    """Times and dates are handled as integers: Python's own classes do not hold all of them."""
+    if pa.types.is_timestamp(t):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(t) or pa.types.is_time32(t) else t
 
-    kind: RowKind
-    values: Values
-    other_key: Key | None
 
-    def leaves_for(self, key: Key) -> bool:
-        """Whether this is the delete of a row that goes on under ``key``."""
-        return self.kind is RowKind.DELETE and self.other_key == key
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.cast(_python_type(column.type)).to_pylist()
+    return values
+
+
+def _python_rows(rows: pa.Table) -> list[Values]:
+    columns = [_python_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 class Histories:
-    """What the changes of one bucket do to its keys, and what the table held before them."""
+    """What the changes of one bucket do to its keys, and what the table held before them.
+
+    Rows are known by their number in order of arrival. Columns become Python values once, when first asked for.
+    """
 
     def __init__(self, rows: pa.Table, key: Sequence[str], current_rows: FindRows, former_rows: FindRows) -> None:
         """The two functions find the rows of keys in the table as it is, and in its youngest state that had them."""
@@ -56,38 +63,73 @@ class Histories:
         self._key = tuple(key)
         self._current_rows = current_rows
         self._former_rows = former_rows
+        self._columns: dict[str, list[Any]] = {}
+        self._current: dict[Key, Values | None] = {}
+        self._keys: list[Key] = list(zip(*(self._column(name) for name in key), strict=True))
         self._numbers: dict[Key, list[int]] = {}
-        for number, values in enumerate(zip(*(rows.column(name).to_pylist() for name in key), strict=True)):
+        for number, values in enumerate(self._keys):
             self._numbers.setdefault(values, []).append(number)
 
     def key_of(self, number: int) -> Key:
-        return tuple(self._rows.column(name)[number].as_py() for name in self._key)
+        return self._keys[number]
 
     def numbers(self, key: Key) -> Sequence[int]:
         """Rows of a key in order of arrival."""
         return self._numbers.get(key, ())
 
-    def change(self, number: int) -> Change:
-        row = self._rows.slice(number, 1).to_pylist()[0]
-        hidden = {self._rows.schema.field(position).name for position in row.pop(UNAVAILABLE, None) or ()}
-        other_key = row.pop(OTHER_KEY, None)
-        kind = RowKind(row.pop(VALUE_KIND))
-        values = {name: value for name, value in row.items() if name not in hidden}
-        return Change(kind, values, None if other_key is None else tuple(json.loads(other_key)))
+    def kind(self, number: int) -> RowKind:
+        return RowKind(self._column(VALUE_KIND)[number])
+
+    def hidden(self, number: int) -> Sequence[int]:
+        """Positions of the columns that the source did not send."""
+        return (self._column(UNAVAILABLE)[number] or ()) if UNAVAILABLE in self._rows.column_names else ()
+
+    def other_key(self, number: int) -> Key | None:
+        """The other key of a change of the primary key."""
+        text = self._column(OTHER_KEY)[number] if OTHER_KEY in self._rows.column_names else None
+        return None if text is None else tuple(json.loads(text))
+
+    def leaves_for(self, number: int, key: Key) -> bool:
+        """Whether this is the delete of a row that goes on under ``key``."""
+        return self.kind(number) is RowKind.DELETE and self.other_key(number) == key
+
+    def value(self, number: int, name: str) -> Any:
+        """The value that the source sent, ``_UNKNOWN`` if it sent none."""
+        is_hidden = self._rows.schema.get_field_index(name) in self.hidden(number)
+        return _UNKNOWN if is_hidden else self._column(name)[number]
+
+    def prepare(self, numbers: Iterable[int]) -> None:
+        """Look up the table's rows of the keys of these rows, all at once."""
+        keys = list(dict.fromkeys(self._keys[number] for number in numbers))
+        found = _python_rows(self._current_rows(self._key_table(keys)))
+        self._current = dict.fromkeys(keys) | {tuple(row[name] for name in self._key): row for row in found}
 
     def current(self, key: Key) -> Values | None:
         """The table's row before the batch; None without one."""
-        return self._found(key, self._current_rows)
+        if key not in self._current:
+            found = _python_rows(self._current_rows(self._key_table([key])))
+            self._current[key] = found[0] if found else None
+        return self._current[key]
 
     def former(self, key: Key) -> Values | None:
         """The row of a deleted key as it was in an earlier snapshot; None when no snapshot has it."""
-        return self._found(key, self._former_rows)
-
-    def _found(self, key: Key, find: FindRows) -> Values | None:
-        fields = [self._rows.schema.field(name) for name in self._key]
-        keys = pa.table([pa.array([value], f.type) for value, f in zip(key, fields, strict=True)], list(self._key))
-        found = find(keys).to_pylist()
+        found = _python_rows(self._former_rows(self._key_table([key])))
         return found[0] if found else None
+
+    def _key_table(self, keys: Sequence[Key]) -> pa.Table:
+        types = [self._rows.schema.field(name).type for name in self._key]
+        return pa.table(
+            [
+                pa.array(list(column), _python_type(t)).cast(t)
+                for column, t in zip(zip(*keys, strict=True), types, strict=True)
+            ],
+            list(self._key),
+        )
+
+    def _column(self, name: str) -> list[Any]:
+        if name not in self._columns:
+            self._columns[name] = _python_values(self._rows.column(name))
+        return self._columns[name]
 
 
 class GapFiller:
@@ -103,37 +145,36 @@ class GapFiller:
         affected = np.flatnonzero(np.asarray(pc.fill_null(pc.greater(pc.list_value_length(gaps), 0), False)))
         replaced: dict[int, dict[int, Any]] = {}
         unknown_count = 0
+        if len(affected):
+            histories.prepare(affected.tolist())
         for number in affected.tolist():
-            for position in gaps[number].as_py():
+            is_delete = histories.kind(number) is RowKind.DELETE
+            for position in histories.hidden(number):
                 value = self._value(histories, number, plain.schema.field(position).name, set())
-                unknown_count += value is _UNKNOWN
+                unknown_count += value is _UNKNOWN and not is_delete
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
         for position, values in replaced.items():
-            column = plain.column(position).to_pylist()
+            field = plain.schema.field(position)
+            column = _python_values(plain.column(position))
             for number, value in values.items():
                 column[number] = value
-            field = plain.schema.field(position)
-            plain = plain.set_column(position, field, pa.array(column, field.type))
+            plain = plain.set_column(position, field, pa.array(column, _python_type(field.type)).cast(field.type))
         return Filled(plain, unknown_count)
 
     def _value(self, histories: Histories, number: int, name: str, seen: set[tuple[Key, int]]) -> Any:
         """The value of a column after row ``number``."""
-        key = histories.key_of(number)
-        change = histories.change(number)
-        if name in change.values:
-            return change.values[name]
+        sent = histories.value(number, name)
+        if sent is not _UNKNOWN:
+            return sent
+        key, other_key = histories.key_of(number), histories.other_key(number)
         if (key, number) in seen:
             return _UNKNOWN
         seen.add((key, number))
-        if change.other_key is None:
-            earlier = [n for n in histories.numbers(key) if n < number]
-            return self._before(histories, key, earlier, name, seen)
-        earlier_moves = sum(
-            n < number and histories.change(n).other_key == change.other_key
-            for n in histories.numbers(key)
-            if histories.change(n).kind is not RowKind.DELETE
-        )
-        return self._before_move(change.other_key, key, earlier_moves, name, seen)
+        same_key = [n for n in histories.numbers(key) if n < number]
+        if other_key is None or histories.kind(number) is RowKind.DELETE:
+            return self._before(histories, key, same_key, name, seen)
+        nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
+        return self._before_move(other_key, key, nth, name, seen)
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, seen: set[tuple[Key, int]]) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
@@ -143,7 +184,7 @@ class GapFiller:
         """
         origin = self._histories_of(old_key)
         numbers = origin.numbers(old_key)
-        leaves = [i for i, n in enumerate(numbers) if origin.change(n).leaves_for(new_key)]
+        leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         if nth < len(leaves):
             return self._before(origin, old_key, numbers[: leaves[nth]], name, seen)
         if origin.current(old_key) is not None:
@@ -156,7 +197,7 @@ class GapFiller:
     ) -> Any:
         """The value of a column after the rows ``earlier`` of a key."""
         if earlier:
-            is_retract = histories.change(earlier[-1]).kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+            is_retract = histories.kind(earlier[-1]) in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
             return _UNKNOWN if is_retract else self._value(histories, earlier[-1], name, seen)
         current = histories.current(key)
         return _UNKNOWN if current is None else current[name]
