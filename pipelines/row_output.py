@@ -73,7 +73,9 @@ def plain_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in plain_values(chunk)]
     t = array.type
-    if pa.types.is_timestamp(t) or pa.types.is_date(t) or pa.types.is_time(t) or pa.types.is_decimal(t):
+    if pa.types.is_timestamp(t):
+        return _timestamp_texts(array)
+    if pa.types.is_date(t) or pa.types.is_time(t) or pa.types.is_decimal(t):
         texts: list[str | None] = array.cast(pa.string()).to_pylist()
         return [None if text is None else text.replace(" ", "T") for text in texts]
     if pa.types.is_floating(t):
@@ -93,6 +95,24 @@ def plain_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return _cut(plain_values(array.values), array)
     return list(array.to_pylist())
+
+
+_SECONDS_TO_YEAR_30000 = 884_541_340_800
+_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _timestamp_texts(array: pa.Array) -> list[str | None]:
+    """ISO text; the ends of the range, which stand for PostgreSQL's infinity, and far years have no such text."""
+    bound = _SECONDS_TO_YEAR_30000 * _UNITS_PER_SECOND[array.type.unit]
+    texts: list[str | None] = []
+    for number, text in zip(array.cast(pa.int64()).to_pylist(), array.cast(pa.string()).to_pylist(), strict=True):
+        if number is None or abs(number) < bound:
+            texts.append(None if text is None else text.replace(" ", "T"))
+        elif number in ((1 << 63) - 1, -(1 << 63)):
+            texts.append("infinity" if number > 0 else "-infinity")
+        else:
+            texts.append(f"{number} {array.type.unit} since 1970")
+    return texts
 
 
 def _float_value(value: float | None) -> float | str | None:

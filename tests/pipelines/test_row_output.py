@@ -89,3 +89,10 @@ def test_slices_of_nested_columns_print_their_own_values() -> None:
 
 def test_a_result_without_rows_still_has_its_csv_header() -> None:
     assert printed(EVERYTHING.slice(0, 0).select(["big", "flag"]), RowFormat.CSV) == "big,flag\n"
+
+
+def test_infinite_timestamps_are_named() -> None:
+    largest, smallest = (1 << 63) - 1, -(1 << 63)
+    array = pa.array([largest, smallest, 0, None], pa.int64()).cast(pa.timestamp("us"))
+
+    assert plain_values(array) == ["infinity", "-infinity", "1970-01-01T00:00:00.000000", None]
