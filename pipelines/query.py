@@ -182,6 +182,9 @@ def _decoder_options(config: PipelineConfig) -> DecoderOptions:
         on_message=given.on_message,
         decimal_format=given.decimal_format,
         time_precision=given.time_precision,
+        binary_format=given.binary_format,
+        infinity=given.infinity,
+        unavailable_value=given.unavailable_value,
     )
 
 

@@ -208,6 +208,18 @@ class DebeziumJsonOptions(ConfigModel):
         default="adaptive",
         description="How times are written where the records carry no schema; the connector's `time.precision.mode`.",
     )
+    binary_format: Literal["base64", "base64-url-safe", "hex"] = Field(
+        "base64", description="How bytes are written; the connector's `binary.handling.mode`."
+    )
+    infinity: Literal["extreme", "null", "quarantine"] = Field(
+        "extreme",
+        description="What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or "
+        "the record goes to quarantine.",
+    )
+    unavailable_value: Text = Field(
+        "__debezium_unavailable_value",
+        description="The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+    )
 
 
 class SourceFormat(ConfigModel):
