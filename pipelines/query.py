@@ -6,13 +6,14 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from paimon_table.errors import SinkUnavailable, TidemarkError
+from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.file_io import file_io_for
 from pipelines.batch import BatchReport, process_batch
 from pipelines.config import PipelineConfig
@@ -57,12 +58,19 @@ class PipelineQuery:
         self._is_in_batch = False
         self._drained = threading.Event()
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
-        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), _quarantine(config))
+        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), None)
         self._query = self._start(spark)
 
     @property
     def is_running(self) -> bool:
         return self._query.isActive
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the query ended for another reason than a stop that was asked for."""
+        if self.is_running or isinstance(self.failure, StopRequested):
+            return False
+        return self.failure is not None or self._query.exception() is not None
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
@@ -70,8 +78,10 @@ class PipelineQuery:
 
     def poll(self) -> None:
         """Do what has become due: end the query once it is drained, or idle after a request to stop."""
+        if self._drained.is_set():
+            self._stopping.set()
         is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
-        if self._drained.is_set() or (self._stopping.is_set() and is_idle):
+        if self._stopping.is_set() and is_idle:
             self._query.stop()
 
     def raise_failure(self) -> None:
@@ -81,7 +91,7 @@ class PipelineQuery:
         if self.failure is not None:
             raise self.failure
         exception = self._query.exception()
-        if exception is not None and not self._stopping.is_set():
+        if exception is not None:
             raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {_first_cause(exception)}")
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
@@ -129,16 +139,31 @@ class PipelineQuery:
             options["subscribePattern"] = source.topics.subscribe_pattern()
         if self._is_new_checkpoint():
             options |= starting_options(source, self._resume_positions())
+            self._forget_unused_start()
         return spark.readStream.format("kafka").options(**options).load()
 
     def _is_new_checkpoint(self) -> bool:
         io, path = file_io_for(self.config.checkpoint, self.config.catalog.options)
         return not io.list_names(f"{path}/offsets")
 
+    def _forget_unused_start(self) -> None:
+        """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
+
+        Nothing refers to them: the offset log is empty. Kept, they would win over the positions of the tables.
+        """
+        io, path = file_io_for(self.config.checkpoint, self.config.catalog.options)
+        for name in io.list_names(f"{path}/sources/0"):
+            io.delete(f"{path}/sources/0/{name}")
+
     def _resume_positions(self) -> dict[tuple[str, int], int]:
-        if self.config.on_lost_checkpoint != "resume":
+        if self.config.on_lost_checkpoint == "restart":
             return {}
         found = recorded_positions(self.config, self._warehouse_io, self._warehouse)
+        if found and self.config.on_lost_checkpoint == "fail":
+            raise ConfigError(
+                f"checkpoint {self.config.checkpoint} is new, but pipeline {self.config.name} has written tables under"
+                " another one; restore that checkpoint, or set on_lost_checkpoint to resume or restart"
+            )
         if found:
             log.warning("%s: new checkpoint, reading goes on from the positions in the tables", self.config.name)
         return found
@@ -161,6 +186,11 @@ class PipelineQuery:
         """The tables, opened when the first batch tells the query's id: the identity of the checkpoint."""
         if self.tables is None:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            if query_id is None:
+                raise BrokenInvariant(
+                    "Spark does not tell the id of the query; without it nothing can be committed once"
+                )
+            self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
             self.tables = PipelineTables(self.config, f"tidemark-{self.config.name}-{query_id}")
         return self.tables
 
@@ -188,11 +218,12 @@ def _decoder_options(config: PipelineConfig) -> DecoderOptions:
     )
 
 
-def _quarantine(config: PipelineConfig) -> Quarantine | None:
+def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
+    """The quarantine of this checkpoint: batch numbers start again under another one."""
     if config.source.on_bad_record == "fail":
         return None
     io, path = file_io_for(config.quarantine, config.catalog.options)
-    return Quarantine(io, path)
+    return Quarantine(io, f"{path}/{query_id}")
 
 
 def _first_cause(error: Any) -> str:

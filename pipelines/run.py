@@ -33,7 +33,7 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[Pipelin
         for config in configs:
             queries.append(PipelineQuery(spark, config, once, ProgressLine(config.name)))
         while any(q.is_running for q in queries):
-            if stop.is_set() or any(not q.is_running and q.failure is not None for q in queries):
+            if stop.is_set() or any(q.has_failed for q in queries):
                 for query in queries:
                     query.request_stop()
             for query in queries:

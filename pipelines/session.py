@@ -28,7 +28,7 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "25000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # Any other value makes Spark add up the size of the batch after every row, in time that grows with the square.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

@@ -59,7 +59,7 @@ def starting_options(kafka: KafkaSource, resume: Positions) -> dict[str, str]:
 
 
 def _resume_offsets(kafka: KafkaSource, resume: Positions) -> dict[str, dict[str, int]]:
-    ends = end_offsets(kafka)
+    begins, ends = _bounds(kafka)
     chosen: Positions = {}
     for place, end in ends.items():
         position = resume.get(place, EARLIEST)
@@ -68,18 +68,28 @@ def _resume_offsets(kafka: KafkaSource, resume: Positions) -> dict[str, dict[str
                 f"topic {place[0]} partition {place[1]} ends at offset {end}, but the tables hold it up to {position}:"
                 " the topic was made anew; set on_lost_checkpoint to restart to read it from `start`"
             )
+        if place in resume and position < begins[place]:
+            raise ConfigError(
+                f"topic {place[0]} partition {place[1]} begins at offset {begins[place]}, but the tables hold it only"
+                f" up to {position}: records may be lost; set on_lost_checkpoint to restart to read what is left"
+            )
         chosen[place] = position
     return _nested(chosen)
 
 
 def end_offsets(kafka: KafkaSource) -> Positions:
     """End offset of every partition of the topics that the source reads."""
+    return _bounds(kafka)[1]
+
+
+def _bounds(kafka: KafkaSource) -> tuple[Positions, Positions]:
+    """First and end offsets of every partition of the topics that the source reads."""
     try:
         consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers.split(","), **client_settings(kafka.options))
         try:
             topics = sorted(t for t in consumer.topics() if kafka.topics.selects(t))
             places = [TopicPartition(t, p) for t in topics for p in consumer.partitions_for_topic(t) or ()]
-            return {(place.topic, place.partition): end for place, end in consumer.end_offsets(places).items()}
+            begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         finally:
             consumer.close()
     except KafkaError as error:
@@ -87,6 +97,11 @@ def end_offsets(kafka: KafkaSource) -> Positions:
             f"Kafka at {kafka.bootstrap_servers} does not answer: {error}; check bootstrap_servers, and the user and"
             " password under options (a wrong password shows as a timeout)"
         ) from error
+    return _by_place(begins), _by_place(ends)
+
+
+def _by_place(offsets: Mapping[TopicPartition, int]) -> Positions:
+    return {(place.topic, place.partition): offset for place, offset in offsets.items()}
 
 
 _CLIENT_NAMES = {

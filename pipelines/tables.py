@@ -185,6 +185,14 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
             f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
             " give the rule a primary_key, or exclude the topic (tables without a key are not supported yet)"
         )
+    beyond = [name for name in primary_key if seen.key_columns and name not in seen.key_columns]
+    if beyond:
+        log.warning(
+            "%s: primary key column %s is not in the message key; deletes and changes of it are right only if the"
+            " source sends whole old rows (PostgreSQL: REPLICA IDENTITY FULL)",
+            source.topic,
+            beyond[0],
+        )
     types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
     missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
     if missing:

@@ -37,9 +37,10 @@ class TableSink:
         self._on_step: Callable[[str], None] = lambda _: None
         found = newest_position(table.snapshots, pipeline)
         self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
-        counts = found is not None and (resumes or not self._is_lost_checkpoint)
-        self._position = Position(commit_user, found.offsets if found and counts else {})
-        self._floors = dict(self._position.offsets)
+        if found is None or (self._is_lost_checkpoint and not resumes):
+            self._position = Position(commit_user, {})
+        else:
+            self._position = found.taken_over(commit_user) if self._is_lost_checkpoint else found
         self._commit = self._committer(None)
         self._commit.refresh()
 
@@ -71,7 +72,9 @@ class TableSink:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
         context = self.table.context()
         is_appended = self.is_appended(batch_id, started_ms)
-        return Target(self.identifier, context, context.options.bucket, self.state.files, self._floors, is_appended)
+        return Target(
+            self.identifier, context, context.options.bucket, self.state.files, self._position.floors, is_appended
+        )
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""

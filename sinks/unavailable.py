@@ -182,7 +182,10 @@ class GapFiller:
         When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
         longer has the row.
         """
-        origin = self._histories_of(old_key)
+        try:
+            origin = self._histories_of(old_key)
+        except pa.ArrowException:
+            return _UNKNOWN  # the header writes the key in another form than its columns
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         if nth < len(leaves):

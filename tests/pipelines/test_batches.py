@@ -156,6 +156,37 @@ def test_a_lost_checkpoint_resumes_from_the_offsets_in_the_table(tmp_path: Path)
     assert sum(number + 1 for number in sequence) <= sum(1 for _, _, envelope in history.events if envelope)
 
 
+def test_what_a_new_checkpoint_took_over_stays_dropped_after_a_restart(tmp_path: Path) -> None:
+    history = History("orders", seed=12, partitions=1).extend(200)
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    run_batches(tables, [records_of(history)], tmp_path)
+    other = History("orders", seed=13, partitions=1, keys=7).extend(30)
+    second_topic = raw_copy(records_of(other), "shop2.public.orders")
+
+    run_batches(PipelineTables(tables.config, "new"), [second_topic], tmp_path)
+    run_batches(PipelineTables(tables.config, "new"), [records_of(history)], tmp_path, first_batch_id=1)
+
+    table = open_table(tables, "orders")
+    rows = {row["id"]: row for row in read_all(table).to_pylist()}
+    untouched = {key: row for key, row in history.rows.items() if key >= 14}
+    assert {key: row for key, row in rows.items() if key >= 14} == untouched
+    snapshots = [table.snapshots.read(i) for i in range(1, (table.snapshots.latest_id() or 0) + 1)]
+    assert [s.commit_identifier for s in snapshots if s.commit_user == "new"] == [0, 0]
+
+
+def test_dump_files_with_older_offsets_are_applied_after_a_restart(tmp_path: Path) -> None:
+    """Files appear in any order; offsets of an earlier batch of the same checkpoint drop nothing."""
+    newer, older = History("orders", seed=14, partitions=1), History("orders", seed=15, partitions=1, keys=50)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    run_batches(tables, [records_of(newer.extend(300))], tmp_path)
+
+    again = PipelineTables(tables.config, tables.commit_user)
+    run_batches(again, [records_of(older.extend(40))], tmp_path, first_batch_id=1)
+
+    rows = {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()}
+    assert {key: rows[key] for key in older.rows} == older.rows
+
+
 def test_a_lost_checkpoint_can_stop_the_pipeline(tmp_path: Path) -> None:
     history = History("orders", seed=6).extend(10)
     tables = pipeline_tables(tmp_path, ALL_TABLES)
@@ -201,6 +232,12 @@ def records_of(history: History) -> pa.RecordBatch:
         }
         for line in lines
     ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def raw_copy(batch: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """The same records under another topic."""
+    rows = [{**row, "topic": topic} for row in batch.to_pylist()]
     return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
