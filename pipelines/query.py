@@ -120,9 +120,7 @@ class PipelineQuery:
             from sources.dump_source import DumpSource
 
             spark.dataSource.register(DumpSource)
-            options = DumpSource.reader_options(
-                source.path, self.config.checkpoint, source.max_records_per_batch, source.topics
-            )
+            options = DumpSource.reader_options(source.path, source.max_records_per_batch, source.topics)
             return spark.readStream.format(DumpSource.name()).options(**options).load()
         end_offsets(source)
         options = {f"kafka.{name}": value for name, value in {**KAFKA_DEFAULTS, **source.options}.items()}

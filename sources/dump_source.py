@@ -91,7 +91,7 @@ class DumpSource(DataSource):
 
     @staticmethod
     def reader_options(
-        path: str, checkpoint: str, max_records_per_batch: int, topics: TopicPatterns, tasks: int | None = None
+        path: str, max_records_per_batch: int, topics: TopicPatterns, tasks: int | None = None
     ) -> dict[str, str]:
         """Spark options for a file, directory or glob of dump files; ``tasks`` bounds the tasks per file and batch."""
         names = [re.escape(name) for name in topics.names]

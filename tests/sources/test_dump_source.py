@@ -66,7 +66,7 @@ def drain(
             raise RuntimeError("stop here")
         batches.append(rows)
 
-    options = DumpSource.reader_options(str(dumps), str(checkpoint), limit, topics)
+    options = DumpSource.reader_options(str(dumps), limit, topics)
     records = spark.readStream.format(DumpSource.name()).options(**options).load()
     query = records.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).start()
     try:
@@ -171,7 +171,7 @@ def test_columns_are_those_of_the_kafka_source(spark: SparkSession, tmp_path: Pa
     }
     dumps.write_text(json.dumps(record) + "\n")
     seen: list[object] = []
-    options = DumpSource.reader_options(str(dumps), "", 10, Topics())
+    options = DumpSource.reader_options(str(dumps), 10, Topics())
     records = spark.readStream.format(DumpSource.name()).options(**options).load()
     query = records.writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect())).start()
     query.processAllAvailable()
