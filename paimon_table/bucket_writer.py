@@ -28,6 +28,7 @@ from paimon_table.merge.gather import gather
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.run_chunks import CHUNK_BYTES
 from paimon_table.table import TableContext
+from paimon_table.table_state import next_sequence_number
 from paimon_table.universal_compaction import CompactUnit, force_up_level0, pick, pick_full, universal_params
 
 WRITE_BUFFER_BYTES = 128 << 20
@@ -192,8 +193,3 @@ class BucketWriter:
         exists = merged.column(VALUE_KIND).to_numpy() & 1 == 0
         positions = first[hits.positions[groups.indices[groups.starts]]]
         return Hits(positions[exists], without_retracts(merged))
-
-
-def next_sequence_number(files: Iterable[DataFileMeta]) -> int:
-    """First free sequence number of a bucket with these live files."""
-    return 1 + max((f.max_sequence_number for f in files), default=-1)

@@ -50,10 +50,6 @@ class TableSink:
         return self._is_lost_checkpoint
 
     @property
-    def position(self) -> Position:
-        return self._position
-
-    @property
     def state(self) -> TableState:
         return self._commit.state
 
