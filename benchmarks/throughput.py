@@ -4,7 +4,7 @@
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
 first batches carry the start of Spark's workers and the run under an unknown table; the last half counts.
-"read" to "write" are seconds inside tasks, summed over tasks that run side by side.
+"read" to "write" are milliseconds inside tasks, summed over tasks that run side by side.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Avro object container files in memory, with the schema text under one's own control.
+"""Avro object container files, with the schema text under one's own control.
 
 Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
 header names. fastavro encodes and decodes the records; the container is written here so that the stored schema is
@@ -11,17 +11,20 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 import fastavro
 import pyarrow as pa
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
+_SECOND_BRANCH = b"\x02"
 _RECORDS_PER_BLOCK = 2000
 _ZSTD_LEVEL = 1
+_SNAPPY_CHECKSUM_BYTES = 4
 _LONG = fastavro.parse_schema("long")
 _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
@@ -30,74 +33,164 @@ class MalformedContainer(Exception):
     """The bytes are no avro container, or a damaged one."""
 
 
+# ---------------------------------------------------------------- writing
+
+
 def write_container(schema: Mapping[str, Any], parsed: Any, records: Iterable[Mapping[str, Any]], codec: str) -> bytes:
-    """One container; ``parsed`` is fastavro's form of ``schema``; ``codec`` is ``zstandard`` or ``null``."""
-    schema_text = json.dumps(schema, separators=(",", ":")).encode()
-    sync = hashlib.md5(schema_text, usedforsecurity=False).digest()
+    """One container in memory; ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``CODECS``."""
     out = io.BytesIO()
-    out.write(_MAGIC)
-    fastavro.schemaless_writer(out, _HEADER, {"avro.codec": codec.encode(), "avro.schema": schema_text})
-    out.write(sync)
-    block = io.BytesIO()
-    count = 0
-    for record in records:
-        fastavro.schemaless_writer(block, parsed, record)
-        count += 1
-        if count == _RECORDS_PER_BLOCK:
-            _write_block(out, count, block.getvalue(), codec, sync)
-            block, count = io.BytesIO(), 0
-    if count:
-        _write_block(out, count, block.getvalue(), codec, sync)
+    ContainerWriter(out, schema, codec).write(parsed, records)
     return out.getvalue()
 
 
-def _write_block(out: io.BytesIO, count: int, data: bytes, codec: str, sync: bytes) -> None:
-    if codec == "zstandard":
-        data = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(data, asbytes=True)
-    fastavro.schemaless_writer(out, _LONG, count)
-    fastavro.schemaless_writer(out, _LONG, len(data))
-    out.write(data)
-    out.write(sync)
+class ContainerWriter:
+    """Writes a container to a stream, block by block."""
+
+    def __init__(self, out: BinaryIO | pa.NativeFile, schema: Any, codec: str, zstd_level: int = _ZSTD_LEVEL) -> None:
+        self._out = out
+        self._codec = codec
+        self._zstd_level = zstd_level
+        schema_text = json.dumps(schema, separators=(",", ":")).encode()
+        self._sync = hashlib.md5(schema_text, usedforsecurity=False).digest()
+        header = io.BytesIO()
+        header.write(_MAGIC)
+        fastavro.schemaless_writer(header, _HEADER, {"avro.codec": codec.encode(), "avro.schema": schema_text})
+        header.write(self._sync)
+        out.write(header.getvalue())
+
+    def write(self, parsed: Any, records: Iterable[Mapping[str, Any]]) -> None:
+        """Encode records with a schema of fastavro's and write them as blocks."""
+        block = io.BytesIO()
+        count = 0
+        for record in records:
+            fastavro.schemaless_writer(block, parsed, record)
+            count += 1
+            if count == _RECORDS_PER_BLOCK:
+                self.write_block(count, block.getvalue())
+                block, count = io.BytesIO(), 0
+        if count:
+            self.write_block(count, block.getvalue())
+
+    def write_block(self, count: int, data: bytes) -> None:
+        """Write records that are encoded already as one block."""
+        data = _compress(data, self._codec, self._zstd_level)
+        block = io.BytesIO()
+        fastavro.schemaless_writer(block, _LONG, count)
+        fastavro.schemaless_writer(block, _LONG, len(data))
+        block.write(data)
+        block.write(self._sync)
+        self._out.write(block.getvalue())
+
+
+# ---------------------------------------------------------------- reading
 
 
 def read_container(data: bytes) -> list[Any]:
-    """All records of a container with codec null, deflate or zstandard; MalformedContainer otherwise."""
+    """All records of a container with one of ``CODECS``; MalformedContainer otherwise."""
+    reader = ContainerReader(io.BytesIO(data))
+    return [record for block in reader.blocks() for record in block]
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    schema: Any
+    is_nullable: bool
+    """Whether records are the second branch of a union with null."""
+    decompress: Callable[[bytes], bytes]
+    sync: bytes
+
+
+class ContainerReader:
+    """An open container; times and decimals come as the integers and bytes that are stored.
+
+    Raises MalformedContainer, here or while the blocks are read.
+    """
+
+    def __init__(self, source: BinaryIO | pa.NativeFile) -> None:
+        self._source = source
+        self._header: _Header = _checked(self._read_header)
+
+    def blocks(self) -> Iterator[list[Any]]:
+        """The records of each block."""
+        while (records := _checked(self._read_block)) is not None:
+            yield records
+
+    def _read_header(self) -> _Header:
+        if self._source.read(len(_MAGIC)) != _MAGIC:
+            raise MalformedContainer("it does not begin as an avro file")
+        header: Any = fastavro.schemaless_reader(self._source, _HEADER, None)
+        decompress = _DECOMPRESS[header.get("avro.codec", b"null").decode()]
+        schema = _parsed(header["avro.schema"])
+        is_nullable = isinstance(schema, list) and schema[0] == "null"
+        sync = self._source.read(_SYNC_BYTES)
+        return _Header(schema[1] if is_nullable else schema, is_nullable, decompress, sync)
+
+    def _read_block(self) -> list[Any] | None:
+        first = self._source.read(1)
+        if not first:
+            return None
+        header = self._header
+        count = _read_long(self._source, first)
+        length = _read_long(self._source, self._source.read(1))
+        block = io.BytesIO(header.decompress(self._source.read(length)))
+        records = [_read_record(block, header) for _ in range(count)]
+        if self._source.read(_SYNC_BYTES) != header.sync:
+            raise MalformedContainer("a block does not end where its header says")
+        return records
+
+
+def _read_record(block: io.BytesIO, header: _Header) -> Any:
+    if header.is_nullable and block.read(1) != _SECOND_BRANCH:
+        raise MalformedContainer("a record is null")
+    return fastavro.schemaless_reader(block, header.schema, None)
+
+
+def _checked(read: Callable[[], Any]) -> Any:
     try:
-        return _read(io.BytesIO(data))
+        return read()
     except (ValueError, EOFError, IndexError, KeyError, TypeError, OSError, zlib.error) as error:
         raise MalformedContainer(str(error) or repr(error)) from error
 
 
-def _read(source: io.BytesIO) -> list[Any]:
-    if source.read(len(_MAGIC)) != _MAGIC:
-        raise MalformedContainer("it does not begin as an avro file")
-    header: Any = fastavro.schemaless_reader(source, _HEADER, None)
-    schema = _parsed(header["avro.schema"])
-    decompress = _DECOMPRESS[header.get("avro.codec", b"null").decode()]
-    sync = source.read(_SYNC_BYTES)
-    records: list[Any] = []
-    while source.tell() < len(source.getbuffer()):
-        count: Any = fastavro.schemaless_reader(source, _LONG, None)
-        length: Any = fastavro.schemaless_reader(source, _LONG, None)
-        block = io.BytesIO(decompress(source.read(length)))
-        records += [fastavro.schemaless_reader(block, schema, None) for _ in range(count)]
-        if source.read(_SYNC_BYTES) != sync:
-            raise MalformedContainer("a block does not end where its header says")
-    return records
+def _read_long(source: BinaryIO | pa.NativeFile, first: bytes) -> int:
+    """A zigzag number of variable length whose first byte has been read."""
+    data = first
+    while data[-1] & 0x80:
+        data += source.read(1) or b"\0"
+    number: Any = fastavro.schemaless_reader(io.BytesIO(data), _LONG, None)
+    return int(number)
 
 
 @lru_cache(maxsize=32)
 def _parsed(schema_text: bytes) -> Any:
-    return fastavro.parse_schema(_plain_logical_types(json.loads(schema_text)))
+    return fastavro.parse_schema(without_logical_types(json.loads(schema_text)))
 
 
-def _plain_logical_types(schema: Any) -> Any:
+def without_logical_types(schema: Any) -> Any:
     """The schema without logical types: times stay the integers that are stored."""
     if isinstance(schema, list):
-        return [_plain_logical_types(item) for item in schema]
+        return [without_logical_types(item) for item in schema]
     if isinstance(schema, dict):
-        return {key: _plain_logical_types(value) for key, value in schema.items() if key != "logicalType"}
+        return {key: without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
     return schema
+
+
+# ---------------------------------------------------------------- codecs
+
+
+def _compress(data: bytes, codec: str, zstd_level: int) -> bytes:
+    match codec:
+        case "zstandard":
+            packed: bytes = pa.Codec("zstd", compression_level=zstd_level).compress(data, asbytes=True)
+            return packed
+        case "snappy":
+            snappy: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+            return snappy + zlib.crc32(data).to_bytes(_SNAPPY_CHECKSUM_BYTES, "big")
+        case "deflate":
+            deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+            return deflate.compress(data) + deflate.flush()
+        case _:
+            return data
 
 
 def _unzstd(data: bytes) -> bytes:
@@ -105,8 +198,30 @@ def _unzstd(data: bytes) -> bytes:
     return unpacked
 
 
+def _unsnappy(data: bytes) -> bytes:
+    packed, checksum = data[:-_SNAPPY_CHECKSUM_BYTES], data[-_SNAPPY_CHECKSUM_BYTES:]
+    unpacked: bytes = pa.Codec("snappy").decompress(packed, _snappy_size(packed), asbytes=True)
+    if zlib.crc32(unpacked).to_bytes(_SNAPPY_CHECKSUM_BYTES, "big") != checksum:
+        raise MalformedContainer("the checksum of a block is wrong")
+    return unpacked
+
+
+def _snappy_size(packed: bytes) -> int:
+    """Snappy data begins with its unpacked size, seven bits a byte, the lowest first."""
+    size = 0
+    for position, byte in enumerate(packed[:5]):
+        size |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            break
+    return size
+
+
 _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
     "null": bytes,
     "deflate": lambda data: zlib.decompress(data, wbits=-zlib.MAX_WBITS),
+    "snappy": _unsnappy,
     "zstandard": _unzstd,
 }
+
+CODECS = tuple(_DECOMPRESS)
+"""Names that stand in the header of a container."""

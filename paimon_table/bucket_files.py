@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, DataFileMeta, FileSource
+from paimon_table.deleted_positions import without_deleted
+from paimon_table.deletion_vector import DeletionVector
+from paimon_table.deletion_vector_index import BucketDeletions
+from paimon_table.file_settings import FileSettings, changelog_file_settings, data_file_settings
 from paimon_table.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
+from paimon_table.paths import TablePaths
 from paimon_table.schema import TableSchema
 from paimon_table.table import TableContext
 
@@ -25,19 +30,40 @@ def row_schema(schema: TableSchema) -> pa.Schema:
 class BucketFiles:
     """Files of one (partition, bucket) of a table, by their metadata."""
 
-    def __init__(self, ctx: TableContext, bucket: BucketId, names: FileNames, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        ctx: TableContext,
+        bucket: BucketId,
+        names: FileNames,
+        clock_ms: Callable[[], int],
+        deletions: BucketDeletions,
+    ) -> None:
+        """``deletions`` says which stored rows are deleted; it may change while the files are used."""
         self.row_schema = row_schema(ctx.schema)
         self.schema_id = ctx.schema.id
         self._ctx = ctx
         self._bucket = bucket
         self._names = names
         self._clock_ms = clock_ms
+        self._deletions = deletions
         self._directory = ctx.bucket_dir(bucket)
         self._partition = ctx.partition_values(bucket.partition)
         self._in_memory: dict[str, pa.Table] = {}
 
     def batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """The rows of a file in key order, at most ``batch_rows`` at a time unless they are in memory anyway."""
+        """The live rows of a file in key order, at most ``batch_rows`` at a time unless they are in memory anyway."""
+        deleted = self.deleted(file)
+        position = 0
+        for rows in self.stored_batches(file, batch_rows):
+            yield without_deleted(rows, position, deleted)
+            position += rows.num_rows
+
+    def deleted(self, file: DataFileMeta) -> DeletionVector | None:
+        """Which rows of a file are deleted; None when all of them live."""
+        return self._deletions.of(file.file_name)
+
+    def stored_batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """As ``batches`` with the deleted rows: row i of all batches together stands at position i of the file."""
         rows = self._in_memory.get(file.file_name)
         if rows is not None:
             yield rows
@@ -47,14 +73,18 @@ class BucketFiles:
 
     def data_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
         """A writer of data files that rolls at the target size."""
-        return self._writer(level, source, self._ctx.options.data_file_prefix)
+        options = self._ctx.options
+        return self._writer(level, source, options.data_file_prefix, data_file_settings(options, level))
 
     def changelog_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
         """A writer of changelog files; ``level`` is that of the step that made them."""
-        return self._writer(level, source, self._ctx.options.changelog_file_prefix)
+        options = self._ctx.options
+        return self._writer(level, source, options.changelog_file_prefix, changelog_file_settings(options, level))
 
-    def _writer(self, level: int, source: FileSource, prefix: str) -> KeyValueFileWriter:
-        return KeyValueFileWriter(self._ctx, self._directory, level, source, prefix, self._names, self._clock_ms)
+    def _writer(self, level: int, source: FileSource, prefix: str, settings: FileSettings) -> KeyValueFileWriter:
+        return KeyValueFileWriter(
+            self._ctx, self._directory, level, source, prefix, self._names, self._clock_ms, settings=settings
+        )
 
     def keep_in_memory(self, files: tuple[DataFileMeta, ...], rows: pa.Table) -> None:
         """Remember the rows that were just written, in order, to these files."""
@@ -73,3 +103,5 @@ class BucketFiles:
     def delete(self, file: DataFileMeta) -> None:
         """Remove a file. The caller proves that no snapshot and no commit message names it."""
         self._ctx.io.delete(self._ctx.data_file(self._bucket, file))
+        for extra in TablePaths.extra_files(self._directory, file):
+            self._ctx.io.delete(extra)

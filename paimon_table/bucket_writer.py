@@ -6,27 +6,32 @@ Implements Paimon's write path for primary-key tables: sequence numbers in arriv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.bucket_count import check_bucket_count
 from paimon_table.bucket_files import BucketFiles
-from paimon_table.chunk_merge import ChunkMerger
+from paimon_table.chunk_merge import ChunkMerger, newest_row_wins
 from paimon_table.compaction import CompactionResult, Compactor
 from paimon_table.data_file import VALUE_KIND, BucketId, CommitMessage, DataFileMeta, FileSource
+from paimon_table.deletion_vector_index import BucketDeletions
 from paimon_table.errors import BrokenInvariant, ConfigError
 from paimon_table.incoming import IncomingRows
+from paimon_table.index_file import IndexFileMeta
 from paimon_table.key_value_file import FileNames
 from paimon_table.levels import build_levels
 from paimon_table.lookup import StoredRows
 from paimon_table.lookup_cache import DEFAULT_MAX_BYTES, shared_lookup_cache
-from paimon_table.lookup_file import Hits, KeyWords
+from paimon_table.lookup_file import Hits, KeyWords, merge_hits
 from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.gather import gather
 from paimon_table.merge.sort import KeyOrder
+from paimon_table.merge.words import Indices
 from paimon_table.run_chunks import CHUNK_BYTES
+from paimon_table.snapshot_ordering import one_run
 from paimon_table.table import TableContext
 from paimon_table.table_state import next_sequence_number
 from paimon_table.universal_compaction import CompactUnit, force_up_level0, pick, pick_full, universal_params
@@ -58,32 +63,66 @@ class BucketWriter:
     """
 
     def __init__(
-        self, ctx: TableContext, bucket: BucketId, files: Iterable[DataFileMeta], environment: WriterEnvironment
+        self,
+        ctx: TableContext,
+        bucket: BucketId,
+        files: Iterable[DataFileMeta],
+        environment: WriterEnvironment,
+        deletion_files: Sequence[IndexFileMeta] = (),
+        partition_buckets: int | None = None,
     ) -> None:
-        """``files`` are the live files of the bucket in the snapshot that the commit builds on."""
+        """``files`` are the live files of the bucket in the snapshot that the commit builds on.
+
+        ``deletion_files`` are the bucket's index files with deletion vectors in the same snapshot, and
+        ``partition_buckets`` is the number of buckets that the partition's live files were written for.
+        """
         self._ctx = ctx
         self._options = ctx.options
         self._bucket = bucket
+        self._partition_buckets = partition_buckets
+        self._environment = environment
         self._buffer_limit_bytes = environment.write_buffer_bytes
         self._order = KeyOrder(ctx.schema, ctx.options)
-        self._function = merge_function(ctx.options)
-        self._files = BucketFiles(ctx, bucket, FileNames(environment.new_uuid()), environment.clock_ms)
+        self._function = merge_function(ctx.schema, ctx.options)
+        self._deletions = BucketDeletions(
+            ctx.io,
+            ctx.paths,
+            deletion_files,
+            lambda: f"index-{environment.new_uuid()}-0",
+            ctx.options.deletion_vectors_bitmap64,
+        )
+        names = FileNames(environment.new_uuid())
+        self._files = BucketFiles(ctx, bucket, names, environment.clock_ms, self._deletions)
+        as_stored = replace(ctx, options=replace(ctx.options, snapshot_ordering=False))
+        self._files_as_stored = BucketFiles(as_stored, bucket, names, environment.clock_ms, self._deletions)
         cache = shared_lookup_cache(environment.lookup_dir, environment.lookup_max_bytes)
         self._stored = StoredRows(self._files, cache, KeyWords(self._order))
-        merger = ChunkMerger(self._order, self._function, ctx.options, self._stored)
+        marks = self._mark_deleted if ctx.options.deletion_vectors else None
+        merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
         self._compactor = Compactor(
-            self._files, merger, self._order, ctx.options, self._stored, environment.chunk_bytes
+            self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
         )
         self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
         self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
         self._new_files: tuple[DataFileMeta, ...] = ()
         self._changelog_files: tuple[DataFileMeta, ...] = ()
         self._kept_bytes = 0
+        self._has_unordered_files = False
+        """Whether there are files of which only the commit knows the snapshot that orders their rows."""
 
     # ------------------------------------------------------------ writing
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier."""
+        """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier.
+
+        ConfigError when the partition has another number of buckets; nothing has been written then.
+        """
+        check_bucket_count(self._ctx, self._bucket.partition, self._partition_buckets)
+        if self._options.snapshot_ordering and not self._options.write_only:
+            raise ConfigError(
+                f"{self._ctx.paths.root} has 'sequence.snapshot-ordering': write its rows with write-only=true and "
+                "compact it in a job of its own, without rows"
+            )
         self._incoming.add(rows)
         if self._incoming.size_bytes >= self._buffer_limit_bytes:
             self._flush()
@@ -95,15 +134,20 @@ class BucketWriter:
         is dropped. ``full_compact`` merges all files into the highest level.
         """
         self._flush()
+        if self._options.snapshot_ordering:
+            self._merge_flushes()
+        upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
         compacted = self._compact(full_compact)
         message = CommitMessage(
             bucket=self._bucket,
-            total_buckets=self._options.bucket,
+            total_buckets=self._partition_buckets or self._options.bucket,
             new_files=self._new_files,
             changelog_files=self._changelog_files,
             compact_before=compacted.before,
             compact_after=compacted.after,
             compact_changelog=compacted.changelog,
+            compact_index=self._deletions.write(),
+            compact_seen=upper if self._options.deletion_vectors and compacted.before else None,
         )
         self._new_files = self._changelog_files = ()
         self._files.release_memory()
@@ -139,6 +183,21 @@ class BucketWriter:
             self._kept_bytes += merged.nbytes
             self._files.keep_in_memory(written, merged)
 
+    def _merge_flushes(self) -> None:
+        """Leave each key in one new file only: nothing but its arrival here says which of its rows is newer."""
+        flushed = self._new_files
+        self._new_files = one_run(
+            flushed, self._files_as_stored, self._order, self._function, self._environment.chunk_bytes
+        )
+        kept = {file.file_name for file in self._new_files}
+        obsolete = [file for file in flushed if file.file_name not in kept]
+        added = [file for file in self._new_files if file not in flushed]
+        self._levels = self._levels.with_compacted(obsolete, added, self._order.file_key)
+        for file in obsolete:
+            # Unreferenced: made since the last message, in no level any more, and named by no message.
+            self._files.delete(file)
+        self._has_unordered_files |= bool(self._new_files)
+
     # ------------------------------------------------------------ compaction
 
     def _compact(self, full: bool) -> CompactionResult:
@@ -163,8 +222,13 @@ class BucketWriter:
         params = universal_params(self._options, self._levels.max_level)
         runs = self._levels.runs()
         if full:
-            return pick_full(runs, params)
-        return force_up_level0(runs, params) if self._options.needs_lookup else pick(runs, params)
+            return pick_full(runs, params, lambda file: self._deletions.of(file.file_name) is not None)
+        if self._options.needs_lookup or self._options.force_up_level0:
+            return force_up_level0(runs, params, self._options.level0_patience)
+        return pick(runs, params)
+
+    def _mark_deleted(self, file: DataFileMeta, positions: Indices) -> None:
+        self._deletions.delete(file.file_name, positions)
 
     # ------------------------------------------------------------ reading
 
@@ -178,13 +242,14 @@ class BucketWriter:
         ``keys`` has the key columns, in any order and with repetitions. Position i of the result is the number of a row
         of ``keys`` with the key of row i; each existing key appears once.
         """
+        if self._has_unordered_files:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} of {self._ctx.paths.root} has rows that 'sequence.snapshot-ordering' "
+                "orders after their commit; open a new writer to look them up"
+            )
         first, _ = self._order.distinct(keys)
         distinct = gather(keys, first)
-        runs = self._levels.runs()
-        if self._options.sequence_fields or self._options.ignore_delete:
-            hits = self._stored.all_versions(runs, distinct)
-        else:
-            hits = self._stored.newest(runs, distinct)
+        hits = self._versions(distinct)
         if len(hits.positions) == 0:
             return hits
         _, number = np.unique(hits.positions, return_inverse=True)
@@ -193,3 +258,13 @@ class BucketWriter:
         exists = merged.column(VALUE_KIND).to_numpy() & 1 == 0
         positions = first[hits.positions[groups.indices[groups.starts]]]
         return Hits(positions[exists], without_retracts(merged))
+
+    def _versions(self, keys: pa.Table) -> Hits:
+        """The stored rows of the keys that have a say in what is stored, level 0 included."""
+        runs = self._levels.runs()
+        if newest_row_wins(self._options):
+            return self._stored.newest(runs, keys)
+        if not self._options.upper_rows_are_whole:
+            return self._stored.all_versions(runs, keys)
+        level0 = self._stored.all_versions([run for run in runs if run.level == 0], keys)
+        return merge_hits([level0, self._stored.newest([run for run in runs if run.level > 0], keys)])

@@ -43,7 +43,8 @@ def read_changes(
 
 def iter_changes(table: Table, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """The changes of one snapshot in pieces of bounded size, as ``read_changes`` describes them."""
-    refuse_unreadable(table.options, snapshot)
+    index = ManifestReader(table.io, table.paths).index_entries(snapshot)
+    refuse_unreadable(table.schema, table.options, index)
     ctx = table.context()
     names = checked_columns(table.schema, columns)
     for entry in _in_bucket_order(_entries(table, snapshot)):

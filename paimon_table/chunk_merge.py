@@ -1,8 +1,8 @@
 """Merging one key-range chunk: the row of each key after it, and what changed.
 
-Implements the per-key rules of Paimon's lookup compaction for all keys of a chunk at once: level-0 rows are new, rows
-of higher levels are old, and where a new key has no old row in the chunk its old row is looked up in the levels above
-the compaction's output. With ``sequence.field`` a looked-up row may be newer than a late level-0 row and wins then.
+Implements the per-key rules of Paimon's compactions for all keys of a chunk at once. In a compaction with lookup
+level-0 rows are new, rows of higher levels are old, and where a new key has no old row in the chunk its old row is
+looked up in the levels above the compaction's output. In a full compaction the row of the highest level is the old one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.changelog import changelog_rules, derive_changelog
+from paimon_table.data_file import VALUE_KIND
 from paimon_table.levels import SortedRun
-from paimon_table.lookup import StoredRows
+from paimon_table.lookup import OnFound, StoredRows
 from paimon_table.lookup_file import Hits
-from paimon_table.merge.function import MergeFunction
+from paimon_table.merge.function import MergeFunction, without_retracts
 from paimon_table.merge.gather import concat, gather
 from paimon_table.merge.sort import KeyGroups, KeyOrder
+from paimon_table.merge.superseded import without_superseded
 from paimon_table.merge.words import Indices
 from paimon_table.options import TableOptions
-from paimon_table.run_chunks import Piece
+from paimon_table.run_chunks import Piece, joined
 
 Mask = npt.NDArray[np.bool_]
+
+_LOOKED_UP = 1
+"""Stands for the level of a row that was looked up: some level above 0, the only one of its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,54 +38,114 @@ class MergedChunk:
     """One row per key, retracts included, and the changelog, both sorted by key."""
 
     rows: pa.Table
-    changelog: pa.Table
+    changelog: pa.Table | None = None
+
+
+def newest_row_wins(options: TableOptions) -> bool:
+    """Whether the merge of a level-0 row with older ones is always the level-0 row itself."""
+    return options.merge_engine == "deduplicate" and not options.sequence_fields and not options.ignore_delete
 
 
 class ChunkMerger:
     """Merges chunks of one bucket; ``stored`` finds old rows by key."""
 
-    def __init__(self, order: KeyOrder, function: MergeFunction, options: TableOptions, stored: StoredRows) -> None:
+    def __init__(
+        self,
+        order: KeyOrder,
+        function: MergeFunction,
+        options: TableOptions,
+        stored: StoredRows,
+        on_found: OnFound | None = None,
+    ) -> None:
+        """``on_found`` hears of every old row that was looked up and is now replaced by one of the merged rows."""
         self._order = order
         self._function = function
+        self._options = options
         self._stored = stored
+        self._on_found = on_found
         self._rules = changelog_rules(options)
-        self._needs_all_versions = bool(options.sequence_fields) or options.ignore_delete
+        self._has_lookup_changelog = options.changelog_producer == "lookup"
+        may_lose = options.merge_engine == "deduplicate" and not newest_row_wins(options)
+        self._needs_all_versions = may_lose and not options.upper_keys_are_unique
         """Whether the first version found may not decide: an older level can hold a newer one, or it is ignored."""
 
-    def merge(self, pieces: Sequence[Piece]) -> pa.Table:
-        """One row per key, sorted by key, retracts included."""
+    def merge(self, pieces: Sequence[Piece]) -> MergedChunk:
+        """What is stored is merged, nothing is published."""
         if len(pieces) == 1:
-            return pieces[0].rows
-        rows = concat([piece.rows for piece in pieces])
-        return self._function.merge(rows, self._order.sort(rows))
+            return MergedChunk(pieces[0].rows)
+        rows, levels = joined(pieces)
+        groups = self._counting(self._order.sort(rows), levels)
+        return MergedChunk(self._function.merge(rows, groups))
 
-    def merge_with_changelog(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
-        """``above`` are the runs on levels above the output, lowest level first."""
-        rows = concat([piece.rows for piece in pieces])
-        is_old = np.repeat([piece.level > 0 for piece in pieces], [piece.rows.num_rows for piece in pieces])
+    def merge_looking_up(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
+        """A chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
+
+        The changelog is that of the lookup producer, None with another one.
+        """
+        if self._options.merge_engine == "first-row":
+            return self._merge_first_rows(pieces, above)
+        if not self._has_lookup_changelog and newest_row_wins(self._options):
+            return self._merge_newest(pieces, above)
+        rows, levels = joined(pieces)
         groups = self._order.sort(rows)
-        changed, in_chunk = _any_in_group(~is_old, groups), _any_in_group(is_old, groups)
+        changed, in_chunk = _any_in_group(levels == 0, groups), _any_in_group(levels > 0, groups)
         wanted = np.flatnonzero(changed if self._needs_all_versions else changed & ~in_chunk)
         hits = self._look_up(gather(rows, groups.indices[groups.starts[wanted]]), above)
         if len(hits.positions):
             key_number = np.empty(rows.num_rows, np.int64)
             key_number[groups.indices] = groups.key_number()
             rows = concat([hits.rows, rows])
-            is_old = np.concatenate([np.ones(len(hits.positions), np.bool_), is_old])
+            levels = np.concatenate([np.full(len(hits.positions), _LOOKED_UP), levels])
             groups = self._order.sort_versions(rows, np.concatenate([wanted[hits.positions], key_number]))
+        groups = self._counting(groups, levels)
         after = self._function.merge(rows, groups, single_passes=False)
-        before, before_row = self._before(rows, groups, is_old, changed)
-        keys = np.flatnonzero(changed)
-        changelog = derive_changelog(before, before_row[keys], gather(after, keys), self._rules)
+        changelog = self._changelog(rows, groups, levels > 0, changed, after) if self._has_lookup_changelog else None
         return MergedChunk(after, changelog)
+
+    def merge_to_top(self, pieces: Sequence[Piece], top_level: int) -> MergedChunk:
+        """All rows of a chunk for the highest level: no retracts; the changelog of the full-compaction producer."""
+        rows, levels = joined(pieces)
+        groups = self._order.sort(rows)
+        changed = _any_in_group(levels != top_level, groups)
+        after = self._function.merge(rows, self._counting(groups, levels))
+        changelog = self._changelog(rows, groups, levels == top_level, changed, after)
+        return MergedChunk(without_retracts(after), changelog)
+
+    def _merge_newest(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
+        """The newest rows whatever the older ones hold; these need to be found only if somebody wants to hear of it."""
+        if self._on_found is None:
+            return self.merge(pieces)
+        rows, levels = joined(pieces)
+        groups = self._order.sort(rows)
+        after = self._function.merge(rows, groups)
+        is_new = ~_any_in_group(levels > 0, groups)
+        self._stored.holds(above, gather(after, np.flatnonzero(is_new)), self._on_found)
+        return MergedChunk(after)
+
+    def _merge_first_rows(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
+        """Rows of keys that no higher level holds are new; only whether a key is there needs to be looked up."""
+        rows, levels = joined(pieces)
+        groups = self._order.sort(rows)
+        first = self._function.merge(rows, groups, single_passes=False)
+        is_stored = _any_in_group(levels > 0, groups)
+        is_new = ~is_stored
+        candidates = np.flatnonzero(is_new)
+        is_new[candidates] = ~self._stored.holds(above, gather(first, candidates))
+        is_add = first.column(VALUE_KIND).to_numpy() & 1 == 0
+        changelog = gather(first, np.flatnonzero(is_new & is_add)) if self._has_lookup_changelog else None
+        return MergedChunk(gather(first, np.flatnonzero((is_stored | is_new) & is_add)), changelog)
+
+    def _counting(self, groups: KeyGroups, levels: Indices) -> KeyGroups:
+        """The versions that the merge function sees."""
+        return without_superseded(groups, levels) if self._options.upper_rows_are_whole else groups
 
     def _look_up(self, keys: pa.Table, above: Sequence[SortedRun]) -> Hits:
         if self._needs_all_versions:
             return self._stored.all_versions(above, keys)
-        return self._stored.newest(above, keys)
+        return self._stored.newest(above, keys, self._on_found)
 
-    def _before(self, rows: pa.Table, groups: KeyGroups, is_old: Mask, changed: Mask) -> tuple[pa.Table, Indices]:
-        """The old state of the changed keys: merged rows, and for each key of ``groups`` its row there or -1."""
+    def _changelog(self, rows: pa.Table, groups: KeyGroups, is_old: Mask, changed: Mask, after: pa.Table) -> pa.Table:
+        """What the ``changed`` keys were, merged from the rows of ``groups`` marked ``is_old``, against ``after``."""
         key_number = groups.key_number()
         chosen = np.flatnonzero(is_old[groups.indices] & changed[key_number])
         keys = key_number[chosen]
@@ -89,7 +154,9 @@ class ChunkMerger:
         starts = np.flatnonzero(is_first)
         before_row = np.full(len(groups.starts), -1, np.int64)
         before_row[keys[starts]] = np.arange(len(starts))
-        return self._function.merge(rows, KeyGroups(groups.indices[chosen], starts)), before_row
+        before = self._function.merge(rows, KeyGroups(groups.indices[chosen], starts))
+        numbers = np.flatnonzero(changed)
+        return derive_changelog(before, before_row[numbers], gather(after, numbers), self._rules)
 
 
 def _any_in_group(marks: Mask, groups: KeyGroups) -> Mask:

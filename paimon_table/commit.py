@@ -2,7 +2,7 @@
 
 Implements Paimon's commit: manifests first, then one snapshot file that is created atomically or not at all, then the
 LATEST hint. One commit gives up to two snapshots of the same user and identifier: APPEND (new files and their
-changelog) and COMPACT (files replaced by compaction and its changelog).
+changelog) and COMPACT (files replaced by compaction and its changelog). An overwrite gives one: OVERWRITE.
 
 Exactly once, the argument. A commit user numbers its commits with strictly rising identifiers and repeats an identifier
 only with the same input. Before each attempt the committer looks through every snapshot that it has not seen yet for
@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
+from typing import Any
 
-from paimon_table.commit_delta import Commit, Delta, append_delta, compact_delta
-from paimon_table.conflict import find_bucket_change, find_conflict, find_inconsistency
+from paimon_table.commit_delta import Commit, Delta, DeltaAt, append_delta, compact_delta
+from paimon_table.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
 from paimon_table.data_file import CommitMessage
 from paimon_table.errors import (
     BrokenInvariant,
@@ -32,13 +34,17 @@ from paimon_table.errors import (
     SinkUnavailable,
 )
 from paimon_table.file_io import FileIO
+from paimon_table.index_manifest import IndexEntry, combined, find_index_conflict
 from paimon_table.manifest import ManifestFileMeta
 from paimon_table.manifest_merging import merge_manifests
 from paimon_table.manifest_store import ManifestDraft, ManifestReader
+from paimon_table.next_snapshot import ManifestLists, next_snapshot
 from paimon_table.options import TableOptions
+from paimon_table.overwrite import overwrite_delta, replaced_partitions
 from paimon_table.paths import TablePaths
 from paimon_table.schema import TableSchema
 from paimon_table.snapshot import CommitKind, Snapshot, SnapshotStore
+from paimon_table.snapshot_ordering import stamped
 from paimon_table.table_state import TableState, advance_state
 
 CLOCK_SKEW_MS = 600_000
@@ -53,6 +59,8 @@ class CommitResult:
     compact: Snapshot | None = None
     replayed: bool = False
     """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
+    overwrite: Snapshot | None = None
+    """The snapshot of an overwrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +76,6 @@ class RetryWait:
         self.sleep_s(wait_ms * (0.5 + self.random_fraction() / 2) / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """Manifest lists that are the same in every attempt of one part."""
-
-    delta_manifests: tuple[ManifestFileMeta, ...]
-    delta: tuple[str, int]
-    changelog: tuple[str, int] | None
-
-
 def _ignore_step(step: str) -> None:
     """Steps matter to crash tests only."""
 
@@ -85,7 +84,8 @@ class TableCommit:
     """Commits of one user to one table; runs on the driver, in one thread.
 
     Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
-    ``on_step`` is called with before-append, after-append, before-compact and after-compact.
+    ``on_step`` is called with before-append, after-append, before-compact, after-compact, before-overwrite and
+    after-overwrite.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class TableCommit:
         self._io = io
         self._paths = paths
         self._options = options
+        self._schema = schema
         self._user = commit_user
         self._clock_ms = clock_ms
         self._new_uuid = new_uuid
@@ -157,48 +158,88 @@ class TableCommit:
         that of the partition's files), SinkUnavailable, CorruptFile.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
-        try:
+        with self._storage_errors():
             self.refresh()
             replayed = self._is_committed(request, CommitKind.APPEND)
-            append = None if replayed else self._commit_part(request, append_delta(messages))
-            compact = self._commit_part(request, compact_delta(messages))
+            added, compacted = append_delta(messages), compact_delta(messages)
+            append = None if replayed else self._commit_part(request, CommitKind.APPEND, lambda _: added)
+            compact = self._commit_part(request, CommitKind.COMPACT, lambda _: compacted)
+        return CommitResult(append, compact, replayed)
+
+    def overwrite(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        properties: Mapping[str, str],
+        partition: Mapping[str, Any] | None = None,
+        watermark: int | None = None,
+        *,
+        started_ms: int | None = None,
+    ) -> CommitResult:
+        """Replace partitions by the messages of ``OverwriteWriter``s, in one snapshot; skipped if it is there already.
+
+        ``partition`` has the values of some or all partition columns, in the Python forms of ``binary_row``; None
+        replaces the partitions of the new rows, or the whole table (see ``overwrite``). Rows that others commit to
+        these partitions until the snapshot is published are replaced as well.
+
+        Raises as ``commit``; ConfigError also for rows outside of ``partition``.
+        """
+        request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
+        covers = replaced_partitions(self._schema, self._options, messages, partition)
+        with self._storage_errors():
+            self.refresh()
+            replayed = self._is_committed(request, CommitKind.OVERWRITE)
+            part = partial(overwrite_delta, messages, covers)
+            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
+        return CommitResult(replayed=replayed, overwrite=published)
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        """Say what to do when storage fails."""
+        try:
+            yield
         except FileNotFoundError as error:
             raise CorruptFile(
                 f"a metadata file of {self._paths.root} is missing ({error}); open the table again"
             ) from error
         except OSError as error:
             raise SinkUnavailable(f"{self._paths.root} cannot be read or written ({error}); retry later") from error
-        return CommitResult(append, compact, replayed)
 
     # ------------------------------------------------------------ one part
 
-    def _commit_part(self, request: Commit, delta: Delta) -> Snapshot | None:
+    def _commit_part(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot | None:
         """Publish one snapshot; None when there is nothing to publish or it is there already."""
-        if delta.is_empty or self._is_committed(request, delta.kind):
+        delta = delta_at(self._state)
+        if delta.is_empty or self._is_committed(request, kind):
             return None
         wrong = find_inconsistency(delta.entries)
         if wrong is not None:
-            raise BrokenInvariant(f"{self._name(request, delta)}: {wrong}; nothing was published, report this")
-        self._on_step(f"before-{delta.kind.lower()}")
-        published = self._publish(request, delta)
-        self._on_step(f"after-{delta.kind.lower()}")
+            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, report this")
+        self._on_step(f"before-{kind.lower()}")
+        published = self._publish(request, kind, delta_at)
+        self._on_step(f"after-{kind.lower()}")
         return published
 
-    def _publish(self, request: Commit, delta: Delta) -> Snapshot:
+    def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
         """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
         first_ms = self._clock_ms()
         shared = self._draft()
-        lists: _Lists | None = None
+        lists: ManifestLists | None = None
         attempts = self._options.commit_max_retries + 1
         for attempt in range(attempts):
             if attempt:
                 self._retry_wait.after(attempt - 1, self._options)
                 self.refresh()
-                if self._is_committed(request, delta.kind) and self._own is not None:
+                if self._is_committed(request, kind) and self._own is not None:
                     shared.discard()
                     return self._own
+            delta = self._ordered(delta_at(self._state))
             self._check_conflict(request, delta, shared)
-            lists = lists or self._write_lists(shared, delta)
+            if lists is None or lists.of is not delta:
+                # Unreferenced: the ids of all attempts so far belong to snapshots of other uuids.
+                shared.discard()
+                shared = self._draft()
+                lists = self._write_lists(shared, delta)
             snapshot = self._attempt(request, delta, lists)
             if snapshot is not None:
                 return snapshot
@@ -208,32 +249,58 @@ class TableCommit:
                 break
         shared.discard()
         raise CommitConflict(
-            f"{self._name(request, delta)}: another committer was faster {attempts} times; nothing was published: retry"
+            f"{self._name(request, kind)}: another committer was faster {attempts} times; nothing was published: retry"
         )
 
+    def _ordered(self, delta: Delta) -> Delta:
+        """``delta`` with the sequence numbers that the next snapshot gives its files."""
+        return stamped(delta, self._state.snapshot_id + 1) if self._options.snapshot_ordering else delta
+
     def _check_conflict(self, request: Commit, delta: Delta, shared: ManifestDraft) -> None:
-        changed = find_bucket_change(self._state, delta.entries)
-        conflict = changed or find_conflict(self._state, delta.entries, self._key_types)
+        replaces = delta.kind is CommitKind.OVERWRITE
+        changed = None if replaces else find_bucket_change(self._state, delta.entries)
+        conflict = (
+            changed
+            or find_conflict(self._state, delta.entries, self._key_types)
+            or find_index_conflict(self._state.index, delta.index)
+            or find_unseen(self._state, delta.seen)
+        )
         if conflict is None:
             return
         shared.discard()
         if changed is not None:
             raise ConfigError(
-                f"{self._name(request, delta)}: {changed}; set 'bucket' back or overwrite the partition to rescale it"
+                f"{self._name(request, delta.kind)}: {changed}; set 'bucket' back or overwrite the partition to "
+                "rescale it"
             )
         raise CommitConflict(
-            f"{self._name(request, delta)}: {conflict}; nothing was published: restore the state and retry"
+            f"{self._name(request, delta.kind)}: {conflict}; nothing was published: restore the state and retry"
         )
 
-    def _attempt(self, request: Commit, delta: Delta, lists: _Lists) -> Snapshot | None:
+    def _attempt(self, request: Commit, delta: Delta, lists: ManifestLists) -> Snapshot | None:
         """Write a base list for the current state and publish the next snapshot; None when the race was lost."""
         draft = self._draft()
         manifests = self._merged_manifests(draft)
         base = draft.add_list(manifests)
+        index = combined(self._state.index, delta.index)
+        previous = self._state.snapshot
+        index_manifest = previous.index_manifest if previous else None
+        if delta.index:
+            index_manifest = draft.add_index_manifest(index)
         draft.write()
-        snapshot = self._snapshot(request, delta, lists, base)
+        snapshot = next_snapshot(
+            self._state.snapshot,
+            request,
+            lists,
+            base,
+            index_manifest,
+            schema_id=self._latest_schema_id(),
+            commit_user=self._user,
+            uuid=self._new_uuid(),
+            now_ms=self._clock_ms(),
+        )
         if self._publish_snapshot(snapshot):
-            self._accept(snapshot, delta, (*manifests, *lists.delta_manifests))
+            self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
             return snapshot
         # Unreferenced: the id belongs to a snapshot of another uuid, so no snapshot names these files.
         draft.discard()
@@ -261,8 +328,10 @@ class TableCommit:
         self._snapshots.write_latest_hint(snapshot.id)
         return True
 
-    def _accept(self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...]) -> None:
-        self._state = self._state.with_committed(snapshot, delta.entries)
+    def _accept(
+        self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]
+    ) -> None:
+        self._state = self._state.with_committed(snapshot, delta.entries, index)
         self._manifests = (snapshot.id, manifests)
         self._own = snapshot
         self._searched_id = snapshot.id
@@ -274,7 +343,7 @@ class TableCommit:
         self._search(self._state, request.started_ms)
         if self._own is None or self._own.commit_identifier < request.identifier:
             return False
-        if kind is CommitKind.APPEND or self._own.commit_identifier > request.identifier:
+        if kind is not CommitKind.COMPACT or self._own.commit_identifier > request.identifier:
             return True
         return self._own.commit_kind is CommitKind.COMPACT
 
@@ -299,10 +368,12 @@ class TableCommit:
     def _draft(self) -> ManifestDraft:
         return ManifestDraft(self._io, self._paths, self._options, self._partition_types, self._new_uuid)
 
-    def _write_lists(self, shared: ManifestDraft, delta: Delta) -> _Lists:
+    def _write_lists(self, shared: ManifestDraft, delta: Delta) -> ManifestLists:
         manifests = shared.add_manifests(delta.entries)
         changelog = shared.add_manifests(delta.changelog)
-        lists = _Lists(manifests, shared.add_list(manifests), shared.add_list(changelog) if changelog else None)
+        lists = ManifestLists(
+            delta, manifests, shared.add_list(manifests), shared.add_list(changelog) if changelog else None
+        )
         shared.write()
         return lists
 
@@ -320,52 +391,10 @@ class TableCommit:
             draft.add_manifests,
         )
 
-    def _snapshot(self, request: Commit, delta: Delta, lists: _Lists, base: tuple[str, int]) -> Snapshot:
-        previous = self._state.snapshot
-        schema_id = self._latest_schema_id()
-        watermarks = [w for w in (request.watermark, previous.watermark if previous else None) if w is not None]
-        return Snapshot(
-            id=self._state.snapshot_id + 1,
-            uuid=self._new_uuid(),
-            schema_id=schema_id,
-            base_manifest_list=base[0],
-            base_manifest_list_size=base[1],
-            delta_manifest_list=lists.delta[0],
-            delta_manifest_list_size=lists.delta[1],
-            changelog_manifest_list=lists.changelog[0] if lists.changelog else None,
-            changelog_manifest_list_size=lists.changelog[1] if lists.changelog else None,
-            index_manifest=previous.index_manifest if previous else None,
-            commit_user=self._user,
-            writer_version=WRITER_VERSION,
-            commit_identifier=request.identifier,
-            commit_kind=delta.kind,
-            # Not before the previous one, so that time travel may search by halves.
-            time_ms=max(self._clock_ms(), previous.time_ms if previous else 0),
-            total_record_count=(previous.total_record_count if previous else 0) + delta.record_count,
-            delta_record_count=delta.record_count,
-            changelog_record_count=delta.changelog_record_count if lists.changelog else None,
-            watermark=max(watermarks, default=None),
-            # A snapshot has statistics only of its own schema version.
-            statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
-            properties=dict(request.properties),
-            next_row_id=(previous.next_row_id or 0) if previous else 0,
-        )
-
     def _latest_schema_id(self) -> int:
         while self._io.exists(self._paths.schema_file(self._schema_id + 1)):
             self._schema_id += 1
         return self._schema_id
 
-    def _name(self, request: Commit, delta: Delta) -> str:
-        return f"{delta.kind} {request.identifier} of user {self._user} to {self._paths.root}"
-
-
-def _writer_version() -> str:
-    try:
-        return f"tidemark-{version('tidemark')}"
-    except PackageNotFoundError:
-        return "tidemark"
-
-
-WRITER_VERSION = _writer_version()
-"""What snapshots name as their writer; informational."""
+    def _name(self, request: Commit, kind: CommitKind) -> str:
+        return f"{kind} {request.identifier} of user {self._user} to {self._paths.root}"

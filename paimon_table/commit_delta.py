@@ -5,12 +5,14 @@ Implements Paimon's rule which content of a commit message goes into which snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_table.data_file import CommitMessage, DataFileMeta
+from paimon_table.data_file import BucketId, CommitMessage, DataFileMeta
+from paimon_table.index_manifest import IndexEntry
 from paimon_table.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.snapshot import CommitKind
+from paimon_table.table_state import TableState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +33,14 @@ class Delta:
     kind: CommitKind
     entries: tuple[ManifestEntry, ...]
     changelog: tuple[ManifestEntry, ...]
+    index: tuple[IndexEntry, ...] = ()
+    """Index files deleted and added."""
+    seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.entries or self.changelog)
+        return not (self.entries or self.changelog or self.index)
 
     @property
     def record_count(self) -> int:
@@ -46,6 +52,10 @@ class Delta:
         return sum(e.file.row_count for e in self.changelog)
 
 
+DeltaAt = Callable[[TableState], Delta]
+"""What a snapshot that follows the given state changes."""
+
+
 def append_delta(messages: Sequence[CommitMessage]) -> Delta:
     """New files with their changelog."""
     added = [entry for m in messages for entry in _entries(ADD, m, m.new_files)]
@@ -54,11 +64,14 @@ def append_delta(messages: Sequence[CommitMessage]) -> Delta:
 
 
 def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
-    """Files replaced by compaction and the changelog that it found."""
+    """Files replaced by compaction, the changelog that it found and the rows that it marked as deleted."""
     deleted = [entry for m in messages for entry in _entries(DELETE, m, m.compact_before)]
     added = [entry for m in messages for entry in _entries(ADD, m, m.compact_after)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.compact_changelog)]
-    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog))
+    gone = [IndexEntry(DELETE, m.bucket, file) for m in messages for file in m.compact_index.before]
+    come = [IndexEntry(ADD, m.bucket, file) for m in messages for file in m.compact_index.after]
+    seen = {m.bucket: m.compact_seen for m in messages if m.compact_seen is not None}
+    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(gone + come), seen)
 
 
 def _entries(kind: int, message: CommitMessage, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:

@@ -6,22 +6,24 @@ size, not by the size of the runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from paimon_table.bucket_files import BucketFiles
-from paimon_table.chunk_merge import ChunkMerger
+from paimon_table.chunk_merge import ChunkMerger, MergedChunk, newest_row_wins
 from paimon_table.data_file import DataFileMeta, FileSource
+from paimon_table.deletion_vector_index import BucketDeletions
+from paimon_table.file_settings import data_file_settings, format_of
 from paimon_table.levels import Levels, SortedRun
 from paimon_table.lookup import StoredRows
 from paimon_table.merge.function import without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.options import TableOptions
 from paimon_table.run_chunks import CHUNK_BYTES, Piece, run_chunks
-from paimon_table.sections import Rewrite, Section, Target, Upgrade, partition, plan_steps
+from paimon_table.sections import Rewrite, Section, Step, Target, Upgrade, partition, plan_steps
 from paimon_table.universal_compaction import CompactUnit
 
 _MAX_OPEN_RUNS = 32
@@ -70,6 +72,11 @@ class _Job:
     above: tuple[SortedRun, ...]
     """Runs on levels above the output."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the output is the highest level there can be."""
+        return self.output_level == self.max_level
+
 
 @dataclass(slots=True)
 class _RecentRows:
@@ -92,7 +99,7 @@ class _RecentRows:
 
 
 class Compactor:
-    """Compacts units of one bucket, with the changelog if the table's producer is lookup."""
+    """Compacts units of one bucket, with the changelog if the table's producer is lookup or full-compaction."""
 
     def __init__(
         self,
@@ -101,6 +108,7 @@ class Compactor:
         order: KeyOrder,
         options: TableOptions,
         stored: StoredRows,
+        deletions: BucketDeletions,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         """``chunk_bytes`` bounds the rows loaded at a time; half of it with a changelog, whose rows need room too."""
@@ -109,6 +117,7 @@ class Compactor:
         self._order = order
         self._options = options
         self._stored = stored
+        self._deletions = deletions
         self._chunk_bytes = chunk_bytes
 
     def run(self, unit: CompactUnit, levels: Levels) -> CompactionResult:
@@ -117,37 +126,72 @@ class Compactor:
         job = _Job(
             unit.output_level,
             levels.max_level,
-            drops_deletes=unit.output_level >= levels.highest_level,
+            # With deletion vectors nothing is left above the output that a delete would have to hide.
+            drops_deletes=unit.output_level >= levels.highest_level or self._options.deletion_vectors,
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
         )
         result = CompactionResult()
         target = Target(unit.output_level, levels.max_level, small_file_bytes)
-        for step in plan_steps(partition(unit.files, self._order.file_key), target):
+        if unit.rewrites_each:
+            steps: Sequence[Step] = [Rewrite((((file,),),)) for file in unit.files]
+        else:
+            steps = plan_steps(partition(unit.files, self._order.file_key), target)
+        for step in steps:
             done = self._upgrade(step.file, job) if isinstance(step, Upgrade) else self._rewrite(step, job)
             result = result.plus(done)
         return result
 
+    # ------------------------------------------------------------ how the table compacts
+
+    def _merge(self, pieces: Sequence[Piece], levels: Iterable[int], job: _Job) -> MergedChunk:
+        """One chunk of a step that reads files of these levels."""
+        if job.is_full and self._options.changelog_producer == "full-compaction":
+            return self._merger.merge_to_top(pieces, job.max_level)
+        if self._options.needs_lookup and 0 in levels:
+            return self._merger.merge_looking_up(pieces, job.above)
+        return self._merger.merge(pieces)
+
+    def _has_changelog(self, levels: Iterable[int], job: _Job) -> bool:
+        """Whether a step that reads files of these levels publishes what it changes."""
+        producer = self._options.changelog_producer
+        return (producer == "lookup" and 0 in levels) or (producer == "full-compaction" and job.is_full)
+
+    def _must_merge(self, file: DataFileMeta, job: _Job) -> bool:
+        """Whether rows of a file may not stand on the output level as they are.
+
+        They may lose against older ones on levels above, or change by them; be deletes that mark older ones; or stand
+        in another format than the files of that level.
+        """
+        if not self._options.needs_lookup or file.level > 0:
+            return False
+        if self._options.deletion_vectors and file.delete_row_count != 0:
+            return True
+        if format_of(file.file_name) != data_file_settings(self._options, job.output_level).format:
+            return True
+        return not job.is_full and not newest_row_wins(self._options)
+
+    def _replaces(self, levels: Iterable[int], job: _Job) -> bool:
+        """Whether a step that reads files of these levels marks old rows above the output as deleted."""
+        return self._options.deletion_vectors and 0 in levels and bool(job.above)
+
+    # ------------------------------------------------------------ steps
+
     def _upgrade(self, file: DataFileMeta, job: _Job) -> CompactionResult:
         """Move a file to the output level; its changes are published, and it is rewritten if an older row may win."""
-        only: Section = ((file,),)
-        changelog: tuple[DataFileMeta, ...] = ()
-        if self._options.needs_lookup and file.level == 0:
-            if job.output_level != job.max_level and not self._newest_row_wins():
-                return self._rewrite(Rewrite((only,)), job)
-            changelog = self._publish_changes(file, job)
+        if self._must_merge(file, job):
+            return self._rewrite(Rewrite((((file,),),)), job)
+        is_compared = self._has_changelog({file.level}, job) or self._replaces({file.level}, job)
+        changelog = self._publish_changes(file, job) if is_compared else ()
         return CompactionResult((file,), (file.at_level(job.output_level),), changelog)
 
-    def _newest_row_wins(self) -> bool:
-        """Whether the merge of a level-0 row with older ones is always the level-0 row itself."""
-        options = self._options
-        return options.merge_engine == "deduplicate" and not options.sequence_fields and not options.ignore_delete
-
     def _publish_changes(self, file: DataFileMeta, job: _Job) -> tuple[DataFileMeta, ...]:
-        """The changelog of a level-0 file that stays as it is."""
+        """The changelog of a file that stays as it is; the rows that it replaces are marked as deleted."""
         recent = _RecentRows(self._chunk_bytes)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
             for pieces in self._chunks(((file,),), self._chunk_bytes // 2):
-                changelog.write(self._merger.merge_with_changelog(pieces, job.above).changelog)
+                merged = self._merge(pieces, {file.level}, job)
+                if merged.changelog is not None:
+                    changelog.write(merged.changelog)
                 for piece in pieces:
                     recent.add(piece.rows)
             written = changelog.close()
@@ -156,25 +200,23 @@ class Compactor:
 
     def _rewrite(self, step: Rewrite, job: _Job) -> CompactionResult:
         """Merge the files of the step into new ones on the output level."""
-        with_changelog = self._options.needs_lookup and any(f.level == 0 for f in step.files)
-        chunk_bytes = self._chunk_bytes // 2 if with_changelog else self._chunk_bytes
+        levels = {file.level for file in step.files}
+        chunk_bytes = self._chunk_bytes // 2 if self._has_changelog(levels, job) else self._chunk_bytes
         recent = _RecentRows(self._chunk_bytes)
         with ExitStack() as stack:
             data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
             changelog = stack.enter_context(self._files.changelog_writer(job.output_level, FileSource.APPEND))
             for section in step.sections:
                 for pieces in self._chunks(section, chunk_bytes):
-                    if with_changelog:
-                        merged = self._merger.merge_with_changelog(pieces, job.above)
+                    merged = self._merge(pieces, levels, job)
+                    if merged.changelog is not None:
                         changelog.write(merged.changelog)
-                        rows = merged.rows
-                    else:
-                        rows = self._merger.merge(pieces)
-                    if job.drops_deletes:
-                        rows = without_retracts(rows)
+                    rows = without_retracts(merged.rows) if job.drops_deletes else merged.rows
                     data.write(rows)
                     recent.add(rows)
             result = CompactionResult(step.files, data.close(), changelog.close())
+        for file in step.files:
+            self._deletions.forget(file.file_name)
         self._remember(result.after, recent.all())
         return result
 

@@ -5,7 +5,7 @@ Implements Paimon's commit conflict checks over the changed buckets, as pure fun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from paimon_table.binary_row import comparable_key
@@ -66,6 +66,18 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
         overlap = find_overlap([f for f in live[bucket].values() if f.level == level], key_types)
         if overlap is not None:
             return f"LSM conflict in bucket {bucket.bucket} on level {level}: {overlap}"
+    return None
+
+
+def find_unseen(state: TableState, seen: Mapping[BucketId, frozenset[tuple[int, str]]]) -> str | None:
+    """The first bucket whose files above level 0 are not those in which a compaction looked for old rows.
+
+    Rows that others put there meanwhile are not marked as deleted, so their keys would be in the table twice.
+    """
+    for bucket, files in seen.items():
+        present = {(file.level, file.file_name) for file in state.files_of(bucket) if file.level > 0}
+        for level, name in sorted(present ^ files):
+            return f"{name} on level {level} of bucket {bucket.bucket} came or went while rows were looked up there"
     return None
 
 

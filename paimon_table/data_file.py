@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from paimon_table.index_file import NO_INDEX_CHANGE, IndexChange
+
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 """Column of every stored row: arrival order inside its bucket (int64)."""
 
@@ -107,6 +109,12 @@ class CommitMessage:
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     compact_changelog: tuple[DataFileMeta, ...] = ()
+    compact_index: IndexChange = NO_INDEX_CHANGE
+    compact_seen: frozenset[tuple[int, str]] | None = None
+    """Level and name of every file above level 0 in which the compaction looked for the rows that it replaces.
+
+    None: what it did holds whatever else others put above level 0.
+    """
 
     @property
     def has_append(self) -> bool:
@@ -114,7 +122,8 @@ class CommitMessage:
 
     @property
     def has_compact(self) -> bool:
-        return bool(self.compact_before or self.compact_after or self.compact_changelog)
+        files = self.compact_before or self.compact_after or self.compact_changelog
+        return bool(files) or not self.compact_index.is_empty
 
     @property
     def is_empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""One Parquet file of a primary-key table while it is written, and the metadata that it gets.
+"""One file of a primary-key table while it is written, and the metadata that it gets.
 
 Implements what Paimon's manifests record about a file: exact size, keys, sequence numbers, deletes, statistics.
 """
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from paimon_table.binary_row import serialize_row_at
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
-from paimon_table.parquet_encoding import parquet_writer
+from paimon_table.file_format import FormatWriter
+from paimon_table.file_formats import format_for
+from paimon_table.file_index.index_builder import INDEX_SUFFIX, FileIndexBuilder
+from paimon_table.file_settings import FileSettings
 from paimon_table.stats import ColumnRange, column_modes, column_ranges, key_stats, stats_of_ranges
 from paimon_table.table import TableContext
 
@@ -25,10 +27,13 @@ class FileInProgress:
     """An open file; rows have the columns of the file and are sorted by key, also across calls."""
 
     ctx: TableContext
+    directory: str
     name: str
+    settings: FileSettings
     resources: ExitStack
     stream: pa.NativeFile
-    parquet: pq.ParquetWriter
+    writer: FormatWriter
+    index: FileIndexBuilder | None
     min_key: bytes
     max_key: bytes = b""
     row_count: int = 0
@@ -37,11 +42,16 @@ class FileInProgress:
     ranges: tuple[ColumnRange, ...] = ()
 
     @classmethod
-    def open(cls, ctx: TableContext, directory: str, name: str, first_rows: pa.Table) -> FileInProgress:
+    def open(
+        cls, ctx: TableContext, directory: str, name: str, settings: FileSettings, first_rows: pa.Table
+    ) -> FileInProgress:
+        file_format = format_for(settings)
         resources = ExitStack()
         stream = resources.enter_context(ctx.io.open_output(f"{directory}/{name}"))
-        parquet = parquet_writer(stream, first_rows, ctx.options, ctx.schema.trimmed_primary_keys)
-        return cls(ctx, name, resources, stream, parquet, _key_at(ctx, first_rows, 0))
+        writer = file_format.open_writer(stream, first_rows, ctx.schema, settings.compression, ctx.options)
+        indexed = ctx.options.bloom_filters if settings.is_indexed else ()
+        index = FileIndexBuilder(indexed, ctx.schema) if indexed else None
+        return cls(ctx, directory, name, settings, resources, stream, writer, index, _key_at(ctx, first_rows, 0))
 
     @property
     def size_bytes(self) -> int:
@@ -49,7 +59,9 @@ class FileInProgress:
 
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
-        self.parquet.write_table(rows, row_group_size=rows.num_rows)
+        self.writer.write(rows)
+        if self.index is not None:
+            self.index.add(rows)
         schema = self.ctx.schema
         ranges = column_ranges(rows, schema.fields, sorted_by=schema.trimmed_primary_keys[0])
         merged = (old.with_more(new) for old, new in zip(self.ranges, ranges, strict=True)) if self.ranges else ranges
@@ -62,12 +74,13 @@ class FileInProgress:
 
     def finish(self, level: int, source: FileSource, now_ms: int) -> DataFileMeta:
         """Write the footer, make the file durable, then describe it."""
-        self.parquet.close()
+        self.writer.close()
         size_bytes = self.size_bytes
         self.resources.close()
+        extra_files, embedded_index = self._write_index()
         schema, options = self.ctx.schema, self.ctx.options
         keys = [self.ranges[schema.fields.index(f)] for f in schema.key_fields]
-        modes = column_modes(schema.fields, options)
+        modes = column_modes(schema.fields, options, self.settings.stats_mode)
         stats, stats_cols = stats_of_ranges(self.ranges, schema.fields, modes, options.stats_dense_store)
         return DataFileMeta(
             file_name=self.name,
@@ -81,17 +94,35 @@ class FileInProgress:
             max_sequence_number=max(self.sequence_numbers),
             schema_id=schema.id,
             level=level,
+            extra_files=extra_files,
+            embedded_index=embedded_index,
             creation_time_ms=_local_wall_clock_ms(now_ms),
             delete_row_count=self.delete_row_count,
             file_source=source,
             value_stats_cols=stats_cols,
         )
 
+    def _write_index(self) -> tuple[tuple[str, ...], bytes | None]:
+        """The extra files and the embedded index: a large index is a file of its own, durable on return."""
+        if self.index is None:
+            return (), None
+        data = self.index.to_bytes()
+        if len(data) <= self.ctx.options.file_index_in_manifest_bytes:
+            return (), data
+        name = f"{self.name}{INDEX_SUFFIX}"
+        try:
+            self.ctx.io.write(f"{self.directory}/{name}", data)
+        except BaseException:
+            # Unreferenced: without the index the data file gets no metadata.
+            self.ctx.io.delete(f"{self.directory}/{self.name}")
+            raise
+        return (name,), None
+
     def discard(self) -> None:
         """Close and remove the unfinished file."""
         with suppress(_Discarded), self.resources:
             with suppress(OSError, pa.ArrowException):
-                self.parquet.close()
+                self.writer.close()
             raise _Discarded
 
 

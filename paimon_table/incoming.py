@@ -1,7 +1,8 @@
 """Rows on their way into a bucket: checked, filtered, numbered and buffered.
 
 Implements what Paimon does before its write buffer: ``rowkind.field``, ``ignore-delete``, ``ignore-update-before``,
-NOT NULL columns, and sequence numbers in arrival order, one for each row that is not ignored.
+NOT NULL columns, and sequence numbers in arrival order, one for each row that is not ignored. Columns of the function
+``count`` take what their values count for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pyarrow.compute as pc
 from paimon_table.bucket_files import row_schema
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, RowKind
 from paimon_table.errors import BrokenInvariant, MalformedRecord
+from paimon_table.merge.aggregate.count import counted
+from paimon_table.merge.aggregation import counted_columns
 from paimon_table.merge.gather import concat
 from paimon_table.table import TableContext
 
@@ -25,6 +28,7 @@ class IncomingRows:
         self._options = ctx.options
         self._name = f"bucket {bucket.bucket} of {ctx.paths.root}"
         self._schema = row_schema(ctx.schema)
+        self._counted = counted_columns(ctx.schema, ctx.options)
         self._next = next_sequence_number
         self._buffer: list[pa.Table] = []
         self.size_bytes = 0
@@ -44,7 +48,7 @@ class IncomingRows:
         numbers = np.arange(self._next, self._next + rows.num_rows, dtype=np.int64)
         self._next += rows.num_rows
         columns = {SEQUENCE_NUMBER: pa.array(numbers), VALUE_KIND: pa.array(kinds)}
-        numbered = self._conform(rows, columns)
+        numbered = counted(self._conform(rows, columns), self._counted)
         self._buffer.append(numbered)
         self.size_bytes += numbered.nbytes
 

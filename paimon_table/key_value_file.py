@@ -1,8 +1,8 @@
 """Writing and reading the data and changelog files of primary-key tables.
 
-Implements the key-value file of the Paimon format as Parquet: the column layout, the file's metadata, and reading it
-under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the value
-columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
+Implements the key-value file of the Paimon format, whatever format its bytes have: the column layout, the file's
+metadata, and reading it under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``,
+``_VALUE_KIND`` and the value columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
+from paimon_table.deleted_positions import DeletedPositions, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
+from paimon_table.file_format import DamagedFile, FormatReader, Restriction
+from paimon_table.file_formats import FORMATS
 from paimon_table.file_in_progress import FileInProgress
-from paimon_table.parquet_schema import key_value_schema
-from paimon_table.parquet_timestamps import ParquetRows, holds_nanoseconds
+from paimon_table.file_settings import FileSettings, data_file_settings, format_of
+from paimon_table.parquet_schema import SYSTEM_FIELDS, key_value_schema
 from paimon_table.paths import TablePaths
 from paimon_table.schema_mapping import conform_column
+from paimon_table.step_times import timed
 from paimon_table.table import TableContext
 from paimon_table.types import DataField, arrow_schema, arrow_type
 
@@ -36,7 +39,6 @@ SMALLEST_ROW_GROUP = 1_000
 """Rows that a row group has at least, except the last one; files are cut only between row groups."""
 
 BATCH_ROWS = 1 << 16
-_FORMAT = "parquet"
 _SYSTEM_FIELDS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
 
 
@@ -47,8 +49,8 @@ class FileNames:
     uuid: str
     counter: int = 0
 
-    def next(self, prefix: str) -> str:
-        name = f"{prefix}{self.uuid}-{self.counter}.{_FORMAT}"
+    def next(self, prefix: str, extension: str) -> str:
+        name = f"{prefix}{self.uuid}-{self.counter}.{extension}"
         self.counter += 1
         return name
 
@@ -69,7 +71,8 @@ def write_key_value_file(
     """Write sorted rows, at least one, into one file of any size; the file is durable when this returns."""
     with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms, rolls=False) as writer:
         writer.write(rows)
-        return writer.close()[0]
+        (file,) = writer.close()
+        return file
 
 
 def write_rolling(
@@ -105,10 +108,12 @@ class KeyValueFileWriter:
         names: FileNames,
         clock_ms: Callable[[], int],
         rolls: bool = True,
+        settings: FileSettings | None = None,
     ) -> None:
         """``prefix`` is ``data-`` or ``changelog-`` (see the options); ``clock_ms`` gives milliseconds since the epoch.
 
-        Without ``rolls`` all rows go into one file, however large it becomes.
+        Without ``rolls`` all rows go into one file, however large it becomes. ``settings`` are by default those of data
+        files of the level.
         """
         self._ctx = ctx
         self._directory = directory
@@ -117,6 +122,7 @@ class KeyValueFileWriter:
         self._prefix = prefix
         self._names = names
         self._clock_ms = clock_ms
+        self._settings = settings or data_file_settings(ctx.options, level)
         self._target_bytes = ctx.options.target_file_size_bytes if rolls else None
         self._file_schema = key_value_schema(ctx.schema)
         self._buffer: list[pa.Table] = []
@@ -126,6 +132,7 @@ class KeyValueFileWriter:
         self._finished: list[DataFileMeta] = []
         self._disk_bytes_per_row: float | None = None
 
+    @timed("write")
     def write(self, rows: pa.Table) -> None:
         """Append rows that sort behind all rows so far; they are written when a row group is full."""
         if rows.num_rows == 0:
@@ -136,6 +143,7 @@ class KeyValueFileWriter:
         while self._buffered_rows >= (group_rows := self._next_group_rows()):
             self._write_group(group_rows)
 
+    @timed("write")
     def close(self) -> tuple[DataFileMeta, ...]:
         """Finish the last file. Every returned file is complete and durable; no rows give no files."""
         while self._buffered_rows:
@@ -152,6 +160,8 @@ class KeyValueFileWriter:
             self._file = None
         for file in self._finished:
             self._ctx.io.delete(TablePaths.data_file(self._directory, file))
+            for extra in TablePaths.extra_files(self._directory, file):
+                self._ctx.io.delete(extra)
         self._finished = []
 
     def __enter__(self) -> KeyValueFileWriter:
@@ -181,8 +191,11 @@ class KeyValueFileWriter:
         self._buffered_bytes -= self._buffered_bytes * row_count // self._buffered_rows
         self._buffered_rows -= row_count
         group = rows.slice(0, row_count)
+        if self._file is not None and not self._file.writer.accepts(group):
+            self._finish_file()
         if self._file is None:
-            self._file = FileInProgress.open(self._ctx, self._directory, self._names.next(self._prefix), group)
+            name = self._names.next(self._prefix, self._settings.extension)
+            self._file = FileInProgress.open(self._ctx, self._directory, name, self._settings, group)
         self._file.write(group)
         self._disk_bytes_per_row = self._file.size_bytes / self._file.row_count
         if self._rows_left(self._disk_bytes_per_row) < SMALLEST_ROW_GROUP / 2:
@@ -222,19 +235,21 @@ def read_key_value_file(
     file: DataFileMeta,
     columns: Sequence[str] | None = None,
     partition: Sequence[Any] = (),
+    deleted: DeletedPositions | None = None,
 ) -> pa.Table:
     """All rows of a file: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the named value columns (None: all), in this order.
 
     Columns are those of the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds
     the values of the partition columns, as ``TableContext.partition_values`` gives them, and fills these columns; when
-    it is empty they come from the file. Raises CorruptFile if the file is missing, unreadable or contradicts ``file``.
+    it is empty they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is
+    missing, unreadable or contradicts ``file``.
     """
     plan = _ReadPlan.make(ctx, file, columns, partition)
-    with _opened(ctx, directory, file, plan) as parquet:
-        rows = plan.apply(parquet.read(plan.physical_columns))
+    with _opened(ctx, directory, file, plan) as reader:
+        rows = plan.apply(reader.read())
     if rows.num_rows != file.row_count:
         raise CorruptFile(f"{directory}/{file.file_name} has {rows.num_rows} rows, its metadata says {file.row_count}")
-    return rows
+    return without_deleted(rows, 0, deleted)
 
 
 def iter_key_value_batches(
@@ -245,6 +260,7 @@ def iter_key_value_batches(
     partition: Sequence[Any] = (),
     batch_rows: int = BATCH_ROWS,
     predicate: pc.Expression | None = None,
+    deleted: DeletedPositions | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a file as ``read_key_value_file`` gives them, in file order, at most ``batch_rows`` at a time.
 
@@ -252,36 +268,32 @@ def iter_key_value_batches(
     about physical columns, so it is not used for files of another schema version.
     """
     plan = _ReadPlan.make(ctx, file, columns, partition)
-    with _opened(ctx, directory, file, plan) as parquet:
-        groups = list(range(parquet.num_row_groups))
-        if predicate is not None and file.schema_id == ctx.schema.id:
-            groups = _matching_row_groups(ctx, directory, file, predicate)
-        for group in groups:
-            for batch in parquet.batches(batch_rows, [group], plan.physical_columns):
-                yield plan.apply(batch)
+    restriction = None
+    if predicate is not None and file.schema_id == ctx.schema.id:
+        restriction = Restriction(predicate, ctx.schema.arrow_schema)
+    with _opened(ctx, directory, file, plan) as reader:
+        for position, batch in reader.batches(batch_rows, restriction):
+            yield without_deleted(plan.apply(batch), position, deleted)
 
 
 @contextmanager
-def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPlan) -> Iterator[ParquetRows]:
+def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPlan) -> Iterator[FormatReader]:
     path = TablePaths.data_file(directory, file)
-    extension = file.file_name.rpartition(".")[2]
-    if extension != _FORMAT:
-        raise UnsupportedFeature(f"{path}: format {extension!r} is not supported; compact with file.format={_FORMAT}")
+    name = format_of(file.file_name)
+    file_format = FORMATS.get(name)
+    if file_format is None:
+        raise UnsupportedFeature(
+            f"{path}: format {name!r} is not supported; compact it into one of: {', '.join(FORMATS)}"
+        )
     try:
-        with ctx.io.open_input(path) as stream, ParquetRows(stream, plan.nanosecond_columns) as parquet:
-            yield parquet
+        with ctx.io.open_input(path) as stream, file_format.open_reader(stream, plan.physical_columns) as reader:
+            yield reader
     except FileNotFoundError as error:
         raise CorruptFile(
             f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
         ) from error
-    except pa.ArrowInvalid as error:
-        raise CorruptFile(f"{path} is not readable as {_FORMAT} ({error}); restore it from a backup") from error
-
-
-def _matching_row_groups(ctx: TableContext, directory: str, file: DataFileMeta, predicate: pc.Expression) -> list[int]:
-    with ctx.io.open_input(TablePaths.data_file(directory, file)) as stream:
-        fragment = ds.ParquetFileFormat().make_fragment(stream)
-        return [group.id for group in fragment.subset(predicate, schema=ctx.schema.arrow_schema).row_groups]
+    except (pa.ArrowInvalid, DamagedFile) as error:
+        raise CorruptFile(f"{path} is not readable as {name} ({error}); restore it from a backup") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +305,8 @@ class _ReadPlan:
     """Column in the file for each requested column that the file has."""
     constants: dict[str, pa.Scalar]
     """Values of partition columns."""
+    sequence_number: int | None
+    """What all rows have instead of the number that is stored."""
 
     @classmethod
     def make(
@@ -310,20 +324,22 @@ class _ReadPlan:
         constants = {f.name: pa.scalar(value, arrow_type(f.type)) for f, value in partition_values}
         by_id = {f.id: f for f in file_schema.fields}
         written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
-        return cls(requested, written, constants)
+        return cls(requested, written, constants, _common_sequence_number(ctx, file))
 
     @property
-    def physical_columns(self) -> list[str]:
-        return [SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in self.written.values())]
-
-    @property
-    def nanosecond_columns(self) -> list[str]:
-        return [f.name for f in self.written.values() if holds_nanoseconds(f.type)]
+    def physical_columns(self) -> tuple[DataField, ...]:
+        return (*SYSTEM_FIELDS, *self.written.values())
 
     def apply(self, physical: pa.Table) -> pa.Table:
-        columns = [physical.column(SEQUENCE_NUMBER), physical.column(VALUE_KIND)]
+        columns = [self._sequence_numbers(physical), physical.column(VALUE_KIND)]
         columns += [self._column(physical, f) for f in self.requested]
         return pa.Table.from_arrays(columns, schema=pa.schema([*_SYSTEM_FIELDS, *arrow_schema(self.requested)]))
+
+    def _sequence_numbers(self, physical: pa.Table) -> pa.ChunkedArray:
+        if self.sequence_number is None:
+            return physical.column(SEQUENCE_NUMBER)
+        numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
+        return pa.chunked_array([numbers])
 
     def _column(self, physical: pa.Table, wanted: DataField) -> pa.ChunkedArray:
         target = arrow_type(wanted.type)
@@ -334,3 +350,15 @@ class _ReadPlan:
         if written is None or written.name not in physical.column_names:
             return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
         return conform_column(physical.column(written.name), written, wanted)
+
+
+def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
+    """The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``; None otherwise."""
+    if not ctx.options.snapshot_ordering:
+        return None
+    if file.file_source is None:
+        raise UnsupportedFeature(
+            f"{file.file_name}: its metadata does not say whether a flush or a compaction wrote it, so "
+            "'sequence.snapshot-ordering' gives its rows no place; write the rows into a new table"
+        )
+    return file.min_sequence_number if file.file_source == FileSource.APPEND else None

@@ -6,17 +6,26 @@ file of each, then one binary search for all keys of a batch at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.bucket_files import BucketFiles
 from paimon_table.data_file import DataFileMeta
+from paimon_table.deleted_positions import without_deleted
 from paimon_table.errors import SinkUnavailable
 from paimon_table.levels import SortedRun
 from paimon_table.lookup_cache import LookupCache
-from paimon_table.lookup_file import Hits, KeyWords, LookupFile, ProbeKeys, merge_hits
+from paimon_table.lookup_file import Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
+from paimon_table.merge.words import Indices
+from paimon_table.step_times import timed
+
+Mask = npt.NDArray[np.bool_]
+
+OnFound = Callable[[DataFileMeta, Indices], None]
+"""Hears in which file rows were found, and at which positions of the file."""
 
 _OPEN_ATTEMPTS = 3
 
@@ -31,46 +40,91 @@ class StoredRows:
         self._order = words.order
         self._opened: dict[str, LookupFile] = {}
 
-    def newest(self, runs: Sequence[SortedRun], keys: pa.Table) -> Hits:
-        """For each key its row in the first of the runs that holds the key; tombstones count.
+    @timed("lookup")
+    def newest(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Hits:
+        """For each key its row in the first of the runs that holds the key; tombstones count, deleted rows do not.
 
-        ``keys`` are sorted by key, each once; ``runs`` newest first.
+        ``keys`` are sorted by key, each once; ``runs`` newest first. ``on_found`` hears of every row that is given.
         """
         probe = ProbeKeys(keys, self._words)
         found = np.zeros(keys.num_rows, np.bool_)
         parts = []
         for run in runs:
-            hits = self._find(run, probe, found)
+            hits = self._find(run, probe, found, on_found)
             found[hits.positions] = True
             parts.append(hits)
         return self._merged(parts)
 
+    @timed("lookup")
     def all_versions(self, runs: Sequence[SortedRun], keys: pa.Table) -> Hits:
         """For each key its rows in all of the runs; ``keys`` as in ``newest``."""
         probe = ProbeKeys(keys, self._words)
-        return self._merged([self._find(run, probe, None) for run in runs])
+        return self._merged([self._find(run, probe, None, None) for run in runs])
 
+    @timed("lookup")
+    def holds(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Mask:
+        """Which keys have a row in any of the runs, otherwise as ``newest``. Reads no values."""
+        probe = ProbeKeys(keys, self._words)
+        found = np.zeros(keys.num_rows, np.bool_)
+        for run in runs:
+            for file, start, stop in self._candidates(run, probe, found):
+                located = self._locate(file, probe, start, stop, found, on_found)
+                found[located.positions] = True
+        return found
+
+    @timed("lookup")
     def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> None:
-        """Build the lookup file of a data file from the rows that were just written to it."""
+        """Build the lookup file of a data file from all of its rows, whether they are deleted by now or not."""
         self._cache.build(self._name(file), self._words, self._files.row_schema, rows)
 
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
-        """The rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
-        return self._open(file).batches(batch_rows)
+        """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
+        deleted = self._files.deleted(file)
+        position = 0
+        for rows in self._open(file).batches(batch_rows):
+            yield without_deleted(rows, position, deleted)
+            position += rows.num_rows
 
     def close_all_but(self, files: Iterable[DataFileMeta]) -> None:
         """Unmap the lookup files of all other files."""
         kept = {file.file_name for file in files}
         self._opened = {name: opened for name, opened in self._opened.items() if name in kept}
 
-    def _find(self, run: SortedRun, probe: ProbeKeys, found: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> Hits:
+    def _find(self, run: SortedRun, probe: ProbeKeys, found: Mask | None, on_found: OnFound | None) -> Hits:
         parts = []
+        for file, start, stop in self._candidates(run, probe, found):
+            located = self._locate(file, probe, start, stop, found, on_found)
+            parts.append(Hits(located.positions, self._open(file).rows_at(located.row_numbers)))
+        return self._merged(parts)
+
+    def _locate(
+        self,
+        file: DataFileMeta,
+        probe: ProbeKeys,
+        start: int,
+        stop: int,
+        found: Mask | None,
+        on_found: OnFound | None,
+    ) -> Located:
+        """Where the keys ``start`` to ``stop`` that are not ``found`` yet have live rows in one file."""
+        located = self._open(file).locate(probe, start, stop, found)
+        deleted = self._files.deleted(file)
+        if deleted is not None:
+            lives = ~deleted.contains(located.row_numbers)
+            located = Located(located.positions[lives], located.row_numbers[lives])
+        if on_found is not None:
+            on_found(file, located.row_numbers)
+        return located
+
+    def _candidates(
+        self, run: SortedRun, probe: ProbeKeys, found: Mask | None
+    ) -> Iterator[tuple[DataFileMeta, int, int]]:
+        """The files whose key range covers keys ``start`` to ``stop`` of the probe that are not found yet."""
         for file in run.files:
             start = self._order.count_below(probe.keys, self._order.file_key(file.min_key), inclusive=False)
             stop = self._order.count_below(probe.keys, self._order.file_key(file.max_key), inclusive=True)
             if start < stop and (found is None or not found[start:stop].all()):
-                parts.append(self._open(file).find(probe, start, stop, found))
-        return self._merged(parts)
+                yield file, start, stop
 
     def _merged(self, parts: list[Hits]) -> Hits:
         return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
@@ -83,7 +137,7 @@ class StoredRows:
                 return opened
             opened = self._cache.open(self._name(file), self._words, self._files.row_schema)
             if opened is None:
-                self.remember(file, self._files.batches(file))
+                self.remember(file, self._files.stored_batches(file))
         raise SinkUnavailable(f"the lookup file of {file.file_name} keeps vanishing; give lookups more disk and retry")
 
     def _name(self, file: DataFileMeta) -> str:

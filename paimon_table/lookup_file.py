@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,14 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
+class Located:
+    """Where rows were found in one file: key number ``positions[i]`` (rising) is its row ``row_numbers[i]``."""
+
+    positions: Indices
+    row_numbers: Indices
+
+
+@dataclass(frozen=True, slots=True)
 class _Footer:
     boot_id: str
     row_count: int
@@ -109,40 +117,41 @@ class LookupFile:
         if footer.rows_offset is not None:
             self._rows = np.frombuffer(buffer, np.uint32, self.row_count, footer.rows_offset)
 
-    def find(self, probe: ProbeKeys, start: int, stop: int, excluding: npt.NDArray[np.bool_] | None = None) -> Hits:
+    def locate(
+        self, probe: ProbeKeys, start: int, stop: int, excluding: npt.NDArray[np.bool_] | None = None
+    ) -> Located:
         """Rows whose key is among keys ``start`` to ``stop`` of the probe, except those marked in ``excluding``."""
         wanted = np.arange(start, stop)
         if excluding is not None:
             wanted = wanted[~excluding[start:stop]]
         if self._rows is None:
-            return self._find_exact(probe, wanted)
-        return self._find_hashed(probe, wanted)
+            return self._locate_exact(probe, wanted)
+        return self._locate_hashed(probe, wanted, self._rows)
 
-    def _find_exact(self, probe: ProbeKeys, wanted: Indices) -> Hits:
+    def _locate_exact(self, probe: ProbeKeys, wanted: Indices) -> Located:
         words = probe.words[wanted]
         at = np.searchsorted(self._words, words)
         found = at < self.row_count
         found[found] = self._words[at[found]] == words[found]
-        return Hits(wanted[found], self.rows_at(at[found]))
+        return Located(wanted[found], at[found])
 
-    def _find_hashed(self, probe: ProbeKeys, wanted: Indices) -> Hits:
-        assert self._rows is not None
+    def _locate_hashed(self, probe: ProbeKeys, wanted: Indices, rows: npt.NDArray[np.uint32]) -> Located:
         words = probe.words[wanted]
         by_word = np.argsort(words)
         at = np.empty(len(words), np.int64)
         at[by_word] = np.searchsorted(self._words, words[by_word])
-        found: list[Hits] = []
+        found: list[Located] = []
         while len(wanted):
             same = at < self.row_count
             same[same] = self._words[at[same]] == words[same]
             wanted, words, at = wanted[same], words[same], at[same]
-            candidates = self.rows_at(self._rows[at].astype(np.int64))
+            row_numbers = rows[at].astype(np.int64)
             keys = gather(probe.keys, wanted)
+            candidates = self.rows_at(row_numbers, keys.column_names)
             equal = equal_rows(candidates, keys, keys.column_names) if len(wanted) else np.zeros(0, np.bool_)
-            hits = np.flatnonzero(equal)
-            found.append(Hits(wanted[hits], gather(candidates, hits)))
+            found.append(Located(wanted[equal], row_numbers[equal]))
             wanted, words, at = wanted[~equal], words[~equal], at[~equal] + 1
-        return merge_hits(found) if found else Hits(wanted, self.schema.empty_table())
+        return _merge_located(found, wanted)
 
     def batches(self, batch_rows: int) -> Iterator[pa.Table]:
         """All rows in file order, at most ``batch_rows`` at a time, without copying them."""
@@ -150,22 +159,33 @@ class LookupFile:
             for start in range(0, batch.num_rows, batch_rows):
                 yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
-    def rows_at(self, row_numbers: Indices) -> pa.Table:
-        """Rows by number, in the given order."""
+    def rows_at(self, row_numbers: Indices, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by number, in the given order; all columns or some of them."""
+        names = self.schema.names if columns is None else list(columns)
         if len(self._batches) == 1:
-            return pa.Table.from_batches([self._batches[0].take(pa.array(row_numbers))])
+            return pa.Table.from_batches([self._batches[0].select(names).take(pa.array(row_numbers))])
         if len(row_numbers) and np.any(row_numbers[1:] < row_numbers[:-1]):
             order = np.argsort(row_numbers, kind="stable")
             back = np.empty(len(order), np.int64)
             back[order] = np.arange(len(order))
-            return gather(self.rows_at(row_numbers[order]), back)
+            return gather(self.rows_at(row_numbers[order], columns), back)
         cuts = np.searchsorted(row_numbers, self._first_row)
         parts = [
-            batch.take(pa.array(row_numbers[cuts[i] : cuts[i + 1]] - self._first_row[i]))
+            batch.select(names).take(pa.array(row_numbers[cuts[i] : cuts[i + 1]] - self._first_row[i]))
             for i, batch in enumerate(self._batches)
             if cuts[i] < cuts[i + 1]
         ]
-        return pa.Table.from_batches(parts, self.schema).combine_chunks()
+        return pa.Table.from_batches(parts, pa.schema([self.schema.field(name) for name in names])).combine_chunks()
+
+
+def _merge_located(parts: list[Located], none: Indices) -> Located:
+    """All of the parts in one, by position; ``none`` is an empty array of positions."""
+    if len(parts) < 2:
+        return parts[0] if parts else Located(none, none)
+    positions = np.concatenate([part.positions for part in parts])
+    row_numbers = np.concatenate([part.row_numbers for part in parts])
+    order = np.argsort(positions, kind="stable")
+    return Located(positions[order], row_numbers[order])
 
 
 def merge_hits(parts: list[Hits]) -> Hits:

@@ -15,88 +15,70 @@ from paimon_table.avro_container import MalformedContainer, read_container, writ
 from paimon_table.data_file import BucketId, DataFileMeta, SimpleStats
 from paimon_table.errors import CorruptFile
 from paimon_table.manifest import ManifestEntry, ManifestFileMeta
+from paimon_table.manifest_schema import array, block_codec, nested_record, nullable, optional, required, root_record
 
-_NAMESPACE = "org.apache.paimon.avro.generated"
 _VERSION = 2
 
 
-def _nullable(avro_type: Any) -> list[Any]:
-    return ["null", avro_type]
-
-
-def _required(name: str, avro_type: Any) -> dict[str, Any]:
-    return {"name": name, "type": avro_type}
-
-
-def _optional(name: str, avro_type: Any) -> dict[str, Any]:
-    return {"name": name, "type": _nullable(avro_type), "default": None}
-
-
-def _array(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
 def _stats_record(path: str) -> dict[str, Any]:
-    fields = [
-        _required("_MIN_VALUES", "bytes"),
-        _required("_MAX_VALUES", "bytes"),
-        _optional("_NULL_COUNTS", _array(_nullable("long"))),
-    ]
-    return {"type": "record", "name": path, "fields": fields}
-
-
-def _root_record(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields}
+    return nested_record(
+        path,
+        [
+            required("_MIN_VALUES", "bytes"),
+            required("_MAX_VALUES", "bytes"),
+            optional("_NULL_COUNTS", array(nullable("long"))),
+        ],
+    )
 
 
 _FILE_FIELDS: list[dict[str, Any]] = [
-    _required("_FILE_NAME", "string"),
-    _required("_FILE_SIZE", "long"),
-    _required("_ROW_COUNT", "long"),
-    _required("_MIN_KEY", "bytes"),
-    _required("_MAX_KEY", "bytes"),
-    _required("_KEY_STATS", _stats_record("record__FILE__KEY_STATS")),
-    _required("_VALUE_STATS", _stats_record("record__FILE__VALUE_STATS")),
-    _required("_MIN_SEQUENCE_NUMBER", "long"),
-    _required("_MAX_SEQUENCE_NUMBER", "long"),
-    _required("_SCHEMA_ID", "long"),
-    _required("_LEVEL", "int"),
-    _required("_EXTRA_FILES", _array("string")),
-    _optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-    _optional("_DELETE_ROW_COUNT", "long"),
-    _optional("_EMBEDDED_FILE_INDEX", "bytes"),
-    _optional("_FILE_SOURCE", "int"),
-    _optional("_VALUE_STATS_COLS", _array("string")),
-    _optional("_EXTERNAL_PATH", "string"),
-    _optional("_FIRST_ROW_ID", "long"),
-    _optional("_WRITE_COLS", _array("string")),
-    _optional("_WRITE_COLS_SEQUENCES", _array("long")),
+    required("_FILE_NAME", "string"),
+    required("_FILE_SIZE", "long"),
+    required("_ROW_COUNT", "long"),
+    required("_MIN_KEY", "bytes"),
+    required("_MAX_KEY", "bytes"),
+    required("_KEY_STATS", _stats_record("record__FILE__KEY_STATS")),
+    required("_VALUE_STATS", _stats_record("record__FILE__VALUE_STATS")),
+    required("_MIN_SEQUENCE_NUMBER", "long"),
+    required("_MAX_SEQUENCE_NUMBER", "long"),
+    required("_SCHEMA_ID", "long"),
+    required("_LEVEL", "int"),
+    required("_EXTRA_FILES", array("string")),
+    optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    optional("_DELETE_ROW_COUNT", "long"),
+    optional("_EMBEDDED_FILE_INDEX", "bytes"),
+    optional("_FILE_SOURCE", "int"),
+    optional("_VALUE_STATS_COLS", array("string")),
+    optional("_EXTERNAL_PATH", "string"),
+    optional("_FIRST_ROW_ID", "long"),
+    optional("_WRITE_COLS", array("string")),
+    optional("_WRITE_COLS_SEQUENCES", array("long")),
 ]
 
-ENTRY_SCHEMA: Mapping[str, Any] = _root_record([
-    _required("_VERSION", "int"),
-    _required("_KIND", "int"),
-    _required("_PARTITION", "bytes"),
-    _required("_BUCKET", "int"),
-    _required("_TOTAL_BUCKETS", "int"),
-    _required("_FILE", {"type": "record", "name": "record__FILE", "fields": _FILE_FIELDS}),
+ENTRY_SCHEMA: Mapping[str, Any] = root_record([
+    required("_VERSION", "int"),
+    required("_KIND", "int"),
+    required("_PARTITION", "bytes"),
+    required("_BUCKET", "int"),
+    required("_TOTAL_BUCKETS", "int"),
+    required("_FILE", nested_record("record__FILE", _FILE_FIELDS)),
 ])  # fmt: skip
 """Avro schema of a manifest's records."""
 
-LIST_SCHEMA: Mapping[str, Any] = _root_record([
-    _required("_VERSION", "int"),
-    _required("_FILE_NAME", "string"),
-    _required("_FILE_SIZE", "long"),
-    _required("_NUM_ADDED_FILES", "long"),
-    _required("_NUM_DELETED_FILES", "long"),
-    _required("_PARTITION_STATS", _stats_record("record__PARTITION_STATS")),
-    _required("_SCHEMA_ID", "long"),
-    _optional("_MIN_BUCKET", "int"),
-    _optional("_MAX_BUCKET", "int"),
-    _optional("_MIN_LEVEL", "int"),
-    _optional("_MAX_LEVEL", "int"),
-    _optional("_MIN_ROW_ID", "long"),
-    _optional("_MAX_ROW_ID", "long"),
+LIST_SCHEMA: Mapping[str, Any] = root_record([
+    required("_VERSION", "int"),
+    required("_FILE_NAME", "string"),
+    required("_FILE_SIZE", "long"),
+    required("_NUM_ADDED_FILES", "long"),
+    required("_NUM_DELETED_FILES", "long"),
+    required("_PARTITION_STATS", _stats_record("record__PARTITION_STATS")),
+    required("_SCHEMA_ID", "long"),
+    optional("_MIN_BUCKET", "int"),
+    optional("_MAX_BUCKET", "int"),
+    optional("_MIN_LEVEL", "int"),
+    optional("_MAX_LEVEL", "int"),
+    optional("_MIN_ROW_ID", "long"),
+    optional("_MAX_ROW_ID", "long"),
 ])  # fmt: skip
 """Avro schema of a manifest list's records."""
 
@@ -106,12 +88,12 @@ _PARSED_LIST = fastavro.parse_schema(dict(LIST_SCHEMA))
 
 def encode_manifest(entries: Iterable[ManifestEntry], compression: str) -> bytes:
     """The bytes of a manifest; ``compression`` is ``zstd`` or ``none``."""
-    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), _codec(compression))
+    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), block_codec(compression))
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str) -> bytes:
     """The bytes of a manifest list, which may be empty; ``compression`` as for manifests."""
-    return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), _codec(compression))
+    return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression))
 
 
 def decode_manifest(data: bytes, name: str) -> tuple[ManifestEntry, ...]:
@@ -123,10 +105,6 @@ def decode_manifest(data: bytes, name: str) -> tuple[ManifestEntry, ...]:
 def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
     """The manifests that a list names, in order; CorruptFile names the file ``name``."""
     return tuple(_list_entry(record) for record in _decode(data, name))
-
-
-def _codec(compression: str) -> str:
-    return "zstandard" if compression == "zstd" else "null"
 
 
 def _decode(data: bytes, name: str) -> list[Any]:

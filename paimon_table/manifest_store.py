@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from paimon_table.errors import CorruptFile
 from paimon_table.file_io import FileIO
+from paimon_table.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from paimon_table.manifest import ManifestEntry, ManifestFileMeta, summarize
 from paimon_table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
 from paimon_table.options import TableOptions
@@ -49,6 +50,11 @@ class ManifestReader:
         if snapshot.changelog_manifest_list is None:
             return []
         return self.entries_in(self.list_of(snapshot.changelog_manifest_list))
+
+    def index_entries(self, snapshot: Snapshot) -> tuple[IndexEntry, ...]:
+        """All index files of the snapshot."""
+        name = snapshot.index_manifest
+        return () if name is None else decode_index_manifest(self._bytes(name), name)
 
     def _bytes(self, name: str) -> bytes:
         try:
@@ -90,6 +96,12 @@ class ManifestDraft:
         """Put a manifest list, possibly empty; returns its name and its size in bytes."""
         data = encode_manifest_list(manifests, self.options.manifest_compression)
         return self._add("manifest-list", data), len(data)
+
+    def add_index_manifest(self, entries: Sequence[IndexEntry]) -> str | None:
+        """Put the complete list of index files; returns its name, None for an empty list, which needs no file."""
+        if not entries:
+            return None
+        return self._add("index-manifest", encode_index_manifest(entries, self.options.manifest_compression))
 
     def write(self) -> None:
         """Make all files durable that are not yet."""

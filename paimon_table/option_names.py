@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 KEPT_FOR_OTHERS = frozenset({
     # readers
-    "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch", "file-index.read.enabled",
+    "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch",
     "file-reader-async-threshold", "incremental-between", "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot", "incremental-between-timestamp", "incremental-to-auto-tag",
     "parallel-scan.split-size", "query-auth.enabled", "streaming-read-append-overwrite", "streaming-read-mode",
     "streaming-read-overwrite", "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
     # engines that run Paimon's own jobs
-    "async-file-write", "auto-create", "delete.force-produce-changelog", "dynamic-partition-overwrite",
-    "end-input.check-partition-expire", "overwrite-upgrade", "path", "unaware-bucket.compaction.parallelism",
+    "async-file-write", "auto-create", "delete.force-produce-changelog",
+    "end-input.check-partition-expire", "path", "unaware-bucket.compaction.parallelism",
     # maintenance jobs
     "changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained",
     "partition.expiration-batch-size", "partition.expiration-check-interval", "partition.expiration-max-num",
@@ -28,14 +28,18 @@ KEPT_FOR_OTHERS = frozenset({
     "partition.mark-done-action.custom.class",
     # memory, threads and caches of other writers
     "cache-page-size", "commit.catalog.lock", "compaction.max.file-num", "compaction.min.file-num",
-    "file-operation.thread-num", "force-lookup", "local-merge-buffer-size", "local-sort.max-num-file-handles",
-    "lookup-compact.max-interval", "num-sorted-run.stop-trigger", "page-size", "sort-compaction.range-strategy",
+    "file-operation.thread-num", "local-merge-buffer-size", "local-sort.max-num-file-handles",
+    "num-sorted-run.stop-trigger", "page-size", "sort-compaction.range-strategy",
     "sort-compaction.local-sample.magnification", "sort-engine", "sort-spill-buffer-size", "sort-spill-threshold",
     "spill-compression", "spill-compression.zstd-level", "write-buffer-for-append", "write-buffer-size",
     "write-buffer-spill.max-disk-size", "write-buffer-spillable", "write-manifest-cache", "write-max-writers-to-spill",
     "zorder.var-length-contribution",
-    # compression of files that Tidemark does not write, hints that it always honours
-    "file.compression.per.level", "manifest.merge-optimize.enabled",
+    # when a commit waits for its compaction: here compaction is always part of the commit
+    "changelog-producer.lookup-wait", "commit.force-compact", "lookup-wait",
+    # deletion vectors: a permission for ALTER TABLE, and a limit for append tables (a bucket has one index file)
+    "deletion-vectors.modifiable", "deletion-vector.index-file.target-size",
+    # hints that Tidemark always honours
+    "manifest.merge-optimize.enabled",
 })  # fmt: skip
 """Exact names that are kept in the schema and have no effect on what Tidemark writes."""
 
@@ -58,26 +62,13 @@ def _off(instead: str) -> Refusal:
     return Refusal(instead, frozenset({"false"}))
 
 
-_LATER_ENGINES = "only merge-engine=deduplicate is supported; remove the option"
 _NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at least 1 and remove the option"
-_NO_DV = "deletion vectors are not supported; remove the option"
-_NO_INDEX = "file indexes are not written; remove the option"
+_NO_INDEX = "bloom filters are the only file indexes that are written; use file-index.bloom-filter.columns"
 _NO_EXTERNAL = "data files are written below the table directory only; remove the option"
-_NO_FULL = "supported changelog producers are none, input and lookup; remove the option"
 _NO_EXPIRE = "rows do not expire; remove the option"
 _NO_EARLY = "full compaction runs on request only; remove the option"
-_ONE_FORMAT = "data files are parquet with one codec on all levels; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
-    "aggregation.remove-record-on-delete": _off(_LATER_ENGINES),
-    "partial-update.remove-record-on-delete": _off(_LATER_ENGINES),
-    "partial-update.remove-record-on-sequence-group": Refusal(_LATER_ENGINES),
-    "fields.default-aggregate-function": Refusal(_LATER_ENGINES),
-    "deletion-vectors.enabled": _off(_NO_DV),
-    "deletion-vectors.bitmap64": _off(_NO_DV),
-    "deletion-vectors.merge-on-read": _off(_NO_DV),
-    "deletion-vectors.modifiable": _off(_NO_DV),
-    "deletion-vector.index-file.target-size": Refusal(_NO_DV),
     "dynamic-bucket.target-row-num": Refusal(_NO_DYNAMIC),
     "dynamic-bucket.initial-buckets": Refusal(_NO_DYNAMIC),
     "dynamic-bucket.max-buckets": Refusal(_NO_DYNAMIC),
@@ -91,22 +82,12 @@ REFUSED: Mapping[str, Refusal] = {
     "bucket-append-ordered": Refusal(
         "append tables are not supported; give the table a primary key", frozenset({"true"})
     ),
-    "full-compaction.delta-commits": Refusal(_NO_FULL),
-    "changelog-file.format": Refusal(_ONE_FORMAT, frozenset({"parquet"})),
-    "changelog-file.compression": Refusal(_ONE_FORMAT),
-    "changelog-file.stats-mode": Refusal("changelog files have the statistics of data files; remove the option"),
-    "file.format.per.level": Refusal(_ONE_FORMAT),
-    "metadata.stats-mode.per.level": Refusal("statistics are the same on all levels; remove the option"),
-    "file.suffix.include.compression": _off("file names end with the format alone; remove the option"),
     "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
     "data-file.external-paths": Refusal(_NO_EXTERNAL),
     "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
     "data-file.external-paths.specific-fs": Refusal(_NO_EXTERNAL),
     "data-file.path-directory": Refusal(_NO_EXTERNAL),
     "index-file-in-data-file-dir": _off(_NO_EXTERNAL),
-    "file-index.in-manifest-threshold": Refusal(_NO_INDEX),
-    "sequence.snapshot-ordering": _off("rows are ordered by 'sequence.field' and arrival; remove the option"),
-    "sequence.auto-padding": Refusal("arrival order decides between equal sequence values; remove the option"),
     "write.sequence-number-init-mode": Refusal("sequence numbers start after those of the files", frozenset({"scan"})),
     "record-level.expire-time": Refusal(_NO_EXPIRE),
     "record-level.time-field": Refusal(_NO_EXPIRE),
@@ -117,14 +98,11 @@ REFUSED: Mapping[str, Refusal] = {
     "compaction.offpeak-ratio": Refusal("there are no off-peak hours; remove the option", frozenset({"0"})),
     "compaction.offpeak.start.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
     "compaction.offpeak.end.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
-    "compaction.force-up-level-0": _off("only lookup tables compact level 0 at once; remove the option"),
     "compaction.force-rewrite-all-files": _off("unchanged files are never rewritten; remove the option"),
     "compaction.delete-ratio-threshold": Refusal("append tables are not supported; remove the option"),
-    "commit.force-compact": _off("compaction is part of every batch; remove the option"),
     "commit.force-create-snapshot": _off("a batch without rows makes no snapshot; remove the option"),
     "commit.callbacks": Refusal("commit callbacks are Java classes; remove the option"),
     "commit.user-prefix": Refusal("the commit user is the identity of the checkpoint; remove the option"),
-    "target-file-row-num": Refusal("files are cut by size; use 'target-file-size'"),
     "row-tracking.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
     "data-evolution.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
     "pk-clustering-override": _off("rows are clustered by the primary key; remove the option"),
@@ -144,10 +122,6 @@ REFUSED: Mapping[str, Refusal] = {
 REFUSED_PREFIXES: Mapping[str, str] = {
     "file-index.": _NO_INDEX,
     "metadata.iceberg.": "no Iceberg metadata is written; remove the option",
-    "metadata.stats-mode.": "statistics are the same on all levels; remove the option",
-    "aggregation.": _LATER_ENGINES,
-    "partial-update.": _LATER_ENGINES,
-    "first-row.": _LATER_ENGINES,
     "postpone.": _NO_DYNAMIC,
     "record-level.": _NO_EXPIRE,
     "chain-table.": "chain tables are not supported; remove the option",

@@ -65,6 +65,39 @@ def names(name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def lowered(name: str, text: str) -> str:
+    """A word whose case does not matter."""
+    return text.strip().lower()
+
+
+def per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
+    """Words for levels, written ``0:avro,3:parquet``, sorted by level."""
+    found: dict[int, str] = {}
+    for part in names(name, text):
+        level, colon, word = (piece.strip() for piece in part.partition(":"))
+        if not colon or not word or not level.isdigit():
+            raise ConfigError(f"option {name!r}: {part!r} is not understood; write LEVEL:VALUE,... such as 0:avro")
+        if int(level) in found:
+            raise ConfigError(f"option {name!r}: level {level} is named twice; name it once")
+        found[int(level)] = word
+    return tuple(sorted(found.items()))
+
+
+def lowered_per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
+    """Like ``per_level``, for words whose case does not matter."""
+    return tuple((level, word.lower()) for level, word in per_level(name, text))
+
+
+def names_among(*allowed: str) -> Callable[[str, str], tuple[str, ...]]:
+    """A parser of comma-separated words; case is ignored."""
+    one = one_of(*allowed)
+
+    def parse(name: str, text: str) -> tuple[str, ...]:
+        return tuple(one(name, word) for word in names(name, text))
+
+    return parse
+
+
 def one_of(*allowed: str) -> Callable[[str, str], str]:
     """A parser of words; case is ignored."""
 

@@ -13,14 +13,30 @@ from typing import Any, TypeVar
 
 from paimon_table import option_names as known
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.option_values import boolean, duration_ms, fraction, integer, names, one_of, plain, size_bytes
+from paimon_table.field_options import AllFieldOptions, is_field_option, parse_field_options
+from paimon_table.file_index.index_options import BloomFilterColumn, is_bloom_filter_option, parse_bloom_filters
+from paimon_table.option_values import (
+    boolean,
+    duration_ms,
+    fraction,
+    integer,
+    lowered,
+    lowered_per_level,
+    names,
+    names_among,
+    one_of,
+    per_level,
+    plain,
+    size_bytes,
+)
 from paimon_table.schema import TableSchema
 
 _T = TypeVar("_T")
 
 BUCKET_FUNCTIONS = ("default", "mod", "hive")
-CHANGELOG_PRODUCERS = ("none", "input", "lookup")
-MERGE_ENGINES = ("deduplicate",)
+CHANGELOG_PRODUCERS = ("none", "input", "lookup", "full-compaction")
+SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
+MERGE_ENGINES = ("deduplicate", "first-row", "partial-update", "aggregation")
 
 
 _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
@@ -46,6 +62,9 @@ class TableOptions:
     )
     sequence_fields: tuple[str, ...] = _option("sequence.field", names, ())
     sequence_sort_order: str = _option("sequence.field.sort-order", one_of("ascending", "descending"), "ascending")
+    snapshot_ordering: bool = _option("sequence.snapshot-ordering", boolean, False)
+    """Whether rows of flushes are ordered by the snapshot that added them instead of by their arrival in the bucket."""
+    sequence_auto_padding: tuple[str, ...] = _option("sequence.auto-padding", names_among(*SEQUENCE_PADDINGS), ())
     rowkind_field: str | None = _option("rowkind.field", plain, None)
     ignore_delete: bool = _option("ignore-delete", boolean, False, *_IGNORE_DELETE_ALIASES)
     ignore_update_before: bool = _option("ignore-update-before", boolean, False)
@@ -56,28 +75,61 @@ class TableOptions:
     size_ratio: int = _option("compaction.size-ratio", integer(0), 1)
     """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
     small_file_ratio: float = _option("compaction.small-file-ratio", fraction, 0.7)
+    target_file_row_count: int | None = _option("target-file-row-num", integer(1), None)
+    """Always None: files are cut by size alone."""
     target_file_size_bytes: int = _option("target-file-size", size_bytes, 128 << 20)
-    file_format: str = _option("file.format", plain, "parquet")
-    file_compression: str = _option("file.compression", plain, "zstd")
+    file_format: str = _option("file.format", lowered, "parquet")
+    file_format_per_level: tuple[tuple[int, str], ...] = _option("file.format.per.level", lowered_per_level, ())
+    """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""
+    file_compression: str = _option("file.compression", lowered, "zstd")
+    file_compression_per_level: tuple[tuple[int, str], ...] = _option(
+        "file.compression.per.level", lowered_per_level, ()
+    )
+    file_suffix_include_compression: bool = _option("file.suffix.include.compression", boolean, False)
+    changelog_file_format: str | None = _option("changelog-file.format", lowered, None)
+    changelog_file_compression: str | None = _option("changelog-file.compression", lowered, None)
+    changelog_file_stats_mode: str | None = _option("changelog-file.stats-mode", plain, None)
     zstd_level: int = _option("file.compression.zstd-level", integer(), 1)
     file_block_size_bytes: int | None = _option("file.block-size", size_bytes, None)
     data_file_prefix: str = _option("data-file.prefix", plain, "data-")
     changelog_file_prefix: str = _option("changelog-file.prefix", plain, "changelog-")
     write_only: bool = _option("write-only", boolean, False, "write.compaction-skip")
-    lookup_wait: bool = _option("lookup-wait", boolean, True)
+    full_compaction_delta_commits: int | None = _option("full-compaction.delta-commits", integer(1), None)
+    force_lookup: bool = _option("force-lookup", boolean, False)
+    force_up_level0: bool = _option("compaction.force-up-level-0", boolean, False)
     lookup_compact: str = _option("lookup-compact", one_of("radical", "gentle"), "radical")
+    lookup_compact_max_interval: int | None = _option("lookup-compact.max-interval", integer(1), None)
+    deletion_vectors: bool = _option("deletion-vectors.enabled", boolean, False)
+    deletion_vectors_bitmap64: bool = _option("deletion-vectors.bitmap64", boolean, False)
+    """Whether vectors are written with 64-bit positions; both widths are read."""
+    deletion_vectors_merge_on_read: bool = _option("deletion-vectors.merge-on-read", boolean, False)
     partition_default_name: str = _option("partition.default-name", plain, "__DEFAULT_PARTITION__")
     legacy_partition_name: bool = _option("partition.legacy-name", boolean, True)
     stats_mode: str = _option("metadata.stats-mode", plain, "truncate(16)")
+    stats_mode_per_level: tuple[tuple[int, str], ...] = _option("metadata.stats-mode.per.level", per_level, ())
     stats_dense_store: bool = _option("metadata.stats-dense-store", boolean, True)
     stats_keep_first_n_columns: int = _option("metadata.stats-keep-first-n-columns", integer(-1), -1)
-    field_stats_modes: tuple[tuple[str, str], ...] = ()
-    """(column, mode) of every ``fields.<column>.stats-mode``."""
+    field_options: AllFieldOptions = field(default_factory=AllFieldOptions)
+    """What ``fields.<column>.*`` says."""
+    bloom_filters: tuple[BloomFilterColumn, ...] = ()
+    """What ``file-index.bloom-filter.*`` says."""
+    file_index_in_manifest_bytes: int = _option("file-index.in-manifest-threshold", size_bytes, 500)
+    """Size up to which a file index stands in the manifest instead of a file of its own."""
+    file_index_read: bool = _option("file-index.read.enabled", boolean, True)
+    aggregation_remove_record_on_delete: bool = _option("aggregation.remove-record-on-delete", boolean, False)
+    partial_update_remove_record_on_delete: bool = _option("partial-update.remove-record-on-delete", boolean, False)
+    partial_update_remove_record_on_sequence_group: tuple[str, ...] = _option(
+        "partial-update.remove-record-on-sequence-group", names, ()
+    )
     primary_key_nullable: bool = _option("primary-key.nullable", boolean, False)
     manifest_compression: str = _option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = _option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = _option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
     manifest_merge_min_count: int = _option("manifest.merge-min-count", integer(1), 30)
+    dynamic_partition_overwrite: bool = _option("dynamic-partition-overwrite", boolean, True)
+    """Whether INSERT OVERWRITE of a partitioned table replaces the partitions of the new rows, and no others."""
+    overwrite_upgrade: bool = _option("overwrite-upgrade", boolean, True)
+    """Whether the files of an overwrite go to the highest level when they need no merge."""
     commit_max_retries: int = _option("commit.max-retries", integer(0), 10)
     commit_min_retry_wait_ms: int = _option("commit.min-retry-wait", duration_ms, 10)
     commit_max_retry_wait_ms: int = _option("commit.max-retry-wait", duration_ms, 10_000)
@@ -89,13 +141,53 @@ class TableOptions:
         return self.sequence_sort_order == "descending"
 
     @property
+    def update_before_first(self) -> bool:
+        """Whether retracts come before adds of the same user sequence, whatever arrived first."""
+        return "row-kind-flag" in self.sequence_auto_padding
+
+    @property
     def max_level(self) -> int:
         return self.num_levels - 1
 
     @property
     def needs_lookup(self) -> bool:
-        """Whether level 0 is compacted at once to find the value before each change."""
-        return self.changelog_producer == "lookup"
+        """Whether compaction of level 0 looks up what the levels above its output hold."""
+        is_looked_at = self.changelog_producer == "lookup" or self.deletion_vectors
+        return is_looked_at or self.merge_engine == "first-row" or self.force_lookup
+
+    @property
+    def upper_rows_are_whole(self) -> bool:
+        """Whether a row on a level above 0 includes the rows of its key on higher levels, and must replace them.
+
+        Not asked of deduplicate and first-row, whose merge gives the same with the older rows.
+        """
+        return self.needs_lookup and self.merge_engine in {"partial-update", "aggregation"}
+
+    @property
+    def hides_level0(self) -> bool:
+        """Whether batch reads pass over level 0, because only compaction decides what its rows mean."""
+        if self.deletion_vectors:
+            return not self.deletion_vectors_merge_on_read
+        return self.merge_engine == "first-row"
+
+    @property
+    def upper_keys_are_unique(self) -> bool:
+        """Whether levels above 0 hold every key in one live row at most, because compaction looks for older ones."""
+        return self.deletion_vectors or self.merge_engine == "first-row"
+
+    @property
+    def level0_patience(self) -> int:
+        """Number of level-0 files from which on they are compacted even if the universal strategy would wait."""
+        if self.lookup_compact == "radical":
+            return 1
+        return max(self.compaction_trigger, self.lookup_compact_max_interval or 2 * self.compaction_trigger)
+
+    @property
+    def full_compaction_interval(self) -> int | None:
+        """Every so many batches all buckets are compacted fully; None for never."""
+        if self.full_compaction_delta_commits is None and self.changelog_producer == "full-compaction":
+            return 1
+        return self.full_compaction_delta_commits
 
 
 _DECLARED: Mapping[str, Any] = {
@@ -118,13 +210,11 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
     parsed = TableOptions(**_with_dependent_defaults(values))
     # First, so that an engine that is not supported is named rather than one of its options.
     _check_supported(parsed)
-    stats_modes = []
     for name, text in options.items():
-        if name.startswith("fields."):
-            stats_modes.append(_field_option(name, text, schema))
-        elif name not in _DECLARED:
+        if name not in _DECLARED and not is_field_option(name) and not is_bloom_filter_option(name):
             _check_undeclared(name, text)
-    return replace(parsed, field_stats_modes=tuple(stats_modes))
+    by_column = parse_field_options(options, schema.column_names)
+    return replace(parsed, field_options=by_column, bloom_filters=parse_bloom_filters(options))
 
 
 def options_of(schema: TableSchema) -> TableOptions:
@@ -157,32 +247,18 @@ def _check_undeclared(name: str, text: str) -> None:
     raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near[0]!r}")
 
 
-def _field_option(name: str, text: str, schema: TableSchema) -> tuple[str, str]:
-    """Split ``fields.<column>.stats-mode``; every other per-field option belongs to engines to come."""
-    parts = name.split(".")
-    if name == "fields.default-aggregate-function":
-        raise UnsupportedFeature(f"option {name!r} is not supported yet: {known.REFUSED[name].instead}")
-    for column in parts[1].split(","):
-        if not schema.has_column(column):
-            raise ConfigError(
-                f"option {name!r}: field {column} can not be found in the table schema; columns are: "
-                f"{', '.join(schema.column_names)}"
-            )
-    if len(parts) == 3 and parts[2] == "stats-mode":
-        return parts[1], text
-    raise UnsupportedFeature(
-        f"option {name!r} is not supported yet: only fields.<column>.stats-mode is, as merge-engine=deduplicate needs "
-        "no other per-field option; remove the option"
-    )
-
-
 def _check_supported(options: TableOptions) -> None:
     for name, value, supported in (
         ("merge-engine", options.merge_engine, MERGE_ENGINES),
         ("changelog-producer", options.changelog_producer, CHANGELOG_PRODUCERS),
-        ("file.format", options.file_format, ("parquet",)),
-        ("lookup-wait", str(options.lookup_wait).lower(), ("true",)),
-        ("lookup-compact", options.lookup_compact, ("radical",)),
     ):
         if value not in supported:
             raise UnsupportedFeature(f"option {name!r}: {value!r} is not supported; supported: {', '.join(supported)}")
+    if options.update_before_first and len(options.sequence_auto_padding) > 1:
+        # In the old versions that know the option arrival order decides between such values, never the flag.
+        raise UnsupportedFeature(
+            "option 'sequence.auto-padding': row-kind-flag has no meaning beside a padding with micros, which leaves "
+            "no equal values; use row-kind-flag alone"
+        )
+    if options.target_file_row_count is not None:
+        raise UnsupportedFeature("option 'target-file-row-num' is not supported: files are cut by 'target-file-size'")

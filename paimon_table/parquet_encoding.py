@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_table.errors import UnsupportedFeature
-from paimon_table.options import TableOptions
 from paimon_table.parquet_timestamps import has_nanosecond_columns
 
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"}
+CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"}
+"""Values of ``file.compression`` and their names in pyarrow."""
+
 _SAMPLE_ROWS = 512
 _FEW_VALUES = 32
 
 
 def parquet_writer(
-    stream: pa.NativeFile, first_rows: pa.Table, options: TableOptions, indexed: Sequence[str]
+    stream: pa.NativeFile, first_rows: pa.Table, codec: str, zstd_level: int, indexed: Sequence[str]
 ) -> pq.ParquetWriter:
     """A writer for rows like ``first_rows``, whose schema is the file's.
 
@@ -26,14 +26,13 @@ def parquet_writer(
     all columns cost 8 % of the writing time. Dictionaries, which cost several times as much as plain encoding for
     columns of many values, are used for columns that have few values in a sample.
     """
-    codec = codec_of(options)
     return pq.ParquetWriter(
         stream,
         first_rows.schema,
         version="2.6",
         data_page_version="1.0",
-        compression=codec,
-        compression_level=options.zstd_level if codec == "zstd" else None,
+        compression=CODECS[codec],
+        compression_level=zstd_level if codec == "zstd" else None,
         use_dictionary=_columns_of_few_values(first_rows),
         write_statistics=list(indexed),
         store_decimal_as_integer=True,
@@ -41,16 +40,6 @@ def parquet_writer(
         use_deprecated_int96_timestamps=has_nanosecond_columns(first_rows.schema),
         store_schema=False,
     )
-
-
-def codec_of(options: TableOptions) -> str:
-    """Name of the compression in pyarrow; UnsupportedFeature for other values of ``file.compression``."""
-    codec = _CODECS.get(options.file_compression.lower())
-    if codec is None:
-        raise UnsupportedFeature(
-            f"option 'file.compression': {options.file_compression!r} is not supported; supported: {', '.join(_CODECS)}"
-        )
-    return codec
 
 
 def _columns_of_few_values(rows: pa.Table) -> list[str]:

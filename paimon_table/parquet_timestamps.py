@@ -61,6 +61,11 @@ class ParquetRows:
     def num_row_groups(self) -> int:
         return int(self._file.num_row_groups)
 
+    def first_row(self, group: int) -> int:
+        """Position in the file of the first row of a row group."""
+        metadata = self._file.metadata
+        return sum(metadata.row_group(before).num_rows for before in range(group))
+
     def read(self, columns: Sequence[str]) -> pa.Table:
         """All rows of the columns."""
         rows = self._file.read(columns=list(columns), use_threads=False)

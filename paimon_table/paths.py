@@ -62,6 +62,10 @@ class TablePaths:
         """A manifest, a manifest list or an index manifest."""
         return f"{self.manifest_dir}/{name}"
 
+    def index_file(self, name: str) -> str:
+        """A file of deletion vectors, unless the index manifest gives it an external path."""
+        return f"{self.root}/index/{name}"
+
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """Directory of a bucket's data files; ``partition_path`` as ``partition_path()`` gives it."""
         below = f"{partition_path}/" if partition_path else ""
@@ -71,6 +75,12 @@ class TablePaths:
     def data_file(bucket_dir: str, file: DataFileMeta) -> str:
         """Path of a data or changelog file, which may lie outside the table directory."""
         return file.external_path or f"{bucket_dir}/{file.file_name}"
+
+    @staticmethod
+    def extra_files(bucket_dir: str, file: DataFileMeta) -> tuple[str, ...]:
+        """Paths of the files that belong to a data file and lie beside it, such as its index."""
+        directory = file.external_path.rpartition("/")[0] if file.external_path else bucket_dir
+        return tuple(f"{directory}/{name}" for name in file.extra_files)
 
 
 # ---------------------------------------------------------------- partition directories

@@ -7,18 +7,23 @@ maintenance jobs, also unknown ones, are passed over; those that give rows anoth
 from __future__ import annotations
 
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.field_options import is_field_option
 from paimon_table.option_names import refusal_of
 from paimon_table.options import TableOptions, parse_options
 from paimon_table.schema import TableSchema
 
 _READ = frozenset({
     "bucket", "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
-    "ignore-delete", "deduplicate.ignore-delete", "changelog-producer", "partition.default-name",
-    "partition.legacy-name", "primary-key.nullable",
+    "sequence.auto-padding", "sequence.snapshot-ordering",
+    "ignore-delete", "deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group", "changelog-producer", "force-lookup", "partition.default-name",
+    "partition.legacy-name", "primary-key.nullable", "file-index.read.enabled", "deletion-vectors.enabled",
+    "deletion-vectors.merge-on-read",
 })  # fmt: skip
 
 _CHANGES_MEANING = frozenset({
-    "deletion-vectors.enabled", "sequence.snapshot-ordering", "sequence.auto-padding", "record-level.expire-time",
+    "index-file-in-data-file-dir", "record-level.expire-time",
     "data-file.path-directory", "pk-clustering-override", "chain-table.enabled", "row-tracking.enabled",
     "data-evolution.enabled", "object-location", "format-table.implementation", "blob-field",
 })  # fmt: skip
@@ -35,7 +40,5 @@ def reading_options(schema: TableSchema) -> TableOptions:
                 f"the table has option {name!r} = {schema.options[name]!r}, with which Tidemark would read it wrongly; "
                 "read it with Paimon's own readers"
             )
-    kept = {name: value for name, value in schema.options.items() if name in _READ}
-    if kept.get("changelog-producer") == "full-compaction":
-        kept["changelog-producer"] = "lookup"  # both keep their changes in changelog files of COMPACT snapshots
+    kept = {name: value for name, value in schema.options.items() if name in _READ or is_field_option(name)}
     return parse_options(kept, schema)

@@ -6,13 +6,16 @@ Every chunk holds all versions of each of its keys that the runs have, so chunks
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_table.data_file import DataFileMeta
+from paimon_table.merge.gather import concat
 from paimon_table.merge.sort import KeyOrder, NormalKey
+from paimon_table.merge.words import Indices
 from paimon_table.sections import Run, Section
 
 CHUNK_BYTES = 128 << 20
@@ -32,6 +35,12 @@ class Piece:
 
     level: int
     rows: pa.Table
+
+
+def joined(pieces: Sequence[Piece]) -> tuple[pa.Table, Indices]:
+    """The rows of all pieces, and the level of each row."""
+    levels = np.repeat([piece.level for piece in pieces], [piece.rows.num_rows for piece in pieces])
+    return concat([piece.rows for piece in pieces]), levels.astype(np.int64)
 
 
 def run_chunks(

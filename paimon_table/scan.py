@@ -13,11 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.deletion_vector_index import read_vectors
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.file_index.index_pruning import matching_sections
+from paimon_table.index_file import DELETION_VECTORS
+from paimon_table.index_manifest import IndexEntry
 from paimon_table.key_value_file import BATCH_ROWS, iter_key_value_batches
-from paimon_table.merge.function import MergeFunction, merge_function, merge_rows, without_retracts
-from paimon_table.merge.gather import concat
+from paimon_table.merge.function import MergeFunction, merge_function, without_retracts
 from paimon_table.merge.sort import KeyOrder
+from paimon_table.merge.superseded import without_superseded
 from paimon_table.options import TableOptions
 from paimon_table.pruning import (
     ANYTHING,
@@ -29,7 +33,7 @@ from paimon_table.pruning import (
     value_guarantee,
 )
 from paimon_table.reading_options import reading_options
-from paimon_table.run_chunks import run_chunks
+from paimon_table.run_chunks import joined, run_chunks
 from paimon_table.schema import TableSchema
 from paimon_table.sections import Run, Section
 from paimon_table.snapshot import Snapshot
@@ -101,12 +105,19 @@ class TableScan:
 
     def plan(self, state: TableState) -> tuple[Split, ...]:
         """The splits that can hold matching rows; key and partition ranges prune before the merge, values after it."""
-        refuse_unreadable(self.ctx.options, state.snapshot)
+        refuse_unreadable(self.ctx.schema, self.ctx.options, state.index)
+        deletion_files = state.deletion_files()
         key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
         splits: list[Split] = []
         for bucket in self._matching_buckets(list(state.files)):
-            files = self._matching_files(state.files[bucket])
-            splits += split_bucket(bucket, files, key_of)
+            files = self._matching_files(self._visible_files(state.files[bucket]))
+            splits += split_bucket(
+                bucket,
+                files,
+                key_of,
+                deletion_files=deletion_files.get(bucket, ()),
+                keys_are_unique=self.ctx.options.upper_keys_are_unique,
+            )
         return self._without_unmatched_values(splits)
 
     def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
@@ -116,6 +127,9 @@ class TableScan:
         kept = self._may_match(list(partitions.values()))
         matching = {partition for partition, keep in zip(partitions, kept, strict=True) if keep}
         return [bucket for bucket in buckets if bucket.partition in matching]
+
+    def _visible_files(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        return [file for file in files if file.level > 0] if self.ctx.options.hides_level0 else files
 
     def _matching_files(self, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
         if not set(self.tested) & set(self.ctx.schema.trimmed_primary_keys):
@@ -144,8 +158,9 @@ class TableScan:
 
     def read(self, split: Split) -> Iterator[pa.Table]:
         """The matching rows of a split, in pieces of bounded size, in key order."""
-        reader = _SplitReader(self, split.bucket)
-        for section in split.sections:
+        reader = _SplitReader(self, split)
+        directory = self.ctx.bucket_dir(split.bucket)
+        for section in matching_sections(self.ctx, directory, split.sections, self.predicate, self.tested):
             pieces = reader.run(section[0]) if len(section) == 1 else reader.merged(section)
             for rows in pieces:
                 live = without_retracts(rows)
@@ -164,9 +179,9 @@ def _is_in(section: Section, names: set[str]) -> bool:
 
 
 class _SplitReader:
-    """Reads the files of one bucket."""
+    """Reads the files of one split without the rows that deletion vectors mark."""
 
-    def __init__(self, scan: TableScan, bucket: BucketId) -> None:
+    def __init__(self, scan: TableScan, split: Split) -> None:
         ctx = scan.ctx
         self._ctx = ctx
         self._needed = scan.needed
@@ -175,10 +190,12 @@ class _SplitReader:
         self._raw_predicate = scan.predicate if ranged else None
         self._merge_predicate = scan.predicate if ranged and is_about_keys else None
         """Left-out row groups may hold old versions of a key only if all of its versions are left out."""
-        self._directory = ctx.bucket_dir(bucket)
-        self._partition = ctx.partition_values(bucket.partition)
+        self._directory = ctx.bucket_dir(split.bucket)
+        self._partition = ctx.partition_values(split.bucket.partition)
+        names = [file.file_name for file in split.files]
+        self._deleted = read_vectors(ctx.io, ctx.paths, split.deletion_files, names)
         self._order = KeyOrder(ctx.schema, ctx.options)
-        self._function: MergeFunction = merge_function(ctx.options)
+        self._function: MergeFunction = merge_function(ctx.schema, ctx.options)
 
     def run(self, run: Run) -> Iterator[pa.Table]:
         """Rows that need no merge: a key with one row passes through every merge engine."""
@@ -187,30 +204,39 @@ class _SplitReader:
 
     def merged(self, section: Section) -> Iterator[pa.Table]:
         schema, options = self._ctx.schema, self._ctx.options
-        names = tuple(dict.fromkeys((*schema.trimmed_primary_keys, *options.sequence_fields, *self._needed)))
+        needed = self._function.needed_columns(self._needed)
+        names = tuple(dict.fromkeys((*schema.trimmed_primary_keys, *options.sequence_fields, *needed)))
 
         def read(file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
             return self._batches(file, names, batch_rows, self._merge_predicate)
 
         for pieces in run_chunks(section, read, self._order):
-            yield merge_rows(concat([piece.rows for piece in pieces]), self._order, self._function)
+            rows, levels = joined(pieces)
+            groups = self._order.sort(rows)
+            if options.upper_rows_are_whole:
+                groups = without_superseded(groups, levels)
+            yield self._function.merge(rows, groups)
 
     def _batches(
         self, file: DataFileMeta, names: Sequence[str], batch_rows: int, predicate: pc.Expression | None
     ) -> Iterator[pa.Table]:
-        return iter_key_value_batches(self._ctx, self._directory, file, names, self._partition, batch_rows, predicate)
+        deleted = self._deleted.get(file.file_name)
+        return iter_key_value_batches(
+            self._ctx, self._directory, file, names, self._partition, batch_rows, predicate, deleted
+        )
 
 
 # ---------------------------------------------------------------- what is read
 
 
-def refuse_unreadable(options: TableOptions, snapshot: Snapshot | None) -> None:
-    """UnsupportedFeature for tables whose rows Tidemark would read wrongly."""
-    merge_function(options)
-    if snapshot is not None and snapshot.index_manifest is not None:
+def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequence[IndexEntry]) -> None:
+    """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is that of the snapshot."""
+    merge_function(schema, options)
+    unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS})
+    if unknown:
         raise UnsupportedFeature(
-            f"snapshot {snapshot.id} has an index manifest (deletion vectors or dynamic buckets), which Tidemark does "
-            "not read yet; read the table with Paimon's own readers"
+            f"the table has index files of type {', '.join(unknown)} (HASH: dynamic buckets), which Tidemark does not "
+            "know yet; read the table with Paimon's own readers"
         )
 
 

@@ -49,7 +49,10 @@ _IMMUTABLE_OPTIONS = frozenset({
     "partition", "dynamic-bucket.initial-buckets", "force-lookup", "row-tracking.enabled", "data-evolution.enabled",
     "pk-clustering-override", "index-file-in-data-file-dir", "data-file.path-directory",
 })  # fmt: skip
-_ONCE_TRUE = frozenset({"ignore-delete", "ignore-update-before"})
+_ONCE_TRUE = frozenset({
+    "ignore-delete", "deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete",
+    "ignore-update-before",
+})  # fmt: skip
 
 
 def apply_changes(
@@ -116,6 +119,7 @@ def _with_option(schema: TableSchema, change: SetOption, has_snapshots: bool) ->
         return schema
     if has_snapshots:
         _check_option_change(change, old)
+        _check_deletion_vectors_change(schema, change, old)
     options = {name: value for name, value in schema.options.items() if name != change.name}
     if change.value is not None:
         options[change.name] = change.value
@@ -135,6 +139,18 @@ def _check_option_change(change: SetOption, old: str | None) -> None:
     if change.name in _ONCE_TRUE and old is not None and old.lower() == "true":
         raise ConfigError(
             f"option {change.name!r} cannot change from true to false once the table holds data; keep true"
+        )
+
+
+def _check_deletion_vectors_change(schema: TableSchema, change: SetOption, old: str | None) -> None:
+    """Files of the other mode are read wrongly until a full compaction has rewritten them."""
+    if change.name != "deletion-vectors.enabled" or (change.value or "false").lower() == (old or "false").lower():
+        return
+    if schema.options.get("deletion-vectors.modifiable", "false").lower() != "true":
+        raise ConfigError(
+            "option 'deletion-vectors.enabled' cannot change once the table holds data: turning deletion vectors on or "
+            "off without a full-compaction duplicates rows; set 'deletion-vectors.modifiable' = true if a full "
+            "compaction follows before anyone reads"
         )
 
 

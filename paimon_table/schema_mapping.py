@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.nested_arrays import list_array, map_array, struct_array
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataField, DataType, Root, arrow_type
 
 _FLOATS = frozenset({Root.FLOAT, Root.DOUBLE})
@@ -59,11 +60,12 @@ def _rebuild(values: pa.Array, target: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_struct(target):
         children = [_rebuild(values.field(i), target.field(i).type) for i in range(target.num_fields)]
-        return _struct(values, children, target)
+        return struct_array(values, children, target)
     if pa.types.is_map(target):
-        return _map(values, _rebuild(values.keys, target.key_type), _rebuild(values.items, target.item_type), target)
+        keys, items = _rebuild(values.keys, target.key_type), _rebuild(values.items, target.item_type)
+        return map_array(values, keys, items, target)
     if pa.types.is_list(target):
-        return _list(values, _rebuild(values.values, target.value_type), target)
+        return list_array(values, _rebuild(values.values, target.value_type), target)
     return values.cast(target, safe=False)
 
 
@@ -80,36 +82,18 @@ def _conform(values: pa.Array, written: DataType, wanted: DataType) -> pa.Array:
                 children.append(pa.nulls(len(values), arrow_type(f.type)))
             else:
                 children.append(_conform(values.field(found[0]), found[1].type, f.type))
-        return _struct(values, children, target)
+        return struct_array(values, children, target)
     if written.root is Root.ARRAY:
-        return _list(values, _conform_known(values.values, written.element, wanted.element), target)
+        return list_array(values, _conform_known(values.values, written.element, wanted.element), target)
     if written.root is Root.MAP:
         keys = _conform_known(values.keys, written.key, wanted.key)
-        return _map(values, keys, _conform_known(values.items, written.value, wanted.value), target)
-    return _map(values, _conform_known(values.keys, written.element, wanted.element), values.items, target)
+        return map_array(values, keys, _conform_known(values.items, written.value, wanted.value), target)
+    return map_array(values, _conform_known(values.keys, written.element, wanted.element), values.items, target)
 
 
 def _conform_known(values: pa.Array, written: DataType | None, wanted: DataType | None) -> pa.Array:
     assert written is not None and wanted is not None
     return _conform(values, written, wanted)
-
-
-# ---------------------------------------------------------------- nested values
-
-
-def _struct(values: pa.Array, children: list[pa.Array], target: pa.DataType) -> pa.Array:
-    fields = [target.field(i) for i in range(target.num_fields)]
-    mask = values.is_null() if values.null_count else None
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-
-
-def _list(values: pa.Array, elements: pa.Array, target: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(target, len(values), values.buffers()[:2], offset=values.offset, children=[elements])
-
-
-def _map(values: pa.Array, keys: pa.Array, items: pa.Array, target: pa.DataType) -> pa.Array:
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    return _list(values, entries, target)
 
 
 # ---------------------------------------------------------------- atomic values

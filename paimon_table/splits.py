@@ -7,9 +7,10 @@ together; sections are packed, in key order, into splits of about the target siz
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.index_file import IndexFileMeta
 from paimon_table.levels import KeyOf
 from paimon_table.sections import Section, partition
 
@@ -26,6 +27,8 @@ class Split:
 
     bucket: BucketId
     sections: tuple[Section, ...]
+    deletion_files: tuple[IndexFileMeta, ...] = ()
+    """The index files with deletion vectors of the split's files; they name no other vectors."""
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -38,17 +41,40 @@ class Split:
 
 
 def split_bucket(
-    bucket: BucketId, files: Sequence[DataFileMeta], key_of: KeyOf, target_bytes: int = TARGET_BYTES
+    bucket: BucketId,
+    files: Sequence[DataFileMeta],
+    key_of: KeyOf,
+    target_bytes: int = TARGET_BYTES,
+    *,
+    deletion_files: Sequence[IndexFileMeta] = (),
+    keys_are_unique: bool = False,
 ) -> tuple[Split, ...]:
-    """Cut the live files of one bucket into splits."""
-    return tuple(Split(bucket, packed) for packed in _pack(_sections(files, key_of), target_bytes))
+    """Cut the live files of one bucket into splits.
+
+    ``deletion_files`` are those of the bucket. ``keys_are_unique``: levels above 0 hold every key in one row at most
+    that is not marked as deleted, so that they need no merge among each other.
+    """
+    sections = _sections(files, key_of, keys_are_unique)
+    splits = [Split(bucket, packed) for packed in _pack(sections, target_bytes)]
+    return tuple(replace(split, deletion_files=_vectors_of(split.files, deletion_files)) for split in splits)
 
 
-def _sections(files: Sequence[DataFileMeta], key_of: KeyOf) -> tuple[Section, ...]:
+def _sections(files: Sequence[DataFileMeta], key_of: KeyOf, keys_are_unique: bool) -> tuple[Section, ...]:
     levels = {file.level for file in files}
-    if len(levels) == 1 and 0 not in levels:
+    keys_are_unique &= not any(file.delete_row_count for file in files)
+    if 0 not in levels and (len(levels) == 1 or keys_are_unique):
         return tuple(((file,),) for file in files)
     return partition(files, key_of)
+
+
+def _vectors_of(files: Sequence[DataFileMeta], deletion_files: Sequence[IndexFileMeta]) -> tuple[IndexFileMeta, ...]:
+    """The index files with the vectors of these data files alone."""
+    names = {file.file_name for file in files}
+    narrowed = [
+        replace(index, vector_ranges=tuple(r for r in index.vector_ranges or () if r.data_file in names))
+        for index in deletion_files
+    ]
+    return tuple(index for index in narrowed if index.vector_ranges)
 
 
 def _pack(sections: Iterable[Section], target_bytes: int) -> list[tuple[Section, ...]]:

@@ -54,10 +54,12 @@ def stats_mode(text: str) -> StatsMode:
     return _MODES[normal]
 
 
-def column_modes(fields: Sequence[DataField], options: TableOptions) -> tuple[StatsMode, ...]:
-    """The mode of each value column, from the table's options."""
-    default = stats_mode(options.stats_mode)
-    by_name = {name: stats_mode(mode) for name, mode in options.field_stats_modes}
+def column_modes(
+    fields: Sequence[DataField], options: TableOptions, default_mode: str | None = None
+) -> tuple[StatsMode, ...]:
+    """The mode of each value column, from the table's options; ``default_mode`` replaces that of the table."""
+    default = stats_mode(default_mode or options.stats_mode)
+    by_name = {name: stats_mode(mode) for name, mode in options.field_options.stats_modes}
     kept = options.stats_keep_first_n_columns
     return tuple(
         by_name.get(f.name, default if kept < 0 or position < kept else _MODES["none"])

@@ -1,4 +1,4 @@
-"""The live files of a table at one snapshot, kept in memory and moved forward by deltas.
+"""The live data and index files of a table at one snapshot, kept in memory and moved forward by deltas.
 
 Implements the reader's rule of base ++ delta manifests. Loading costs the whole table's manifests once; moving to a
 later snapshot costs only what was changed since, and nothing for one's own commits.
@@ -7,12 +7,14 @@ later snapshot costs only what was changed since, and nothing for one's own comm
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_table.data_file import BucketId, DataFileMeta
 from paimon_table.errors import BrokenInvariant
 from paimon_table.file_io import FileIO
 from paimon_table.ids import SequenceNumber
+from paimon_table.index_file import DELETION_VECTORS, IndexFileMeta
+from paimon_table.index_manifest import IndexEntry
 from paimon_table.manifest import ADD, ManifestEntry, live_entries
 from paimon_table.manifest_store import ManifestReader
 from paimon_table.paths import TablePaths
@@ -27,6 +29,8 @@ class TableState:
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     """Number of buckets that each partition's files were written for."""
+    index: tuple[IndexEntry, ...] = ()
+    """All index files."""
 
     @property
     def snapshot_id(self) -> int:
@@ -36,8 +40,21 @@ class TableState:
     def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         return self.files.get(bucket, ())
 
-    def with_committed(self, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> TableState:
-        """The state at ``snapshot``, the direct successor, whose delta is ``entries``; reads nothing."""
+    def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
+        """The files with the deletion vectors of each bucket that has some."""
+        files: dict[BucketId, tuple[IndexFileMeta, ...]] = {}
+        for entry in self.index:
+            if entry.file.index_type == DELETION_VECTORS:
+                files[entry.bucket] = (*files.get(entry.bucket, ()), entry.file)
+        return files
+
+    def with_committed(
+        self, snapshot: Snapshot, entries: Sequence[ManifestEntry], index: tuple[IndexEntry, ...] | None = None
+    ) -> TableState:
+        """The state at ``snapshot``, the direct successor, whose delta is ``entries``; reads nothing.
+
+        ``index`` are its index files; None when it has those of the state before.
+        """
         if snapshot.id != self.snapshot_id + 1:
             raise BrokenInvariant(
                 f"snapshot {snapshot.id} does not follow snapshot {self.snapshot_id}; load the state again"
@@ -54,7 +71,8 @@ class TableState:
             if entry.kind == ADD:
                 totals[entry.bucket.partition] = entry.total_buckets
         live_partitions = {bucket.partition for bucket in files}
-        return TableState(snapshot, files, {p: total for p, total in totals.items() if p in live_partitions})
+        totals = {p: total for p, total in totals.items() if p in live_partitions}
+        return TableState(snapshot, files, totals, self.index if index is None else index)
 
 
 def next_sequence_number(files: Iterable[DataFileMeta]) -> SequenceNumber:
@@ -63,7 +81,7 @@ def next_sequence_number(files: Iterable[DataFileMeta]) -> SequenceNumber:
 
 
 def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> TableState:
-    """Read the live files of a snapshot from its manifests."""
+    """Read the live files of a snapshot from its manifests, and its index files."""
     if snapshot is None:
         return TableState()
     reader = ManifestReader(io, paths)
@@ -72,7 +90,8 @@ def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> Tabl
     for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
         files.setdefault(entry.bucket, []).append(entry.file)
         totals[entry.bucket.partition] = entry.total_buckets
-    return TableState(snapshot, {bucket: tuple(metas) for bucket, metas in files.items()}, totals)
+    live = {bucket: tuple(metas) for bucket, metas in files.items()}
+    return TableState(snapshot, live, totals, reader.index_entries(snapshot))
 
 
 def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: int | None) -> TableState:
@@ -83,11 +102,15 @@ def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: i
     if state.snapshot is None or latest_id < state.snapshot_id:
         return load_state(io, paths, snapshots.read(latest_id))
     reader = ManifestReader(io, paths)
+    index_manifest = state.snapshot.index_manifest
     for snapshot_id in range(state.snapshot_id + 1, latest_id + 1):
         snapshot = snapshots.find(snapshot_id)
         if snapshot is None:
             return load_state(io, paths, snapshots.read(latest_id))
         state = state.with_committed(snapshot, reader.delta_entries(snapshot))
+    newest = state.snapshot
+    if newest is not None and newest.index_manifest != index_manifest:
+        state = replace(state, index=reader.index_entries(newest))
     return state
 
 

@@ -6,15 +6,15 @@ refused when the options are parsed.
 
 from __future__ import annotations
 
-import re
-
+from paimon_table.aggregation_validation import check_aggregation
+from paimon_table.engine_validation import check_order, check_producer, check_row_kinds, check_snapshot_ordering
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.file_validation import check_files
 from paimon_table.options import TableOptions, options_of
+from paimon_table.partial_update_validation import validate_partial_update
 from paimon_table.schema import TableSchema, check_keys
-from paimon_table.types import BINARIES, CHARACTERS, Root
+from paimon_table.types import BINARIES, Root
 
-_STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9][0-9]*\)")
-_CODECS = ("zstd", "snappy", "gzip", "none")
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
 
 
@@ -25,30 +25,34 @@ def validate_table(schema: TableSchema) -> None:
     """
     check_keys(schema)
     options = options_of(schema)
-    _check_streaming_read(schema, options)
+    check_producer(schema, options)
+    _check_deletion_vectors(options)
     _check_scan_start(schema)
-    _check_producer(schema, options)
-    _check_sequence(schema, options)
+    check_snapshot_ordering(schema, options)
+    check_order(schema, options)
+    validate_partial_update(schema, options)
+    check_aggregation(schema, options)
     _check_bucket(schema, options)
     _check_bucket_key(schema, options)
-    _check_named_columns(schema, options)
-    _check_file_settings(options)
+    check_row_kinds(schema, options)
+    check_files(schema, options)
     _check_partition_types(schema, options)
     if not schema.primary_keys:
         raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")
 
 
-def _check_streaming_read(schema: TableSchema, options: TableOptions) -> None:
-    if schema.options.get("streaming-read-overwrite", "false").lower() != "true":
+def _check_deletion_vectors(options: TableOptions) -> None:
+    if not options.deletion_vectors:
         return
-    if not schema.primary_keys:
+    if options.changelog_producer == "full-compaction":
         raise ConfigError(
-            "option 'streaming-read-overwrite': streaming read of overwrites needs primary keys; remove it"
+            "option 'deletion-vectors.enabled': deletion vectors work with changelog-producer none, input and lookup, "
+            "not with full-compaction; choose one of them"
         )
-    if options.changelog_producer == "lookup":
+    if options.merge_engine == "first-row":
         raise ConfigError(
-            "option 'streaming-read-overwrite' cannot be true with changelog-producer=lookup: changes would be read "
-            "twice; remove one of them"
+            "option 'deletion-vectors.enabled': merge-engine=first-row does not need deletion vectors, because it "
+            "never replaces a row; remove the option"
         )
 
 
@@ -56,13 +60,6 @@ def _check_scan_start(schema: TableSchema) -> None:
     given = [name for name in _ONE_SCAN_START if name in schema.options]
     if len(given) > 1:
         raise ConfigError(f"options {' and '.join(given)} exclude each other; set only one of them")
-
-
-def _check_producer(schema: TableSchema, options: TableOptions) -> None:
-    if options.changelog_producer != "none" and not schema.primary_keys:
-        raise ConfigError(
-            f"option 'changelog-producer'={options.changelog_producer} needs a primary key; define one or use none"
-        )
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
@@ -110,54 +107,6 @@ def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
         schema.field(name).type.root in {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} for name in keys
     ):
         raise ConfigError("option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function")
-
-
-def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
-    names = options.sequence_fields
-    for name in names:
-        if not schema.has_column(name):
-            raise ConfigError(f"option 'sequence.field': {name!r} can not be found in the table schema; name a column")
-        if names.count(name) > 1:
-            raise ConfigError(f"option 'sequence.field': {name!r} is defined repeatedly; name it once")
-        if schema.field(name).type.is_nested:
-            raise UnsupportedFeature(
-                f"option 'sequence.field': {name!r} has a nested type; use a column that has an order"
-            )
-    missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if names and missing and schema.primary_keys:
-        raise ConfigError(
-            f"option 'sequence.field' cannot be used in the cross partition update case: primary key "
-            f"{list(schema.primary_keys)} does not include all partition fields; add {missing} to it"
-        )
-
-
-def _check_named_columns(schema: TableSchema, options: TableOptions) -> None:
-    if options.rowkind_field is not None:
-        if not schema.has_column(options.rowkind_field):
-            raise ConfigError(
-                f"option 'rowkind.field': {options.rowkind_field!r} can not be found in the table schema; name a column"
-            )
-        rowkind_type = schema.field(options.rowkind_field).type
-        if rowkind_type.root not in CHARACTERS:
-            raise ConfigError(f"option 'rowkind.field': only string columns are supported, not {rowkind_type}")
-    for name in options.row_deduplicate_ignore_fields:
-        if not schema.has_column(name):
-            raise ConfigError(
-                f"option 'changelog-producer.row-deduplicate-ignore-fields': {name!r} can not be found in the table "
-                "schema; name columns"
-            )
-
-
-def _check_file_settings(options: TableOptions) -> None:
-    modes = [("metadata.stats-mode", options.stats_mode)]
-    modes += [(f"fields.{column}.stats-mode", mode) for column, mode in options.field_stats_modes]
-    for name, mode in modes:
-        if not _STATS_MODE.fullmatch(mode.strip().lower()):
-            raise ConfigError(f"option {name!r}: {mode!r} is unknown; use none, counts, truncate(N) or full")
-    if options.file_compression.lower() not in _CODECS:
-        raise UnsupportedFeature(
-            f"option 'file.compression': {options.file_compression!r} is not supported; supported: {', '.join(_CODECS)}"
-        )
 
 
 def _check_partition_types(schema: TableSchema, options: TableOptions) -> None:

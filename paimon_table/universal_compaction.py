@@ -6,7 +6,7 @@ compaction of level 0 of lookup tables, and full compaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paimon_table.data_file import DataFileMeta
@@ -30,6 +30,8 @@ class CompactUnit:
 
     output_level: int
     runs: tuple[SortedRun, ...]
+    rewrites_each: bool = False
+    """Whether every file is written anew by itself, although it stays on its level."""
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -55,22 +57,25 @@ def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | No
     return _useful(_unit(runs, count, params)) if count > 1 else None
 
 
-def force_up_level0(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | None:
-    """As ``pick``, but a unit with all of level 0 whenever level 0 holds a file."""
+def force_up_level0(runs: Sequence[SortedRun], params: UniversalParams, patience: int = 1) -> CompactUnit | None:
+    """As ``pick``, but a unit with all of level 0 whenever level 0 holds at least ``patience`` files."""
     unit = pick(runs, params)
     if unit is not None:
         return unit
     level0 = sum(run.level == 0 for run in runs)
-    if level0 == 0:
+    if level0 < patience:
         return None
     return _useful(_unit(runs, _extended(runs, level0, params), params))
 
 
-def pick_full(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | None:
-    """All runs into the highest level; None when they are there already."""
-    if all(run.level == params.max_level for run in runs):
-        return None
-    return CompactUnit(params.max_level, tuple(runs))
+def pick_full(
+    runs: Sequence[SortedRun], params: UniversalParams, has_deleted_rows: Callable[[DataFileMeta], bool]
+) -> CompactUnit | None:
+    """All runs into the highest level; when they are there already, the files with deletion vectors, None without."""
+    if any(run.level != params.max_level for run in runs):
+        return CompactUnit(params.max_level, tuple(runs))
+    marked = tuple(file for run in runs for file in run.files if has_deleted_rows(file))
+    return CompactUnit(params.max_level, (SortedRun(params.max_level, marked),), rewrites_each=True) if marked else None
 
 
 def _extended(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> int:

@@ -19,19 +19,18 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_table.data_file import CommitMessage
+from paimon_table.data_file import BucketId, CommitMessage
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
+from pipelines.decode_stream import publish
 from pipelines.decode_task import DecodeReport
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
 from sinks import faults
-from sinks.blob import BLOB_DDL
 from sinks.bucket_task import RESULT_DDL, BucketResult, CompactTask
 from sinks.discard import discard
 
 log = logging.getLogger(__name__)
 
-RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 MAX_PLANS = 10
 """How often one batch may show something new before that is taken for a fault of ours."""
 
@@ -72,16 +71,23 @@ class JobResult:
     def messages(self, target: int) -> list[CommitMessage]:
         return [b.message for b in self.buckets if b.target == target]
 
+    def written(self) -> set[tuple[int, BucketId]]:
+        """(target index, bucket) of every bucket that a task has a message for."""
+        return {(b.target, b.message.bucket) for b in self.buckets}
 
-def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, settings: TaskSettings) -> BatchReport:
-    """Bring one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``)."""
+
+def process_batch(blobs: DataFrame, batch: BatchRun, tables: PipelineTables, settings: TaskSettings) -> BatchReport:
+    """Bring one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``).
+
+    ``blobs`` are what ``decode_stream.decoded`` makes of the batch's records, not computed yet.
+    """
     faults.reached("before-decode", batch.id)
     clock = _Stopwatch()
     if settings.quarantine is not None:
         settings.quarantine.clear(batch.id)
     plan = plan_batch(tables, batch, settings)
     clock.lap("plan")
-    result = run_job(records, plan)
+    result = run_job(blobs, plan)
     for _ in range(MAX_PLANS):
         stop_on_refusals(result, settings)
         is_new = tables.apply(o for r in result.reports for o in r.observations)
@@ -94,11 +100,11 @@ def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, s
         if settings.quarantine is not None:
             settings.quarantine.clear(batch.id)
         plan = plan_batch(tables, batch, settings)
-        result = run_job(records, plan)
+        result = run_job(blobs, plan)
     else:
         raise BrokenInvariant(f"batch {batch.id}: its events show new columns after {MAX_PLANS} plans; please report")
     clock.lap("job")
-    result.buckets.extend(compact_pending(records.sparkSession, plan))
+    result.buckets.extend(compact_pending(blobs.sparkSession, plan, result))
     unknown_count = sum(b.unknown_count for b in result.buckets)
     if unknown_count:
         log.warning(
@@ -117,27 +123,26 @@ def process_batch(records: DataFrame, batch: BatchRun, tables: PipelineTables, s
     )
 
 
-def run_job(records: DataFrame, plan: BatchPlan) -> JobResult:
+def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
     """Decode, shuffle by bucket, write: one Spark job. Publishes nothing."""
-    decode_task, write_task = plan.decode, plan.write
-
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return decode_task(batches)
+    write_task = plan.write
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return write_task(batches)
 
-    read = records.select(*RECORD_COLUMNS).coalesce(plan.slots)
-    blobs = read.mapInArrow(decode, BLOB_DDL).repartition(plan.slots, "slot")
-    return unpack(row[0] for row in blobs.mapInArrow(write, RESULT_DDL).collect())
+    if plan.decode.spool is not None:
+        plan.decode.spool.clear()
+    publish(blobs.sparkSession, plan.decode)
+    shuffled = blobs.repartition(plan.slots, "slot")
+    return unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
 
 
-def compact_pending(spark: SparkSession, plan: BatchPlan) -> list[BucketResult]:
-    """The compactions that an earlier run of this batch appended for but did not publish."""
-    requests = [(pickle.dumps((i, bucket)),) for i, buckets in plan.pending.items() for bucket in buckets]
+def compact_pending(spark: SparkSession, plan: BatchPlan, result: JobResult) -> list[BucketResult]:
+    """The compactions that are due in buckets to which the job wrote nothing."""
+    requests = [(pickle.dumps(request),) for request in plan.compactions_without_rows(result.written())]
     if not requests:
         return []
-    log.info("batch %d: compacting %d buckets that an interrupted run left", plan.batch.id, len(requests))
+    log.info("batch %d: compacting %d buckets that got no rows", plan.batch.id, len(requests))
     task = CompactTask(plan.write)
 
     def compact(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,8 @@ from paimon_table.errors import ConfigError
 from paimon_table.s3_io import S3Settings
 from paimon_table.schema import TableSchema
 from paimon_table.table_validation import validate_table
-from paimon_table.types import DataField, DataType, Root, string
+from paimon_table.types import DataField, DataType, Root
+from pipelines.assumed_types import assumed_columns
 from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config_errors import problem_at
 from pipelines.config_values import is_uri
@@ -87,7 +88,8 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
                 yield problem
 
 
-_NAMED_OPTION = re.compile(r"option '([^']+)'")
+_NAMED_OPTION = re.compile(r"options? '([^']+)'")
+_NAMED_FUNCTION = re.compile(r"column '([^']+)': aggregate function")
 
 
 def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
@@ -102,14 +104,25 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
             return
         except ConfigError as error:
             text = str(error)
-            named = _NAMED_OPTION.match(text)
-            name = named[1] if named else ""
+            name = _blamed_option(text, options)
             if name not in options or options[name] == DEFAULT_TABLE_OPTIONS.get(name):
                 yield "", text
                 return
             yield name, text
             del options[name]
             options = {**DEFAULT_TABLE_OPTIONS, **options}
+
+
+def _blamed_option(text: str, options: Mapping[str, str]) -> str:
+    """The option that a refusal of the table engine is about; empty when it is about none."""
+    named = _NAMED_OPTION.match(text)
+    if named:
+        return named[1]
+    function = _NAMED_FUNCTION.match(text)
+    if function:
+        own = f"fields.{function[1]}.aggregate-function"
+        return own if own in options else "fields.default-aggregate-function"
+    return ""
 
 
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
@@ -121,11 +134,7 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     bucket_key = tuple(options["bucket-key"].split(",")) if "bucket-key" in options else ()
     primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
     columns = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
-    for name in _columns_in(options):
-        columns.setdefault(name, string())
-    if "rowkind.field" in options:
-        columns[options["rowkind.field"]] = string()
-    columns.update(rule.column_types)
+    columns = {**assumed_columns(options), **columns, **rule.column_types}
     for name in primary_key:
         columns[name] = columns[name].with_nullable(False)
     fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))
@@ -135,22 +144,14 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
 _UNDECLARED_KEY = "key of the messages"
 
 
-def _columns_in(options: Mapping[str, str]) -> Iterator[str]:
-    """Columns that options refer to."""
-    for name in ("sequence.field", "changelog-producer.row-deduplicate-ignore-fields"):
-        yield from (column.strip() for column in options.get(name, "").split(",") if column.strip())
-    for name in options:
-        parts = name.split(".")
-        if parts[0] == "fields" and len(parts) > 2:
-            yield from parts[1].split(",")
-
-
 _NEEDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("sequence.field.sort-order", "sequence.field", ()),
-    ("changelog-producer.row-deduplicate", "changelog-producer", ("lookup",)),
+    ("changelog-producer.row-deduplicate", "changelog-producer", ("lookup", "full-compaction")),
     ("changelog-producer.row-deduplicate-ignore-fields", "changelog-producer.row-deduplicate", ("true",)),
-    ("lookup-wait", "changelog-producer", ("lookup",)),
-    ("lookup-compact", "changelog-producer", ("lookup",)),
+    ("lookup-compact.max-interval", "lookup-compact", ("gentle",)),
+    ("aggregation.remove-record-on-delete", "merge-engine", ("aggregation",)),
+    ("partial-update.remove-record-on-delete", "merge-engine", ("partial-update",)),
+    ("partial-update.remove-record-on-sequence-group", "merge-engine", ("partial-update",)),
 )
 """(option, option that it needs, values of that one; none stands for any)."""
 

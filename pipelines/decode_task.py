@@ -15,6 +15,7 @@ from sinks.deletes import without_sequence_of_deletes
 from sinks.quarantine import Quarantine
 from sinks.router import Origin, route
 from sinks.slots import slot_keys
+from sinks.spool import Spool
 from sinks.target import OTHER_KEY, Target
 from sources.changes import (
     ChangeBatch,
@@ -65,6 +66,8 @@ class DecodeTask:
     slots: int
     quarantine: Quarantine | None
     """None: a bad record stops the pipeline, the driver reports the first one."""
+    spool: Spool | None = None
+    """Where large blobs go; None: through the shuffle."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = DecodeReport()
@@ -73,7 +76,7 @@ class DecodeTask:
         for batch in batches:
             _add(report.seconds, "read", time.perf_counter() - asked_at)
             if batch.num_rows:
-                blobs = list(self._blobs(decoder, batch, report))
+                blobs = [self._placed(blob) for blob in self._blobs(decoder, batch, report)]
                 if blobs:
                     yield to_record_batch(blobs)
             asked_at = time.perf_counter()
@@ -106,6 +109,9 @@ class DecodeTask:
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _placed(self, blob: Blob) -> Blob:
+        return blob if self.spool is None else self.spool.put(blob)
 
     def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
         """The rows, with the other keys of those that a change of the primary key moved."""

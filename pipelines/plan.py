@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from paimon_table.data_file import BucketId
 from pipelines.decode_task import DecodeTask
 from pipelines.tables import PipelineTables
 from sinks.bucket_task import WriteTask
 from sinks.quarantine import Quarantine
+from sinks.spool import Spool
 from sources.changes import DecoderOptions, SourceTable
 
 
@@ -23,6 +24,8 @@ class TaskSettings:
     lookup_root: str
     """Directory on the executors' local disks for lookup files."""
     quarantine: Quarantine | None
+    spool: Spool | None = None
+    """Where large blobs wait for their write task; None: in Spark's shuffle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,17 @@ class BatchPlan:
     decode: DecodeTask
     write: WriteTask
     pending: Mapping[int, tuple[BucketId, ...]]
-    """Per target index: buckets whose compaction an earlier run of this batch did not reach."""
+    """Per target index: buckets that this batch must compact even if no rows arrive for them."""
     routes: Mapping[SourceTable, str | None]
 
     @property
     def slots(self) -> int:
         return self.decode.slots
+
+    def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
+        """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway."""
+        due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
+        return [one for one in due if one not in written]
 
 
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
@@ -63,9 +71,10 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
         settings.decoder_options,
         {source: None if name is None else index_of[name] for source, name in routes.items()},
         tables.decode_targets(),
-        targets,
+        tuple(replace(target, files={}, deletion_files={}) for target in targets),
         settings.slots,
         settings.quarantine,
+        settings.spool,
     )
     pending = {
         index_of[name]: tables.sinks[name].pending_compactions(batch.id, batch.started_ms) for name in identifiers

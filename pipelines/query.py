@@ -17,8 +17,9 @@ from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, T
 from paimon_table.file_io import file_io_for
 from pipelines.batch import BatchReport, process_batch
 from pipelines.config import PipelineConfig
+from pipelines.decode_stream import decoded
 from pipelines.plan import BatchRun, TaskSettings
-from pipelines.session import lookup_root, write_slots
+from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
 from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
 from pipelines.tables import PipelineTables
@@ -58,7 +59,7 @@ class PipelineQuery:
         self._is_in_batch = False
         self._drained = threading.Event()
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
-        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), None)
+        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), None, spool(spark))
         self._query = self._start(spark)
 
     @property
@@ -95,8 +96,8 @@ class PipelineQuery:
             raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {_first_cause(exception)}")
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
-        records = self._read(spark)
-        writer = records.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
+        blobs = decoded(self._read(spark), self._settings.slots)
+        writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         source = self.config.source.reader
         if self._once and isinstance(source, KafkaSource):

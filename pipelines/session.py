@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import ConfigError, SinkUnavailable
 from pipelines.config import PipelineConfig
 from sinks import faults
+from sinks.spool import Spool
 
 CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources")
 """Our import packages, which travel with the job to executors on other machines."""
@@ -45,6 +46,9 @@ _LOCAL_DEFAULTS = {
 }
 """Properties for masters on this machine, whose workers have our packages installed."""
 
+_LOCAL_COLLECTOR = "-XX:+UseParallelGC"
+"""Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
+
 _LOCAL_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 """On local disks Spark's default starts several processes (readlink, chmod) for every file of the checkpoint."""
 
@@ -63,12 +67,14 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     if any(c.source.kafka is not None for c in configs):
         properties["spark.jars.packages"] = with_kafka_connector(given.get("spark.jars.packages", ""))
     log4j = Path(__file__).with_name("log4j2.properties")
-    java_options = given.get("spark.driver.extraJavaOptions", "")
-    properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get(faults.CRASH_VARIABLE):
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
     master = _master(configs)
+    java_options = given.get("spark.driver.extraJavaOptions", "")
+    if master is not None and master.startswith("local") and "GC" not in java_options:
+        java_options = f"{_LOCAL_COLLECTOR} {java_options}"
+    properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if master is not None and master.startswith("local"):
         properties = {**_LOCAL_DEFAULTS, **properties}
     if all(is_local_path(c.checkpoint) for c in configs):
@@ -91,7 +97,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}") from error
     session.sparkContext.setLogLevel("ERROR")
-    if not (session.sparkContext.master or "").startswith("local["):
+    if not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
     return session
 
@@ -118,6 +124,19 @@ def code_archive() -> Path:
 def lookup_root() -> str:
     """Directory for lookup files on the local disk of whichever machine runs a task."""
     return str(Path(tempfile.gettempdir()) / f"tidemark-lookup-{os.getuid()}")
+
+
+def spool(session: SparkSession) -> Spool | None:
+    """Where tasks leave large blobs for each other; None where they run on other machines."""
+    if not runs_here(session):
+        return None
+    return Spool.open(str(Path(tempfile.gettempdir()) / f"tidemark-spool-{os.getuid()}"))
+
+
+def runs_here(session: SparkSession) -> bool:
+    """Whether the executor is the driver itself."""
+    master = session.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
 
 
 def write_slots(session: SparkSession) -> int:

@@ -11,6 +11,7 @@ from paimon_table.binary_row import serialize_row
 from paimon_table.bucket import assign_buckets
 from paimon_table.bucket_writer import BucketWriter
 from paimon_table.data_file import BucketId
+from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.snapshot import SnapshotStore
 from paimon_table.table_state import load_state
 from sinks.blob import Blob, decode_rows
@@ -40,7 +41,9 @@ class ArrivedRows:
         rows = self._rows(bucket)
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
-        return GapFiller(self._histories_of_key).fill(self._histories_of(bucket, rows), rows)
+        context = self._target.context
+        accumulating = accumulating_columns(context.schema, context.options)
+        return GapFiller(self._histories_of_key, accumulating).fill(self._histories_of(bucket, rows), rows)
 
     def _rows(self, bucket: BucketId) -> pa.Table:
         blobs = sorted(self._blobs.get(bucket, ()), key=lambda blob: blob.arrival)
@@ -70,8 +73,8 @@ class ArrivedRows:
         found = context.schema.arrow_schema.empty_table()
         latest, earliest = snapshots.latest_id() or 0, snapshots.earliest_id() or 1
         for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
-            files = load_state(context.io, context.paths, snapshots.read(snapshot_id)).files
-            former = replace(self._target, files=files)
+            state = load_state(context.io, context.paths, snapshots.read(snapshot_id))
+            former = replace(self._target, files=state.files, deletion_files=state.deletion_files())
             found = self._open_writer(former, bucket).lookup_rows(keys)
             if len(found):
                 break

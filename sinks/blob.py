@@ -20,7 +20,7 @@ REPORT = -1
 
 BLOB_DDL = (
     "slot int, target int, partition binary, bucket int, topic string, topic_partition int,"
-    " first_offset bigint, row_count bigint, data binary"
+    " first_offset bigint, row_count bigint, file string, data binary"
 )
 _BLOB_SCHEMA = pa.schema(
     [
@@ -32,6 +32,7 @@ _BLOB_SCHEMA = pa.schema(
         ("topic_partition", pa.int32()),
         ("first_offset", pa.int64()),
         ("row_count", pa.int64()),
+        ("file", pa.string()),
         ("data", pa.binary()),
     ]
 )
@@ -49,6 +50,8 @@ class Blob:
     first_offset: int
     row_count: int
     data: pa.Buffer | bytes
+    file: str = ""
+    """File that holds the data instead, on a disk that all tasks share; see ``sinks.spool``."""
 
     @property
     def arrival(self) -> tuple[str, int, int]:
@@ -86,6 +89,7 @@ def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
         [b.topic_partition for b in blobs],
         [b.first_offset for b in blobs],
         [b.row_count for b in blobs],
+        [b.file for b in blobs],
     ]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOB_SCHEMA, strict=False)]
     return pa.RecordBatch.from_arrays([*arrays, _binary_array([b.data for b in blobs])], schema=_BLOB_SCHEMA)
@@ -105,6 +109,7 @@ def from_record_batch(batch: pa.RecordBatch) -> Iterator[Blob]:
             row["first_offset"],
             row["row_count"],
             data[i].as_buffer(),
+            row["file"],
         )
 
 

@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.data_file import BucketId, CommitMessage
+from paimon_table.step_times import take_seconds
 from sinks import faults
 from sinks.arrived_rows import ArrivedRows
 from sinks.blob import REPORT, Blob, from_record_batch
+from sinks.spool import loaded
 from sinks.target import Target
 
 RESULT_DDL = "data binary"
@@ -56,7 +58,7 @@ class WriteTask:
                 if blob.target == REPORT:
                     reports.append(bytes(blob.data))
                 else:
-                    arrived[blob.target][blob.bucket].append(blob)
+                    arrived[blob.target][blob.bucket].append(loaded(blob))
         faults.reached("after-decode", self.batch_id)
         waited = {"shuffle": time.perf_counter() - started}
         yield _result_batch([*reports, pickle.dumps(waited)])
@@ -68,19 +70,21 @@ class WriteTask:
 
     def write_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
         """Merge the changes of one bucket into its files."""
+        take_seconds()
         started = time.perf_counter()
         writer = self.open_writer(self.targets[target_index], bucket)
         filled = arrived.filled(bucket)
         writer.write(filled.rows)
-        message = writer.prepare_commit()
-        seconds = {"write": time.perf_counter() - started}
-        return BucketResult(target_index, message, filled.rows.num_rows, seconds, filled.unknown_count)
+        message = writer.prepare_commit(full_compact=self.targets[target_index].compacts_fully)
+        return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count)
 
     def compact_bucket(self, target_index: int, bucket: BucketId) -> BucketResult:
-        """Compact the level-0 files that an earlier run appended but did not compact."""
+        """Compact what is stored: level-0 files that an interrupted run left, everything where that is due."""
+        take_seconds()
         started = time.perf_counter()
-        message = self.open_writer(self.targets[target_index], bucket).compact_only()
-        return BucketResult(target_index, message, 0, {"write": time.perf_counter() - started})
+        target = self.targets[target_index]
+        message = self.open_writer(target, bucket).compact_only(full_compact=target.compacts_fully)
+        return BucketResult(target_index, message, 0, _steps(started))
 
     def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
         table_name = hashlib.sha1(target.context.paths.root.encode()).hexdigest()[:16]
@@ -89,12 +93,20 @@ class WriteTask:
             new_uuid=lambda: str(uuid.uuid4()),
             clock_ms=lambda: time.time_ns() // 1_000_000,
         )
-        return BucketWriter(target.context, bucket, target.files.get(bucket, ()), environment)
+        deletion_files = target.deletion_files.get(bucket, ())
+        return BucketWriter(
+            target.context,
+            bucket,
+            target.files.get(bucket, ()),
+            environment,
+            deletion_files,
+            target.partition_buckets.get(bucket.partition),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """The replay side: compacts (target, bucket) pairs given as pickled requests in a ``data`` column."""
+    """Compaction without new rows, of (target, bucket) pairs given as pickled requests in a ``data`` column."""
 
     write: WriteTask
 
@@ -103,6 +115,12 @@ class CompactTask:
             for request in batch.column("data").to_pylist():
                 target, bucket = pickle.loads(request)
                 yield _result_batch([pickle.dumps(self.write.compact_bucket(target, bucket))])
+
+
+def _steps(started: float) -> dict[str, float]:
+    """Seconds since ``started`` per step: what the engine measured, the rest is merging (with reading and sorting)."""
+    steps = take_seconds()
+    return {"merge": time.perf_counter() - started - sum(steps.values()), **steps}
 
 
 def _result_batch(results: Sequence[bytes]) -> pa.RecordBatch:

@@ -19,7 +19,10 @@ def discard(target: Target, messages: Iterable[CommitMessage]) -> None:
         for file in _created(message):
             if file.file_name not in live:
                 directory = target.context.bucket_dir(message.bucket)
-                target.context.io.delete(f"{directory}/{file.file_name}")
+                for name in (file.file_name, *file.extra_files):
+                    target.context.io.delete(f"{directory}/{name}")
+        for index in message.compact_index.after:
+            target.context.io.delete(target.context.paths.index_file(index.file_name))
 
 
 def _created(message: CommitMessage) -> Iterable[DataFileMeta]:

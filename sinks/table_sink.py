@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from paimon_table.commit import CommitResult, TableCommit
-from paimon_table.data_file import BucketId, CommitMessage
+from paimon_table.data_file import BucketId, CommitMessage, DataFileMeta
 from paimon_table.errors import CommitConflict
 from paimon_table.schema_evolution import SchemaChange
 from paimon_table.snapshot import CommitKind
@@ -69,7 +69,15 @@ class TableSink:
         context = self.table.context()
         is_appended = self.is_appended(batch_id, started_ms)
         return Target(
-            self.identifier, context, context.options.bucket, self.state.files, self._position.floors, is_appended
+            self.identifier,
+            context,
+            context.options.bucket,
+            self.state.files,
+            self.state.deletion_files(),
+            self._position.floors,
+            is_appended,
+            self.compacts_fully(batch_id),
+            self.state.total_buckets,
         )
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
@@ -77,13 +85,30 @@ class TableSink:
         newest = self._commit.committed_identifier(started_ms)
         return newest is not None and newest >= batch_id
 
+    def compacts_fully(self, batch_id: int) -> bool:
+        """Whether ``full-compaction.delta-commits`` falls on this batch: every N-th, as in Paimon's Spark writer."""
+        interval = self.table.options.full_compaction_interval
+        return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
+
     def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
-        """Buckets that an earlier run of ``batch_id`` appended to but did not compact, where readers wait for it."""
+        """Buckets that ``batch_id`` must compact even if no rows arrive for them.
+
+        In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise
+        those that an earlier run of the batch appended to but did not compact, where readers wait for it; and all with
+        level-0 files, of whatever batch or writer, where nobody would see their rows until more rows arrive.
+        """
         options = self.table.options
-        if options.write_only or not options.needs_lookup or not self.is_appended(batch_id, started_ms):
+        if options.write_only:
             return ()
-        newest = self.table.snapshots.newest_of_user(self._user)
-        if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
+        if self.is_appended(batch_id, started_ms):
+            newest = self.table.snapshots.newest_of_user(self._user)
+            if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
+                return ()
+        elif not self.compacts_fully(batch_id) and not (options.hides_level0 and options.level0_patience == 1):
+            return ()
+        if self.compacts_fully(batch_id):
+            return tuple(b for b, files in self.state.files.items() if not _is_compacted(files, options.max_level))
+        if not options.needs_lookup:
             return ()
         return tuple(b for b, files in self.state.files.items() if any(f.level == 0 for f in files))
 
@@ -130,3 +155,9 @@ class TableSink:
             on_step=lambda step: self._on_step(step),
             state=state,
         )
+
+
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:
+    """Whether all files of a bucket are on its highest level, which older options may have set higher."""
+    highest = max(max_level, *(f.level for f in files))
+    return all(f.level == highest for f in files)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.index_file import IndexFileMeta
 from paimon_table.table import TableContext
 
 UNAVAILABLE = "_UNAVAILABLE"
@@ -23,7 +24,8 @@ OFFSET = "_OFFSET"
 class Target:
     """One table of a batch plan.
 
-    ``files`` are the live files per bucket at the plan's snapshot. ``floors`` are, per (topic, partition), the offsets
+    ``files`` are the live files per bucket at the plan's snapshot, ``deletion_files`` the index files with deletion
+    vectors of the buckets that have some. ``floors`` are, per (topic, partition), the offsets
     that the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table
     (a replay): its changes are dropped.
     """
@@ -32,5 +34,10 @@ class Target:
     context: TableContext
     total_buckets: int
     files: Mapping[BucketId, tuple[DataFileMeta, ...]]
+    deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
     is_appended: bool = False
+    compacts_fully: bool = False
+    """Whether this batch ends with a full compaction of every bucket."""
+    partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    """Number of buckets of each partition that has files; writers refuse rows where it is not ``total_buckets``."""

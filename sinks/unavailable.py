@@ -8,7 +8,7 @@ deletion. Either is an earlier change of this batch, else the table's current ro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,8 +135,10 @@ class Histories:
 class GapFiller:
     """Finds values over all buckets of one table; ``histories_of`` gives the bucket that a key belongs to."""
 
-    def __init__(self, histories_of: Callable[[Key], Histories]) -> None:
+    def __init__(self, histories_of: Callable[[Key], Histories], accumulating: Collection[str] = ()) -> None:
+        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing."""
         self._histories_of = histories_of
+        self._accumulating = frozenset(accumulating)
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -150,7 +152,10 @@ class GapFiller:
         for number in affected.tolist():
             is_delete = histories.kind(number) is RowKind.DELETE
             for position in histories.hidden(number):
-                value = self._value(histories, number, plain.schema.field(position).name, set())
+                name = plain.schema.field(position).name
+                if name in self._accumulating and histories.other_key(number) is None:
+                    continue
+                value = self._value(histories, number, name, set())
                 unknown_count += value is _UNKNOWN and not is_delete
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
         for position, values in replaced.items():

@@ -5,6 +5,7 @@ With ``ignore-delete`` retracts in files of older writers are skipped; without a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ class Deduplicate:
 
     def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
         return gather(rows, self.newest(rows, groups))
+
+    def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(columns)
 
     def newest(self, rows: pa.Table, groups: KeyGroups) -> Indices:
         """Row number of the newest version of each key."""

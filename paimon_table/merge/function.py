@@ -5,15 +5,20 @@ Implements the calling rules of Paimon's merge functions; the engines themselves
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from paimon_table.data_file import VALUE_KIND
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.merge.aggregation import aggregation
 from paimon_table.merge.deduplicate import Deduplicate
+from paimon_table.merge.first_row import FirstRow
+from paimon_table.merge.partial_update import partial_update
 from paimon_table.merge.sort import KeyGroups, KeyOrder
-from paimon_table.options import TableOptions
+from paimon_table.options import MERGE_ENGINES, TableOptions
+from paimon_table.schema import TableSchema
 
 
 class MergeFunction(Protocol):
@@ -28,12 +33,27 @@ class MergeFunction(Protocol):
         that looks up older values).
         """
 
+    def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The value columns that must be read where the merged rows are to have right values in ``columns``.
 
-def merge_function(options: TableOptions) -> MergeFunction:
-    """The merge function of a table."""
-    if options.merge_engine == "deduplicate":
-        return Deduplicate(options.ignore_delete)
-    raise UnsupportedFeature(f"merge-engine {options.merge_engine!r} is not supported; supported: deduplicate")
+        Holds ``columns`` themselves; key columns and ``sequence.field`` are always there and need not be named.
+        """
+
+
+def merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
+    """The merge function of a table; UnsupportedFeature for engines that Tidemark does not know."""
+    match options.merge_engine:
+        case "deduplicate":
+            return Deduplicate(options.ignore_delete)
+        case "first-row":
+            return FirstRow(schema.trimmed_primary_keys, options.ignore_delete)
+        case "partial-update":
+            return partial_update(schema, options)
+        case "aggregation":
+            return aggregation(schema, options)
+    raise UnsupportedFeature(
+        f"merge-engine {options.merge_engine!r} is not supported; use one of: {', '.join(MERGE_ENGINES)}"
+    )
 
 
 def merge_rows(rows: pa.Table, order: KeyOrder, function: MergeFunction) -> pa.Table:

@@ -1,7 +1,8 @@
 """The order in which rows are merged: by key, then user sequence, then sequence number, retracts before adds.
 
 Implements Paimon's total order of records with equal key (NULL keys and NULL user sequences first, also when the user
-sequence is descending). "Last of its key in this order" means newest.
+sequence is descending). "Last of its key in this order" means newest. With ``sequence.auto-padding`` = row-kind-flag,
+an option of Paimon before 0.9, a -U comes before other rows of the same user sequence, whatever the sequence numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.binary_row import deserialize_row
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.merge.words import Indices, Word, column_words, exact_words, integers, normal_form, sort_words
 from paimon_table.options import TableOptions
 from paimon_table.schema import TableSchema
@@ -55,6 +56,7 @@ class KeyOrder:
         self.key_types = tuple(f.type for f in schema.key_fields)
         self.sequence_names: tuple[str, ...] = options.sequence_fields
         self.descending = options.sequence_descending
+        self.update_before_first = options.update_before_first
         self._key_cache: dict[bytes, NormalKey] = {}
 
     # ------------------------------------------------------------ sorting
@@ -112,7 +114,9 @@ class KeyOrder:
         kind = integers(normal_form(rows.column(VALUE_KIND)))[at]
         is_add = Word((kind & 1 == 0).astype(np.uint64), 1)
         by_number = column_words(pa.array(sequence)).words
-        order = sort_words([*column_words(pa.array(group)).words, *user, *by_number, is_add])
+        is_update_before = kind == RowKind.UPDATE_BEFORE
+        flag = [Word((~is_update_before).astype(np.uint64), 1)] if self.update_before_first and user else []
+        order = sort_words([*column_words(pa.array(group)).words, *user, *flag, *by_number, is_add])
         indices = indices.copy()
         indices[positions] = at[order]
         return indices

@@ -83,6 +83,14 @@ class JavaPaimon:
             options=dict(options or {}),
         )
 
+    def play(
+        self, path: str, commits: Sequence[tuple[Rows, bool]], commit_user: str = "java", keeps_writer: bool = False
+    ) -> str | None:
+        """Commits of (rows, compact) with identifiers from 1; gives the error of the first that fails, if any."""
+        as_json = [[[list(row) for row in rows], compact] for rows, compact in commits]
+        error = self._ask("play", path=path, commits=as_json, commit_user=commit_user, keeps_writer=keeps_writer)
+        return None if error is None else str(error)
+
     def buckets(self, path: str, rows: Rows) -> list[int]:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jpype
@@ -216,29 +216,55 @@ class JavaTables:
         options: dict[str, str] | None = None,
     ) -> Json:
         """One commit of rows ``[kind, values...]``; ``compact`` compacts every bucket fully in the same commit."""
+        with self._writer(path, commit_user, options) as (table, write, commit):
+            self._commit(table, write, commit, rows, identifier, compact)
+        return {}
+
+    def play(self, path: str, commits: list[list[Any]], commit_user: str, keeps_writer: bool) -> str | None:
+        """Commits ``[rows, compact]`` with identifiers from 1, by one writer or by a new one each.
+
+        Stops at the first that fails and gives its error.
+        """
+        with ExitStack() as kept:
+            for identifier, (rows, compact) in enumerate(commits, start=1):
+                if not keeps_writer or identifier == 1:
+                    kept.close()
+                    opened = kept.enter_context(self._writer(path, commit_user))
+                try:
+                    self._commit(*opened, rows, identifier, compact)
+                except jpype.JException as error:
+                    return _causes(error)
+        return None
+
+    @contextmanager
+    def _writer(self, path: str, commit_user: str, options: dict[str, str] | None = None) -> Iterator[tuple[Any, ...]]:
         table = self._table(path, options)
-        types = self._types(table.rowType())
         builder = table.newStreamWriteBuilder().withCommitUser(commit_user)
         write, commit = builder.newWrite(), builder.newCommit()
         write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
         try:
-            buckets = {}
-            for kind, *values in rows:
-                row = self._row(kind, values, types)
-                write.write(row)
-                if compact:
-                    partition = write.getPartition(row).copy()
-                    buckets[(str(partition), write.getBucket(row))] = partition
-            if compact:
-                for entry in table.newSnapshotReader().bucketEntries():
-                    buckets[(str(entry.partition()), entry.bucket())] = entry.partition()
-                for (_, bucket), partition in buckets.items():
-                    write.compact(partition, bucket, True)
-            commit.commit(identifier, write.prepareCommit(True, identifier))
+            yield table, write, commit
         finally:
             write.close()
             commit.close()
-        return {}
+
+    def _commit(
+        self, table: Any, write: Any, commit: Any, rows: list[list[Any]], identifier: int, compact: bool
+    ) -> None:
+        types = self._types(table.rowType())
+        buckets = {}
+        for kind, *values in rows:
+            row = self._row(kind, values, types)
+            write.write(row)
+            if compact:
+                partition = write.getPartition(row).copy()
+                buckets[(str(partition), write.getBucket(row))] = partition
+        if compact:
+            for entry in table.newSnapshotReader().bucketEntries():
+                buckets[(str(entry.partition()), entry.bucket())] = entry.partition()
+            for (_, bucket), partition in buckets.items():
+                write.compact(partition, bucket, True)
+        commit.commit(identifier, write.prepareCommit(True, identifier))
 
     def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
         """The bucket that Java gives to each row."""
@@ -289,7 +315,16 @@ class JavaTables:
         return out
 
 
-COMMANDS = ("create_table", "alter", "write", "buckets", "read", "changes")
+COMMANDS = ("create_table", "alter", "write", "play", "buckets", "read", "changes")
+
+
+def _causes(error: Any) -> str:
+    """The error and its causes, one a line, without stack traces."""
+    lines = []
+    while error is not None:
+        lines.append(str(error.toString()))
+        error = error.getCause()
+    return "\n".join(lines)
 
 
 def _answer(tables: JavaTables, line: str) -> Json:

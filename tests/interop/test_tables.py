@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.deletion_vector_index import read_vectors
 from paimon_table.table import Table
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
 from tests.interop.java_paimon import JavaPaimon
@@ -11,6 +12,7 @@ from tests.interop.python_readers import PythonReaders
 from tests.interop.scenarios import (
     BUCKET_FUNCTIONS,
     BUCKET_KEY,
+    DELETION_VECTOR_TABLES,
     EVOLUTION,
     KEYS_OF_ALL_TYPES,
     LEVELS,
@@ -84,6 +86,33 @@ def test_tables_of_java_with_other_writer_options_are_read(tmp_path: Path, reade
     table = Table.open_for_reading(str(path))
     own = {change.snapshot_id: sorted_rows(change.rows) for change in TableDriver(table, tmp_path).changes()}
     assert own == {change.snapshot_id: sorted_rows(change.rows) for change in readers.java.changes(str(path))}
+
+
+@pytest.mark.parametrize("scenario", DELETION_VECTOR_TABLES[:2], ids=lambda s: s.name)
+def test_deletion_vectors_of_java_are_read_and_its_marks_kept(
+    scenario: Scenario, tmp_path: Path, readers: Readers
+) -> None:
+    # given a table of Java in which rows of the highest level are marked as deleted
+    path = tmp_path / scenario.name
+    create_by_java(readers.java, scenario, path)
+    write_by_java(readers.java, path, scenario.steps[:3])
+    driver = TableDriver(Table.open(str(path)), tmp_path / "lookup")
+    marked = _marked(driver)
+    assert marked
+    readers.assert_equal(path, scenario)
+
+    # when Tidemark writes on, then no mark is lost that still has its file
+    write_by_tidemark(path, scenario.steps[3:4])
+    files = {file.file_name for files in driver.state().files.values() for file in files}
+    assert {mark for mark in marked if mark[0] in files} < _marked(driver)
+    readers.assert_equal(path, scenario)
+
+
+def _marked(driver: TableDriver) -> set[tuple[str, int]]:
+    """Data file and position of every deleted row."""
+    index = [file for files in driver.state().deletion_files().values() for file in files]
+    vectors = read_vectors(driver.table.io, driver.table.paths, index)
+    return {(name, position) for name, vector in vectors.items() for position in vector.positions.tolist()}
 
 
 def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers: Readers) -> None:

@@ -10,15 +10,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.bucket_files import row_schema
 from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, DataFileMeta
+from paimon_table.deletion_vector import DeletionVector
+from paimon_table.deletion_vector_index import read_vectors
 from paimon_table.file_io import FileIO
+from paimon_table.index_file import IndexFileMeta
 from paimon_table.key_value_file import read_key_value_file
 from paimon_table.memory_io import MemoryFileIO
-from paimon_table.merge.function import merge_function, merge_rows, without_retracts
+from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.sort import KeyOrder
+from paimon_table.merge.superseded import without_superseded
 from paimon_table.options import options_of
 from paimon_table.paths import TablePaths
+from paimon_table.run_chunks import Piece, joined
 from paimon_table.schema import create_schema
 from paimon_table.table import TableContext
 from paimon_table.types import parse_type
@@ -54,6 +60,7 @@ class BucketHarness:
     environment: dict[str, Any] = field(default_factory=dict)
     writer: BucketWriter | None = None
     numbers: Any = field(default_factory=itertools.count)
+    deletion_files: tuple[IndexFileMeta, ...] = ()
 
     bucket: BucketId = field(default_factory=lambda: BucketId(EMPTY_ROW, 0))
 
@@ -68,7 +75,7 @@ class BucketHarness:
             clock_ms=lambda: 1_000 + next(self.numbers),
             **self.environment,
         )
-        self.writer = BucketWriter(self.ctx, self.bucket, self.files, environment)
+        self.writer = BucketWriter(self.ctx, self.bucket, self.files, environment, self.deletion_files)
         return self.writer
 
     def table(self, rows: Iterable[Row]) -> pa.Table:
@@ -98,23 +105,39 @@ class BucketHarness:
         for file in message.compact_after if compact else ():
             assert live.setdefault((file.level, file.file_name), file) is file
         self.files = list(live.values())
+        if compact and not message.compact_index.is_empty:
+            assert message.compact_index.before == self.deletion_files
+            self.deletion_files = message.compact_index.after
 
     def read(self, file: DataFileMeta) -> pa.Table:
-        return read_key_value_file(
-            self.ctx, self.directory, file, partition=self.ctx.partition_values(self.bucket.partition)
-        )
+        """The live rows of a data file, all rows of a changelog file."""
+        deleted = self.vectors().get(file.file_name)
+        partition = self.ctx.partition_values(self.bucket.partition)
+        return read_key_value_file(self.ctx, self.directory, file, partition=partition, deleted=deleted)
+
+    def vectors(self) -> dict[str, DeletionVector]:
+        """The deletion vectors by data file."""
+        return read_vectors(self.ctx.io, self.ctx.paths, self.deletion_files)
 
     def all_rows(self) -> pa.Table:
         """The merged rows of all live files, tombstones included."""
-        order = KeyOrder(self.ctx.schema, self.ctx.options)
-        tables = [self.read(f) for f in self.files]
-        if not tables:
-            return self.table([]).slice(0, 0)
-        return merge_rows(pa.concat_tables(tables).combine_chunks(), order, merge_function(self.ctx.options))
+        options = self.ctx.options
+        files = [f for f in self.files if f.level > 0 or not options.hides_level0]
+        if not files:
+            return row_schema(self.ctx.schema).empty_table()
+        rows, levels = joined([Piece(f.level, self.read(f)) for f in files])
+        groups = KeyOrder(self.ctx.schema, options).sort(rows)
+        if options.upper_rows_are_whole:
+            groups = without_superseded(groups, levels)
+        return merge_function(self.ctx.schema, options).merge(rows, groups)
 
     def content(self) -> list[Row]:
         """Values of the rows that a reader sees, sorted by key."""
-        return [tuple(row[2:]) for row in _rows(without_retracts(self.all_rows()))] if self.files else []
+        return [tuple(row[2:]) for row in _rows(without_retracts(self.all_rows()))]
+
+    def unmerged_content(self) -> list[Row]:
+        """What a reader sees who takes the rows above level 0 as they are, as with deletion vectors."""
+        return [tuple(row[2:]) for file in self.files if file.level > 0 for row in _rows(self.read(file))]
 
     def changes(self, files: Sequence[DataFileMeta]) -> list[Row]:
         """Kind and values of the rows of changelog files, in file order."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.paimon_table.bucket_harness import BucketHarness, Row, context
@@ -30,6 +30,9 @@ class Case:
     row_deduplicate: bool
     trigger: int
     chunk_bytes: int
+    vectors: str
+    """Deletion vectors: none at all, or the version in which they are written."""
+    small_file_ratio: float
     commits: list[tuple[list[tuple[str, int, int | None, int]], bool, bool]]
 
 
@@ -48,11 +51,13 @@ def _commits() -> st.SearchStrategy[Any]:
 _CASES = st.builds(
     Case,
     key=st.sampled_from(sorted(_KEYS)),
-    producer=st.sampled_from(["none", "input", "lookup", "lookup"]),
+    producer=st.sampled_from(["none", "input", "lookup", "lookup", "full-compaction", "full-compaction"]),
     sequence=st.sampled_from(["", "ascending", "descending"]),
     row_deduplicate=st.booleans(),
     trigger=st.integers(2, 4),
     chunk_bytes=st.sampled_from([1, 200, 1 << 20]),
+    vectors=st.sampled_from(["", "v1", "v2"]),
+    small_file_ratio=st.sampled_from([0.0, 0.7]),
     commits=_commits(),
 )
 
@@ -82,8 +87,14 @@ def _history(case: Case, root: Path) -> None:
     options = {"changelog-producer": case.producer, "num-sorted-run.compaction-trigger": str(case.trigger)}
     if case.sequence:
         options |= {"sequence.field": "s", "sequence.field.sort-order": case.sequence}
+    assume(not (case.vectors and case.producer == "full-compaction"))  # refused together
     if case.row_deduplicate:
         options["changelog-producer.row-deduplicate"] = "true"
+    if case.vectors:
+        options["deletion-vectors.enabled"] = "true"
+        options["deletion-vectors.bitmap64"] = str(case.vectors == "v2").lower()
+    # With 0 every file that overlaps nothing is moved as it is.
+    options["compaction.small-file-ratio"] = str(case.small_file_ratio)
     columns = [*key_columns, ("s", "INT"), ("v", "INT")]
     ctx = context(columns, [name for name, _ in key_columns], options)
     bucket = BucketHarness(ctx, root / "lookup", environment={"chunk_bytes": case.chunk_bytes})
@@ -96,10 +107,19 @@ def _history(case: Case, root: Path) -> None:
         message = bucket.commit(written, full, fresh)
         _forget_dropped_tombstones(model, bucket, len(key_columns))
         assert sorted(map(repr, bucket.content())) == model.content()
+        if case.vectors:
+            # Each key once and no delete, without a merge.
+            assert sorted(map(repr, bucket.unmerged_content())) == model.content()
+            assert bucket.vectors().keys() <= {f.file_name for f in bucket.files}
         if case.producer == "lookup":
             assert all(f.level > 0 for f in bucket.files)
             _replay(bucket.changes(message.compact_changelog), replayed, len(key_columns), case.row_deduplicate)
             assert sorted(map(repr, replayed.values())) == model.content()
+        if case.producer == "full-compaction":
+            _replay(bucket.changes(message.compact_changelog), replayed, len(key_columns), case.row_deduplicate)
+            on_top = [bucket.read(f) for f in bucket.files if f.level == ctx.options.max_level]
+            stored = [tuple(row.values())[2:] for rows in on_top for row in rows.to_pylist()]
+            assert sorted(map(repr, replayed.values())) == sorted(map(repr, stored))
         if case.producer == "input":
             assert sorted(map(repr, bucket.changes(message.changelog_files))) == sorted(map(repr, written))
         _check_point_reads(bucket, [key_of(number) for number in range(9)])

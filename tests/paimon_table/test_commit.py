@@ -9,6 +9,7 @@ from paimon_table.binary_row import serialize_row
 from paimon_table.commit import RetryWait
 from paimon_table.data_file import EMPTY_ROW
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
+from paimon_table.index_manifest import encode_index_manifest
 from paimon_table.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.schema_evolution import AddColumn
 from paimon_table.snapshot import CommitKind
@@ -182,6 +183,7 @@ def test_snapshot_carries_what_others_left(table, disk):
         time_ms=10**15,
     )
     disk.files[table.paths.snapshot_file(1)] = to_json(left).encode()
+    disk.files[table.paths.manifest_file("index-manifest-x-0")] = encode_index_manifest([], "zstd")
     result = committer(table).commit(1, [new_file("b")], {})
     assert result.append is not None
     assert (result.append.index_manifest, result.append.statistics) == ("index-manifest-x-0", "stat-x-0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_table.conflict import find_bucket_change, find_conflict, find_inconsistency
+from paimon_table.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
 from paimon_table.data_file import EMPTY_ROW, BucketId
 from paimon_table.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.table_state import TableState
@@ -80,3 +80,12 @@ def test_other_number_of_buckets_is_found_per_partition():
     assert "bucket num is 4" in changed
     assert find_bucket_change(before, [entry(DELETE, "a", total=3)]) is None
     assert find_bucket_change(before, [entry(ADD, "b", bucket=BucketId(b"other", 0), total=3)]) is None
+
+
+def test_rows_that_came_above_level_0_after_a_lookup_are_a_conflict():
+    now = state(data_file("a", 0), data_file("b", 4), data_file("c", 5))
+    assert find_unseen(now, {BUCKET: frozenset({(4, "b"), (5, "c")})}) is None
+    assert find_unseen(now, {}) is None
+    assert "b on level 4" in (find_unseen(now, {BUCKET: frozenset({(5, "c")})}) or "")
+    assert "b on level 3" in (find_unseen(now, {BUCKET: frozenset({(3, "b"), (5, "c")})}) or "")
+    assert "d on level 1" in (find_unseen(now, {BUCKET: frozenset({(1, "d"), (4, "b"), (5, "c")})}) or "")

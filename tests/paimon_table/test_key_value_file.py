@@ -407,7 +407,7 @@ def test_null_in_a_column_that_is_not_null_is_refused(tmp_path: Path) -> None:
 def test_data_and_changelog_files_share_one_counter(tmp_path: Path) -> None:
     names = FileNames("u")
 
-    assert [names.next(prefix) for prefix in ("changelog-", "data-")] == ["changelog-u-0.parquet", "data-u-1.parquet"]
+    assert [names.next("changelog-", "avro"), names.next("data-", "orc")] == ["changelog-u-0.avro", "data-u-1.orc"]
 
 
 def test_null_keys_sort_first_when_the_table_allows_them(tmp_path: Path) -> None:
@@ -454,8 +454,8 @@ def test_other_formats_are_refused_by_the_extension(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"id": "INT"})
     meta = write(ctx, table(ctx, [[1]]))
 
-    with pytest.raises(UnsupportedFeature, match=r"data-1\.orc: format 'orc' is not supported"):
-        read_key_value_file(ctx, bucket_dir(ctx), replace(meta, file_name="data-1.orc"))
+    with pytest.raises(UnsupportedFeature, match=r"data-1\.csv: format 'csv' is not supported"):
+        read_key_value_file(ctx, bucket_dir(ctx), replace(meta, file_name="data-1.csv"))
 
 
 def test_unknown_compression_is_refused(tmp_path: Path) -> None:

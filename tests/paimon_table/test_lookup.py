@@ -78,14 +78,15 @@ def test_every_stored_key_is_found_and_no_other(data: st.DataObject, kind: str, 
         start = data.draw(st.integers(0, len(asked)))
         excluded = np.array(data.draw(st.lists(st.booleans(), min_size=len(asked), max_size=len(asked))), np.bool_)
 
-        hits = file.find(ProbeKeys(probe_rows, words), start, len(asked), excluded)
+        located = file.locate(ProbeKeys(probe_rows, words), start, len(asked), excluded)
+        rows = file.rows_at(located.row_numbers)
 
     wanted = [i for i in range(start, len(asked)) if not excluded[i]]
     sorted_keys = probe_rows.column("v").to_pylist()
     expected = [i for i in wanted if sorted_keys[i] in {repr(key) for key in stored}]
-    assert hits.positions.tolist() == expected
-    assert hits.rows.column("v").to_pylist() == [sorted_keys[i] for i in expected]
-    assert hits.rows.schema.equals(row_schema(schema))
+    assert located.positions.tolist() == expected
+    assert rows.column("v").to_pylist() == [sorted_keys[i] for i in expected]
+    assert rows.schema.equals(row_schema(schema))
 
 
 def test_rows_of_many_batches_come_back_in_the_asked_order(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_fallback_keys_count_unless_the_key_itself_is_set():
 
 
 def test_stats_mode_of_a_column():
-    assert parse_options({"fields.name.stats-mode": "full"}, SCHEMA).field_stats_modes == (("name", "full"),)
+    assert parse_options({"fields.name.stats-mode": "full"}, SCHEMA).field_options.stats_modes == (("name", "full"),)
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,14 @@ def test_options_of_readers_and_other_jobs_are_kept(name):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("merge-engine", "partial-update"),
         ("merge-engine", "nonsense"),
-        ("changelog-producer", "full-compaction"),
-        ("file.format", "orc"),
-        ("deletion-vectors.enabled", "true"),
+        ("changelog-producer", "nonsense"),
+        ("index-file-in-data-file-dir", "true"),
         ("dynamic-bucket.target-row-num", "5"),
-        ("file-index.bloom-filter.columns", "id"),
-        ("full-compaction.delta-commits", "3"),
-        ("fields.name.aggregate-function", "sum"),
-        ("fields.default-aggregate-function", "sum"),
+        ("fields.name.aggregation", "sum"),
+        ("target-file-row-num", "5"),
         ("record-level.expire-time", "1 h"),
         ("data-file.thin-mode", "true"),
-        ("lookup-wait", "false"),
         ("type", "materialized-table"),
     ],
 )
@@ -85,8 +80,66 @@ def test_what_tidemark_does_not_do_is_refused_by_name(name, text):
 
 
 def test_unsupported_engine_is_named_before_its_options():
-    with pytest.raises(UnsupportedFeature, match="'merge-engine': 'aggregation'"):
-        parse_options({"fields.name.aggregate-function": "sum", "merge-engine": "aggregation"}, SCHEMA)
+    with pytest.raises(UnsupportedFeature, match="'merge-engine': 'nonsense'"):
+        parse_options({"fields.name.nonsense": "sum", "merge-engine": "nonsense"}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lookup-wait", "false"),
+        ("changelog-producer.lookup-wait", "false"),
+        ("commit.force-compact", "true"),
+        ("num-sorted-run.stop-trigger", "2147483647"),
+    ],
+)
+def test_when_a_commit_waits_for_compaction_makes_no_difference(name, text):
+    assert parse_options({name: text}, SCHEMA) == parse_options({}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("options", "needs_lookup", "whole", "hides"),
+    [
+        ({}, False, False, False),
+        ({"changelog-producer": "input"}, False, False, False),
+        ({"changelog-producer": "full-compaction", "merge-engine": "aggregation"}, False, False, False),
+        ({"changelog-producer": "lookup"}, True, False, False),
+        ({"changelog-producer": "lookup", "merge-engine": "aggregation"}, True, True, False),
+        ({"force-lookup": "true", "merge-engine": "partial-update"}, True, True, False),
+        ({"merge-engine": "first-row"}, True, False, True),
+    ],
+)
+def test_what_lookup_means_for_a_table(options, needs_lookup, whole, hides):
+    parsed = parse_options(options, SCHEMA)
+    assert (parsed.needs_lookup, parsed.upper_rows_are_whole, parsed.hides_level0) == (needs_lookup, whole, hides)
+
+
+@pytest.mark.parametrize(
+    ("options", "interval"),
+    [
+        ({}, None),
+        ({"full-compaction.delta-commits": "3"}, 3),
+        ({"changelog-producer": "full-compaction"}, 1),
+        ({"changelog-producer": "full-compaction", "full-compaction.delta-commits": "5"}, 5),
+    ],
+)
+def test_how_often_a_table_is_compacted_fully(options, interval):
+    assert parse_options(options, SCHEMA).full_compaction_interval == interval
+
+
+@pytest.mark.parametrize(
+    ("options", "patience"),
+    [
+        ({}, 1),
+        ({"lookup-compact.max-interval": "7"}, 1),
+        ({"lookup-compact": "gentle"}, 10),
+        ({"lookup-compact": "gentle", "lookup-compact.max-interval": "7"}, 7),
+        ({"lookup-compact": "gentle", "lookup-compact.max-interval": "2"}, 5),
+        ({"lookup-compact": "gentle", "num-sorted-run.compaction-trigger": "3"}, 6),
+    ],
+)
+def test_how_long_level_0_may_wait(options, patience):
+    assert parse_options(options, SCHEMA).level0_patience == patience
 
 
 @pytest.mark.parametrize("name", ["deletion-vectors.enabled", "data-file.thin-mode", "row-tracking.enabled"])

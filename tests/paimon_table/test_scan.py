@@ -214,9 +214,7 @@ def test_unknown_columns_and_unfit_predicates_are_refused_at_once(tmp_path: Path
         read_table(table, predicate=pc.field("k") == "text")
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("merge-engine", "first-row"), ("deletion-vectors.enabled", "true"), ("merge-engine", "new")]
-)
+@pytest.mark.parametrize(("option", "value"), [("index-file-in-data-file-dir", "true"), ("merge-engine", "new")])
 def test_tables_that_would_be_read_wrongly_are_refused(option: str, value: str, tmp_path: Path) -> None:
     schema = create_schema([("k", parse_type("INT"))], ["k"], (), {"bucket": "1", option: value})
     (tmp_path / "schema").mkdir()

@@ -79,6 +79,8 @@ def test_change_that_could_lose_values_is_refused(schema, change, words):
         ({"bucket": "2"}, SetOption("bucket", "-1"), "change to -1"),
         ({"bucket": "2"}, SetOption("bucket", None), "cannot be reset"),
         ({"ignore-delete": "true"}, SetOption("ignore-delete", "false"), "from true to false"),
+        ({"first-row.ignore-delete": "true"}, SetOption("first-row.ignore-delete", None), "from true to false"),
+        ({"force-lookup": "true"}, SetOption("force-lookup", "false"), "cannot change once"),
         ({"ignore-update-before": "true"}, SetOption("ignore-update-before", None), "from true to false"),
     ],
 )

@@ -1,7 +1,10 @@
 """Files that overlap stay together; everything else may be cut apart."""
 
+from dataclasses import replace
+
 from paimon_table.binary_row import deserialize_row, serialize_row
 from paimon_table.data_file import EMPTY_ROW, BucketId, DataFileMeta, SimpleStats
+from paimon_table.index_file import IndexFileMeta, VectorRange
 from paimon_table.splits import Split, split_bucket
 from paimon_table.types import parse_type
 
@@ -36,6 +39,30 @@ def test_overlapping_files_are_merged_together() -> None:
 def test_files_of_one_level_need_no_merge() -> None:
     (split,) = _split(_file("a", 0, 5, level=5), _file("b", 6, 9, level=5))
     assert split.is_raw
+
+
+def test_levels_with_unique_keys_need_no_merge_unless_there_are_deletes_or_level_0() -> None:
+    def split(*files: DataFileMeta) -> tuple[Split, ...]:
+        return split_bucket(BUCKET, files, lambda key: deserialize_row(key, INT), keys_are_unique=True)
+
+    upper = [_file("a", 0, 5, level=4), _file("b", 0, 9, level=5)]
+    assert [s.is_raw for s in split(*upper)] == [True]
+    assert [s.is_raw for s in split(upper[0], replace(upper[1], delete_row_count=1))] == [False]
+    assert [s.is_raw for s in split(*upper, _file("c", 3, 4))] == [False]
+    assert [s.is_raw for s in _split(*upper)] == [False]
+
+
+def test_a_split_names_the_vectors_of_its_own_files_only() -> None:
+    ranges = tuple(VectorRange(name, 1, 24) for name in ("a", "c", "gone"))
+    index = IndexFileMeta(
+        index_type="DELETION_VECTORS", file_name="i", file_size_bytes=99, row_count=3, vector_ranges=ranges
+    )
+    files = [_file(name, i, i, level=5, size=100 * MIB) for i, name in enumerate("abc")]
+    splits = split_bucket(
+        BUCKET, files, lambda key: deserialize_row(key, INT), deletion_files=[index], keys_are_unique=True
+    )
+    found = [[r.data_file for f in split.deletion_files for r in f.vector_ranges or ()] for split in splits]
+    assert (_names(splits), found) == ([["a"], ["b"], ["c"]], [["a"], [], ["c"]])
 
 
 def test_small_files_count_as_the_cost_of_opening_them() -> None:

@@ -46,6 +46,8 @@ def test_partition_outside_the_primary_key_is_allowed_with_fixed_buckets():
         ("a INT, b INT", "a", "", {"bucket": "1", "sequence__field": "z"}, "'sequence.field': 'z' can not be found"),
         ("a INT, b INT", "a", "", {"bucket": "1", "sequence__field": "b,b"}, "'b' is defined repeatedly"),
         ("a INT, p INT", "a", "p", {"bucket": "1", "sequence__field": "a"}, "cross partition"),
+        ("a INT, b INT", "", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "requires a primary-key"),
+        ("a INT, b INT", "a", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "'write-only' = true"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "z"}, "'z' can not be found"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "b"}, "only string"),
         ("a INT, b INT", "", "", {"bucket": "1", "changelog_producer": "input"}, "define"),
@@ -60,6 +62,46 @@ def test_partition_outside_the_primary_key_is_allowed_with_fixed_buckets():
             "a INT, b INT", "a", "",
             {"bucket": "1", "changelog_producer": "lookup", "streaming_read_overwrite": "true"}, "read twice",
         ),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "changelog_producer": "full-compaction", "streaming_read_overwrite": "true"}, "read twice",
+        ),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "changelog_producer": "lookup", "full_compaction__delta_commits": "3"},
+            "'full-compaction.delta-commits' is incompatible with 'changelog-producer'='lookup'",
+        ),
+        ("a INT, b INT", "a", "", {"bucket": "1", "full_compaction__delta_commits": "0"}, "must be at least 1"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "num_levels": "1"}, "'num-levels': 1 is too small"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "target_file_row_num": "0"}, "must be at least 1"),
+        (
+            "a INT, b INT", "a", "", {"bucket": "1", "merge_engine": "first-row", "sequence__field": "b"},
+            "'sequence.field': a sequence field is not possible on the FIRST_ROW merge engine",
+        ),
+        (
+            "a INT, b INT", "a", "", {"bucket": "1", "merge_engine": "first-row", "changelog_producer": "input"},
+            "'changelog-producer': only 'none' and 'lookup' are possible on the FIRST_ROW merge engine",
+        ),
+        (
+            "a INT, b INT", "a", "",
+            {"bucket": "1", "merge_engine": "first-row", "changelog_producer": "full-compaction"}, "only 'none' and",
+        ),
+        (
+            "a INT, b INT", "a", "",
+            {
+                "bucket": "1", "merge_engine": "aggregation", "sequence__field": "b",
+                "fields__b__aggregate_function": "sum",
+            },
+            "'fields.b.aggregate-function': there should be no aggregation on a sequence field",
+        ),
+        (
+            "a INT, b ROW<c INT>", "a", "", {"bucket": "1", "fields__b__c__aggregate_function": "sum"},
+            "'fields.b.c.aggregate-function': a nested-field path is not supported on field 'b'",
+        ),
+        ("a INT, b INT", "a", "", {"bucket": "1", "fields__z__aggregate_function": "sum"}, "field z can not be found"),
+        ("a ARRAY<INT>, b INT", "a", "", {"bucket": "1"}, "in primary key field 'a' is unsupported"),
+        ("a INT, p ARRAY<INT>", "a", "p", {"bucket": "1"}, "in partition field 'p' is unsupported"),
+        ("p INT, b INT", "p", "p", {"bucket": "1"}, "should not be the same as the partition fields"),
         (
             "a INT, b INT", "a", "",
             {"bucket": "1", "scan__timestamp": "2024-01-01 00:00:00", "scan__timestamp_millis": "1"}, "only one",
@@ -77,6 +119,8 @@ def test_what_paimon_refuses_is_refused(columns, primary, partition, options, wo
     [
         ("a INT, b INT", "a", "", {}, "dynamic buckets"),
         ("a INT, b INT", "a", "", {"bucket": "-2"}, "postponed buckets"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "target_file_row_num": "5"}, "'target-file-row-num'"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "merge_engine": "last-row"}, "'merge-engine': 'last-row'"),
         ("a INT, b INT", "", "", {"bucket": "1", "bucket_key": "a"}, "without primary key"),
         ("a INT, b INT", "a", "", {"bucket": "1", "file__compression": "brotli"}, "file.compression"),
         ("a INT, b ARRAY<INT>", "a", "", {"bucket": "1", "sequence__field": "b"}, "nested type"),

@@ -12,7 +12,12 @@ from paimon_table.levels import SortedRun
 from paimon_table.universal_compaction import CompactUnit, UniversalParams, force_up_level0, pick, pick_full
 
 _GOLDEN = Path(__file__).parent / "golden" / "universal_compaction.txt"
-_STRATEGIES = {"pick": pick, "force": force_up_level0, "full": pick_full}
+_STRATEGIES = {
+    "pick": pick,
+    "force": force_up_level0,
+    "patient": lambda runs, params: force_up_level0(runs, params, patience=3),
+    "full": lambda runs, params: pick_full(runs, params, lambda file: False),
+}
 
 
 def _cases() -> Iterator[str]:
@@ -52,6 +57,16 @@ def test_strategy_chooses_as_in_the_golden_file(case: str) -> None:
 
     assert _text(unit) == expected
     assert unit is None or unit.runs == tuple(runs[: len(unit.runs)])
+
+
+def test_full_compaction_rewrites_files_with_deletion_vectors_on_the_highest_level() -> None:
+    params = UniversalParams(5, 200, 1, 5)
+    top = SortedRun(5, tuple(file for number in range(3) for file in _run("5:1", number).files))
+    unit = pick_full([top], params, lambda file: file.file_name == "data-1")
+    assert unit == CompactUnit(5, (SortedRun(5, (top.files[1],)),), rewrites_each=True)
+    all_runs = pick_full([_run("0:1", 9), top], params, lambda file: True)
+    assert all_runs is not None
+    assert (len(all_runs.runs), all_runs.rewrites_each) == (2, False)
 
 
 def _text(unit: CompactUnit | None) -> str:

@@ -49,7 +49,8 @@ class SmallTable:
         state = self._commit.refresh()
         for number in sorted(set(buckets.tolist())):
             bucket = BucketId(EMPTY_ROW, number)
-            writer = BucketWriter(ctx, bucket, state.files_of(bucket), environment)
+            deletion_files = state.deletion_files().get(bucket, ())
+            writer = BucketWriter(ctx, bucket, state.files_of(bucket), environment, deletion_files)
             writer.write(data.filter(pa.array(buckets == number)))
             messages.append(writer.prepare_commit())
         properties = {"tidemark.batch": str(identifier)}

@@ -308,3 +308,29 @@ def test_a_delete_with_a_made_up_before_deletes_under_a_sequence_field(tmp_path:
     run_batches(tables, [batch.slice(at, size) for at in range(0, 3, size)], tmp_path)
 
     assert read_all(open_table(tables, "items")).to_pylist() == [{"id": 2, "version": 8}]
+
+
+@pytest.mark.parametrize("size", [3, 1])
+def test_an_unsent_value_is_not_aggregated_again(tmp_path: Path, size: int) -> None:
+    """Of an unchanged TOAST column nothing new arrived: the text is not appended once more, the flag stays."""
+    source = {"db": "shop", "schema": "public", "table": "notes"}
+    hidden = "__debezium_unavailable_value"
+    afters = [
+        {"id": 1, "body": "A", "last": "x"},
+        {"id": 1, "body": hidden, "last": hidden},
+        {"id": 1, "body": "B", "last": hidden},
+    ]
+    values = [
+        json.dumps({"before": None, "after": after, "source": source, "op": op}).encode()
+        for op, after in zip("cuu", afters, strict=True)
+    ]
+    records = raw_records("shop.public.notes", 0, 0, values).to_pylist()
+    batch = pa.RecordBatch.from_pylist([{**r, "key": b'{"id":1}'} for r in records], RECORD_SCHEMA)
+    types = {"body": "STRING", "last": "STRING"}
+    rules: list[dict[str, object]] = [{"match": {"table": "notes"}, "into": "lake.notes", "columns": {"types": types}}]
+    functions = {"fields.body.aggregate-function": "listagg", "fields.last.aggregate-function": "last_value"}
+    tables = pipeline_tables(tmp_path, rules, **{"merge-engine": "aggregation", **functions})
+
+    run_batches(tables, [batch.slice(at, size) for at in range(0, 3, size)], tmp_path)
+
+    assert read_all(open_table(tables, "notes")).to_pylist() == [{"id": 1, "body": "A,B", "last": "x"}]

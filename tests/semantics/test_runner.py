@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paimon_table.types import parse_type
-from tests.semantics.case import Case, ExpectedError, Mode, TableSpec, Write
+from tests.semantics.case import Case, ExpectedError, Mode, Overwrite, TableSpec, Write
 from tests.semantics.runner import claims_support, run_case
 
 INT = parse_type("INT")
@@ -58,5 +58,10 @@ def test_error_must_have_the_words_and_come_in_time(tmp_path: Path) -> None:
 
 def test_only_unsupported_features_may_be_skipped() -> None:
     assert claims_support(CASE)
-    for options in ({"merge-engine": "first-row"}, {"bucket": "-1"}, {"deletion-vectors.enabled": "true"}):
+    for options in ({"merge-engine": "aggregation"}, {"bucket": "3"}, {"deletion-vectors.enabled": "true"}):
+        assert claims_support(replace(CASE, table=replace(TABLE, options=options)))
+    assert claims_support(replace(CASE, table=replace(TABLE, options={"sequence.snapshot-ordering": "true"})))
+    for options in ({"bucket": "-1"}, {"dynamic-bucket.max-buckets": "2"}):
         assert not claims_support(replace(CASE, table=replace(TABLE, options=options)))
+    assert not claims_support(replace(CASE, table=replace(TABLE, primary_key=())))
+    assert claims_support(replace(CASE, commits=(Overwrite({}, ()),)))

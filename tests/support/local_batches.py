@@ -32,6 +32,7 @@ def run_batches(
             quarantine.clear(batch_id)
             plan = plan_batch(tables, run, settings)
             result = run_tasks(records, plan)
+        compact_pending(plan, result)
         commit(plan, result, tables)
     return quarantine
 
@@ -44,6 +45,12 @@ def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
             yield from out.column("data").to_pylist()
 
     return unpack(rows())
+
+
+def compact_pending(plan: BatchPlan, result: JobResult) -> None:
+    """The compactions of buckets that got no rows, added to the result."""
+    for index, bucket in plan.compactions_without_rows(result.written()):
+        result.buckets.append(plan.write.compact_bucket(index, bucket))
 
 
 def dump_batches(path: Path, max_records: int) -> Iterator[pa.RecordBatch]:

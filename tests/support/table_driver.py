@@ -15,13 +15,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.binary_row import serialize_rows
+from paimon_table.binary_row import deserialize_row, serialize_row_at, serialize_rows
 from paimon_table.bucket import assign_buckets
+from paimon_table.bucket_count import check_bucket_count
 from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.changelog_scan import read_changes
 from paimon_table.commit import CommitResult, TableCommit
 from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, RowKind
 from paimon_table.file_io import FileIO
+from paimon_table.overwrite import OverwriteWriter
 from paimon_table.scan import read_all
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import SchemaChange
@@ -85,6 +87,15 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
+def _with_write_only(context: TableContext, write_only: bool) -> TableContext:
+    return replace(context, options=replace(context.options, write_only=write_only))
+
+
+def _messages(buckets: Iterable[BucketId], message: Callable[[BucketId], CommitMessage | None]) -> list[CommitMessage]:
+    messages = [message(bucket) for bucket in sorted(buckets, key=lambda b: (b.partition, b.bucket))]
+    return [message for message in messages if message is not None]
+
+
 class TableDriver:
     """One writer of one table. ``keeps_writers`` keeps the bucket writers from commit to commit."""
 
@@ -109,10 +120,13 @@ class TableDriver:
 
     def commit(self, rows: Iterable[Sequence[Plain]], full_compact: bool = False) -> CommitResult:
         """Write the rows in one commit; ``full_compact`` ends it with a full compaction of every bucket."""
+        return self.commit_arrow(self.arrow(rows), full_compact)
+
+    def arrow(self, rows: Iterable[Sequence[Plain]]) -> pa.Table:
+        """The rows as bucket writers take them."""
         rows = list(rows)
-        arrow = rows_arrow([row[1:] for row in rows], self.table.schema.fields)
-        kinds = pa.array([KINDS[row[0]] for row in rows], pa.int8())
-        return self.commit_arrow(arrow.append_column(VALUE_KIND, kinds), full_compact)
+        values = rows_arrow([row[1:] for row in rows], self.table.schema.fields)
+        return values.append_column(VALUE_KIND, pa.array([KINDS[row[0]] for row in rows], pa.int8()))
 
     def commit_arrow(self, rows: pa.Table, full_compact: bool = False) -> CommitResult:
         """Like ``commit``, for value columns in table order followed by ``_VALUE_KIND``."""
@@ -120,6 +134,8 @@ class TableDriver:
         groups = route(self.table.schema, rows, options.bucket, options.bucket_function)
         state = self.state()
         buckets = {*groups, *(state.files if full_compact else ())}
+        for partition in {bucket.partition for bucket in groups}:
+            check_bucket_count(self._context(), partition, state.total_buckets.get(partition))
 
         def message(bucket: BucketId) -> CommitMessage:
             writer = self._writer(bucket, state)
@@ -130,14 +146,51 @@ class TableDriver:
         return self._publish(buckets, message)
 
     def compact(self) -> CommitResult:
-        """A commit of nothing but a full compaction of every bucket."""
+        """A commit of nothing but a full compaction of every bucket; of a write-only table as a job of its own."""
         state = self.state()
+        if self._context().options.write_only:
+            # Writers that do not compact would not learn of it.
+            self._writers.clear()
+            context = _with_write_only(self._context(), False)
+            writers = {bucket: self._new_writer(context, bucket, state) for bucket in state.files}
+            return self._publish(state.files, lambda bucket: writers[bucket].compact_only(full_compact=True))
         return self._publish(state.files, lambda bucket: self._writer(bucket, state).compact_only(full_compact=True))
 
+    def overwrite(
+        self, rows: Iterable[Sequence[Plain]], partition: Mapping[str, Plain] | None = None, full_compact: bool = False
+    ) -> CommitResult:
+        """INSERT OVERWRITE of a static partition, or else of the partitions of the rows or of the whole table."""
+        options = self.table.options
+        groups = route(self.table.schema, self.arrow(rows), options.bucket, options.bucket_function)
+
+        def message(bucket: BucketId) -> CommitMessage | None:
+            writer = OverwriteWriter(self._context(), bucket, self._environment)
+            writer.write(groups[bucket])
+            return writer.prepare(full_compact=full_compact)
+
+        self._writers.clear()
+        return self._commit().overwrite(
+            next(self._identifiers), _messages(groups, message), {}, self._partition_values(partition or {})
+        )
+
+    def _partition_values(self, partition: Mapping[str, Plain]) -> dict[str, object]:
+        """The values as the engine takes them; columns that are no partition columns are left for it to refuse."""
+        fields = [f for f in self.table.schema.fields if f.name in partition]
+        if not fields:
+            return dict(partition)
+        row = rows_arrow([[partition[f.name] for f in fields]], fields)
+        types = [f.type for f in fields]
+        values = deserialize_row(serialize_row_at(row.columns, types, 0), types)
+        return {**partition, **{f.name: value for f, value in zip(fields, values, strict=True)}}
+
     def _publish(self, buckets: Iterable[BucketId], message: Callable[[BucketId], CommitMessage]) -> CommitResult:
-        messages = [message(bucket) for bucket in sorted(buckets, key=lambda b: (b.partition, b.bucket))]
-        identifier = next(self._identifiers)
-        commit = TableCommit(
+        result = self._commit().commit(next(self._identifiers), _messages(buckets, message), {})
+        if not self._keeps_writers:
+            self._writers.clear()
+        return result
+
+    def _commit(self) -> TableCommit:
+        return TableCommit(
             self.table.io,
             self.table.paths,
             self.table.schema,
@@ -146,20 +199,21 @@ class TableDriver:
             clock_ms=clock_ms,
             new_uuid=new_uuid,
         )
-        result = commit.commit(identifier, messages, {})
-        if not self._keeps_writers:
-            self._writers.clear()
-        return result
 
     def _writer(self, bucket: BucketId, state: TableState) -> BucketWriter:
         if bucket not in self._writers:
-            files = state.files_of(bucket)
-            self._writers[bucket] = BucketWriter(self._context(), bucket, files, self._environment)
+            self._writers[bucket] = self._new_writer(self._context(), bucket, state)
         return self._writers[bucket]
+
+    def _new_writer(self, context: TableContext, bucket: BucketId, state: TableState) -> BucketWriter:
+        deletion_files = state.deletion_files().get(bucket, ())
+        partition_buckets = state.total_buckets.get(bucket.partition)
+        files = state.files_of(bucket)
+        return BucketWriter(context, bucket, files, self._environment, deletion_files, partition_buckets)
 
     def _context(self) -> TableContext:
         context = self.table.context()
-        return replace(context, options=replace(context.options, write_only=True)) if self._write_only else context
+        return _with_write_only(context, True) if self._write_only else context
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
         """Change the schema; writers start anew."""

@@ -1,0 +1,213 @@
+"""The table engine alone, one core: rows per second of write and compaction, with Java Paimon's core writer beside it.
+
+    python -m benchmarks.engine [--rows N] [--keys N] [--only WORD ...] [--no-java]
+    python -m benchmarks.engine --at-size
+
+A pass is ``--rows`` rows (1 000 000) in 5 commits over ``--keys`` random keys (500 000). The first pass inserts, the
+second updates and is the one that counts. A commit is timed from the first row handed to the writer of the one bucket
+to the published snapshot, compaction waited for; making the rows and choosing the bucket are not counted on either
+side. Both run on the same core, one after the other, with equal rows (engine_rows.py, JavaWriter.java) and equal
+options. Java is left out where no JDK is installed.
+
+``--at-size`` asks whether a commit costs the same in a large table: it times commits of 10 000 updates in tables of
+500 000 and of 5 000 000 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from benchmarks import java_writer
+from benchmarks.engine_rows import COLUMNS, rows_of
+from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.commit import TableCommit
+from paimon_table.data_file import EMPTY_ROW, BucketId
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.table import Table
+from paimon_table.table_state import load_state
+from tests.support.table_driver import clock_ms, new_table, new_uuid
+
+COMMITS_PER_PASS = 5
+BUCKET = BucketId(EMPTY_ROW, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Table options; ``target`` is the rows/s to reach; ``in_halves`` leaves every second stream's columns NULL."""
+
+    name: str
+    options: Mapping[str, str]
+    target: int = 100_000
+    in_halves: bool = False
+    full_every: int = 0
+    """A full compaction ends every so many commits; 0 for never."""
+
+
+_LOOKUP = {"changelog-producer": "lookup"}
+_PARTIAL = {"merge-engine": "partial-update"}
+_AGGREGATION = {
+    "merge-engine": "aggregation",
+    "fields.b1.aggregate-function": "sum",
+    "fields.b2.aggregate-function": "sum",
+    "fields.d1.aggregate-function": "max",
+    "fields.n.aggregate-function": "max",
+}
+_GROUPS = {"fields.b1.sequence-group": "b2,d1,s1", "fields.n.sequence-group": "b3,d2,s2,s3"}
+WORKLOADS = (
+    Workload("deduplicate", {}, 800_000),
+    Workload("deduplicate, orc", {"file.format": "orc"}),
+    Workload("deduplicate, avro", {"file.format": "avro"}),
+    Workload("deduplicate, input", {"changelog-producer": "input"}),
+    Workload("deduplicate, lookup", _LOOKUP, 300_000),
+    Workload("deduplicate, full-compaction", {"changelog-producer": "full-compaction"}, full_every=5),
+    Workload("deduplicate, deletion vectors", {"deletion-vectors.enabled": "true"}),
+    Workload("first-row", {"merge-engine": "first-row"}),
+    Workload("first-row, lookup", {"merge-engine": "first-row", **_LOOKUP}),
+    Workload("partial-update", _PARTIAL, 300_000, in_halves=True),
+    Workload("partial-update, lookup", {**_PARTIAL, **_LOOKUP}, in_halves=True),
+    Workload("partial-update, groups", {**_PARTIAL, **_GROUPS}, in_halves=True),
+    Workload("aggregation", _AGGREGATION, 300_000),
+    Workload("aggregation, lookup", {**_AGGREGATION, **_LOOKUP}),
+)
+
+
+class EngineRun:
+    """One table and the one writer of its one bucket."""
+
+    def __init__(self, directory: Path, options: Mapping[str, str]) -> None:
+        self.table = new_table(directory / "tidemark", COLUMNS, ["k"], options=options)
+        environment = WriterEnvironment(str(directory / "lookup"), new_uuid, clock_ms)
+        self._writer = BucketWriter(self.table.context(), BUCKET, (), environment)
+        self._identifier = 0
+
+    def commit_seconds(self, first: int, count: int, keys: int, in_halves: bool = False, full: bool = False) -> float:
+        """Seconds of writing and committing rows ``first`` to ``first + count``."""
+        rows = rows_of(first, count, keys, in_halves)
+        started = time.perf_counter()
+        self._writer.write(rows)
+        message = self._writer.prepare_commit(full_compact=full)
+        self._identifier += 1
+        table = self.table
+        commit = TableCommit(
+            table.io, table.paths, table.schema, table.options, "benchmark", clock_ms=clock_ms, new_uuid=new_uuid
+        )
+        commit.commit(self._identifier, [message], {})
+        return time.perf_counter() - started
+
+
+def tidemark_seconds(workload: Workload, directory: Path, passes: int, rows: int, keys: int) -> list[float]:
+    run = EngineRun(directory, workload.options)
+    per_commit = rows // COMMITS_PER_PASS
+    return [
+        run.commit_seconds(
+            i * per_commit,
+            per_commit,
+            keys,
+            workload.in_halves,
+            workload.full_every > 0 and (i + 1) % workload.full_every == 0,
+        )
+        for i in range(passes * COMMITS_PER_PASS)
+    ]
+
+
+def java_seconds(workload: Workload, directory: Path, passes: int, rows: int, keys: int) -> Sequence[float]:
+    path = directory / "java"
+    new_table(path, COLUMNS, ["k"], options=workload.options)
+    return java_writer.commit_seconds(
+        path,
+        directory / "java-scratch",
+        passes * COMMITS_PER_PASS,
+        rows // COMMITS_PER_PASS,
+        keys,
+        workload.in_halves,
+        workload.full_every,
+    )
+
+
+def live_files(path: Path) -> str:
+    """Rows and megabytes of the live files."""
+    table = Table.open_for_reading(str(path))
+    state = load_state(table.io, table.paths, table.snapshots.latest())
+    files = [file for bucket in state.files.values() for file in bucket]
+    return f"{sum(f.row_count for f in files):,} / {sum(f.file_size_bytes for f in files) / 1e6:.0f} MB"
+
+
+def compare(workloads: Sequence[Workload], rows: int, keys: int, passes: int, with_java: bool) -> None:
+    text = TextTable(
+        "workload", "target", "first pass", "second pass", "Java first", "Java second", "ratio", "rows / size"
+    )
+    for column in text.columns[1:]:
+        column.justify = "right"
+    for workload in workloads:
+        with tempfile.TemporaryDirectory(prefix="tidemark-engine-") as name:
+            directory = Path(name)
+            try:
+                own = _rates(tidemark_seconds(workload, directory, passes, rows, keys), rows)
+            except UnsupportedFeature as unsupported:
+                print(f"{workload.name}: left out: {unsupported}", flush=True)
+                continue
+            size = live_files(directory / "tidemark")
+            java = _rates(java_seconds(workload, directory, passes, rows, keys), rows) if with_java else []
+            shown = [f"{rate:,.0f}" for rate in (own[0], own[-1])]
+            shown += [f"{rate:,.0f}" for rate in (java[0], java[-1])] if java else ["-", "-"]
+            ratio = f"{own[-1] / java[-1]:.1f}" if java else "-"
+            text.add_row(workload.name, f"{workload.target:,}", *shown, ratio, size)
+            print(workload.name, *shown, ratio, size, sep=" | ", flush=True)
+    Console(width=140).print(text)
+
+
+def _rates(seconds: Sequence[float], rows: int) -> list[float]:
+    """Rows per second of each pass."""
+    starts = range(0, len(seconds), COMMITS_PER_PASS)
+    return [rows / sum(seconds[start : start + COMMITS_PER_PASS]) for start in starts]
+
+
+def at_size(options: Mapping[str, str], sizes: Sequence[int], batch: int, batches: int) -> None:
+    """Print the median time of small update commits in tables of each size, and the ratio of largest to smallest."""
+    medians = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="tidemark-engine-") as name:
+            run = EngineRun(Path(name), options)
+            for first in range(0, size, 250_000):
+                run.commit_seconds(first, min(250_000, size - first), 2**31 - 1)
+            seconds = [run.commit_seconds(i * batch * 7 % size, batch, 2**31 - 1) for i in range(batches)]
+            medians.append(statistics.median(seconds))
+            slowest = max(seconds)
+            print(
+                f"{size:>10,} rows: median {medians[-1] * 1000:7.1f} ms, slowest {slowest * 1000:7.1f} ms", flush=True
+            )
+    print(f"ratio of the medians {medians[-1] / medians[0]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a pass")
+    parser.add_argument("--keys", type=int, default=500_000)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=[], help="workloads whose name has one of these words")
+    parser.add_argument("--no-java", action="store_true", help="leave Java out")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
+    parser.add_argument("--at-size", action="store_true", help="time small commits in a small and in a large table")
+    parser.add_argument("--producer", default="lookup", help="changelog producer of --at-size")
+    args = parser.parse_args()
+    os.sched_setaffinity(0, {args.core})
+    if args.at_size:
+        at_size({"changelog-producer": args.producer}, (500_000, 5_000_000), 10_000, 60)
+        return
+    chosen = [w for w in WORKLOADS if not args.only or any(word in w.name for word in args.only)]
+    with_java = not args.no_java and java_writer.is_available()
+    compare(chosen, args.rows, args.keys, args.passes, with_java)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What a format of data files has to do: write and read Arrow tables of known columns.
+
+One module per format implements this; ``file_formats`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.options import TableOptions
+from paimon_table.schema import TableSchema
+from paimon_table.types import DataField, DataType
+
+
+class DamagedFile(Exception):
+    """The bytes are not a whole file of the format."""
+
+
+class FormatWriter(Protocol):
+    """An open file; all rows have the columns of the first ones."""
+
+    def accepts(self, rows: pa.Table) -> bool:
+        """Whether these rows can be in the same file; otherwise they are the first of another one."""
+        ...
+
+    def write(self, rows: pa.Table) -> None:
+        """Write one row group, stripe or some blocks; afterwards the stream's position tells the size."""
+        ...
+
+    def close(self) -> None:
+        """Write the rest of the file; the stream stays open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """A predicate over the columns of ``schema`` by which a reader may leave out parts of a file."""
+
+    predicate: pc.Expression
+    schema: pa.Schema
+
+
+class FormatReader(Protocol):
+    """An open file that gives the columns it was opened for, without those that it does not have.
+
+    Arrow types may be others that stand for the same values. DamagedFile and pa.ArrowInvalid tell that the file is not
+    what it should be.
+    """
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        ...
+
+    def batches(self, batch_rows: int, restriction: Restriction | None) -> Iterator[tuple[int, pa.Table]]:
+        """The rows in file order, at most ``batch_rows`` at a time, each time with the position of the first row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """One format: its name, which is also the end of file names, and what it can do."""
+
+    name: str
+    codecs: tuple[str, ...]
+    """Values of ``file.compression``."""
+    gap: Callable[[DataType], str | None]
+    """Why a type cannot be written; None when it can."""
+    open_writer: Callable[[pa.NativeFile, pa.Table, TableSchema, str, TableOptions], FormatWriter]
+    """Stream, first rows (already with the columns of the file), table schema, compression, other options."""
+    open_reader: Callable[[pa.NativeFile, Sequence[DataField]], AbstractContextManager[FormatReader]]
+    """Stream and the wanted columns as the file's schema version describes them."""

@@ -1,0 +1,62 @@
+"""Paimon's bloom filter of one column of one file.
+
+Implements the body of a ``bloom-filter`` index: the number of hash functions as a big-endian int, then the bits, of
+which bit i is bit i % 8 of byte i / 8. NULLs are in no filter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_table.file_index.hashing import Hashes
+
+_HEAD_BYTES = 4
+
+
+class BloomFilterBuilder:
+    """Collects the hashes of a column; memory is one byte for each bit of the filter."""
+
+    def __init__(self, items: int, fpp: float) -> None:
+        """``items`` is the number of values for which false positives have the probability ``fpp``."""
+        bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+        bits += 8 - bits % 8
+        self._bits = np.zeros(bits, np.bool_)
+        self._functions = max(1, math.floor(bits / items * math.log(2) + 0.5))
+
+    def add(self, hashes: Hashes) -> None:
+        for positions in _positions(hashes, self._functions, len(self._bits)):
+            self._bits[positions] = True
+
+    def to_bytes(self) -> bytes:
+        head = self._functions.to_bytes(_HEAD_BYTES, "big")
+        return head + np.packbits(self._bits, bitorder="little").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilter:
+    """A stored filter."""
+
+    body: bytes
+
+    def may_contain(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """For each hash whether a value with it may be in the file; False is certain."""
+        functions = int.from_bytes(self.body[:_HEAD_BYTES], "big")
+        data = np.frombuffer(self.body, np.uint8, offset=_HEAD_BYTES)
+        found = np.ones(len(hashes), np.bool_)
+        for positions in _positions(hashes, functions, len(data) * 8):
+            found &= (data[positions >> 3] >> (positions & 7).astype(np.uint8)) & 1 != 0
+        return found
+
+
+def _positions(hashes: Hashes, functions: int, bits: int) -> list[npt.NDArray[np.int64]]:
+    """For each hash function the bit of every hash."""
+    low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
+    positions = []
+    for number in range(1, functions + 1):
+        combined = low + np.int32(number) * high
+        positions.append(np.where(combined < 0, ~combined, combined).astype(np.int64) % bits)
+    return positions

@@ -1,0 +1,58 @@
+"""What the index manifest says about one index file, as immutable values.
+
+Implements the record of Paimon's index manifest without its place (partition and bucket).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DELETION_VECTORS = "DELETION_VECTORS"
+"""Index type: one deletion vector per data file."""
+
+HASH = "HASH"
+"""Index type: the key hashes of a dynamic bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRange:
+    """Where the deletion vector of one data file lies inside its index file, and how many rows it marks."""
+
+    data_file: str
+    offset: int
+    length: int
+    """As stored: its meaning depends on the version of the vector."""
+    cardinality: int | None = None
+    """None: an older writer did not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFileMeta:
+    """Metadata of one index file. Index files are written once and replaced as a whole."""
+
+    index_type: str
+    file_name: str
+    file_size_bytes: int
+    row_count: int
+    """Number of deletion vectors, or of hashes."""
+    vector_ranges: tuple[VectorRange, ...] | None = None
+    external_path: str | None = None
+    global_index: Mapping[str, Any] | None = None
+    """What the manifest says about an index over all buckets, as stored; passed on unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """The index files of a bucket that go, and those that come in their place."""
+
+    before: tuple[IndexFileMeta, ...] = ()
+    after: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.before or self.after)
+
+
+NO_INDEX_CHANGE = IndexChange()

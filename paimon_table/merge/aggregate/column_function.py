@@ -1,0 +1,94 @@
+"""What the aggregate functions share: the column they are bound to, and the fold of simple ones.
+
+A simple function is two pure functions of (accumulated value, value of the record).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.merge.aggregate import python_values
+from paimon_table.merge.aggregate.function import Accumulator, Mask
+from paimon_table.merge.words import Indices
+from paimon_table.types import DataType, arrow_type
+
+Step = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFunction:
+    """One function bound to one column; see ``AggregateFunction``."""
+
+    column: str
+    type: DataType
+
+    is_commutative: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def keeps_single(self) -> bool:
+        """Whether one added value alone always comes out as it is."""
+        return True
+
+    def accumulator(self) -> Accumulator:
+        raise NotImplementedError
+
+    def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
+        return None
+
+    def to_python(self, values: pa.Array) -> list[Any]:
+        return python_values.to_python(values)
+
+    def to_arrow(self, values: list[Any]) -> pa.Array:
+        return python_values.to_arrow(values, arrow_type(self.type))
+
+    def refuse_retract(self) -> NoReturn:
+        """Say that this function cannot take values back."""
+        raise MalformedRecord(
+            f"column {self.column!r}: aggregate function {self.name!r} does not support retraction (-U and -D rows); "
+            f"set fields.{self.column}.ignore-retract=true to let it ignore them"
+        )
+
+    def refuse_retracts(self, is_retract: Mask | None) -> None:
+        """Say so if any value is to be taken back."""
+        if is_retract is not None and is_retract.any():
+            self.refuse_retract()
+
+
+class SimpleAccumulator:
+    """Folds with pure functions; an older value is the accumulated one, seen from the newer ones."""
+
+    __slots__ = ("_add", "_retract", "value")
+
+    def __init__(self, add: Step, retract: Step) -> None:
+        self._add = add
+        self._retract = retract
+        self.value: Any = None
+
+    def add(self, value: Any) -> None:
+        self.value = self._add(self.value, value)
+
+    def add_older(self, value: Any) -> None:
+        self.value = self._add(value, self.value)
+
+    def retract(self, value: Any) -> None:
+        self.value = self._retract(self.value, value)
+
+
+def skipping_nulls(step: Step) -> Step:
+    """The step on two values; where one is NULL the other one is the outcome."""
+
+    def stepped(accumulated: Any, value: Any) -> Any:
+        if accumulated is None:
+            return value
+        return accumulated if value is None else step(accumulated, value)
+
+    return stepped

@@ -1,0 +1,91 @@
+"""max and min of every type that has an order, bool_or and bool_and as the same of booleans. NULLs are skipped.
+
+The order is that of keys: text and bytes by unsigned bytes, NaN largest, -0.0 below 0.0, false below true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
+from paimon_table.merge.aggregate.function import Accumulator, Mask
+from paimon_table.merge.aggregate.ordering import order_key
+from paimon_table.merge.aggregate.segments import lengths, non_null
+from paimon_table.merge.words import Indices, normal_form
+from paimon_table.types import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(ColumnFunction):
+    """The largest or smallest value; cannot retract."""
+
+    called: str
+    is_largest: bool
+
+    is_commutative: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return self.called
+
+    def accumulator(self) -> Accumulator:
+        key = order_key(self.type.root)
+        return SimpleAccumulator(skipping_nulls(_larger(key) if self.is_largest else _smaller(key)), self._retract)
+
+    def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
+        self.refuse_retracts(is_retract)
+        chosen = non_null(values, starts)
+        if len(chosen.values) == 0:
+            return chosen.spread(chosen.values)
+        normal = normal_form(chosen.values)
+        if pa.types.is_integer(normal.type) and self.type.root not in {Root.FLOAT, Root.DOUBLE}:
+            extreme = np.maximum if self.is_largest else np.minimum
+            reduced = pa.array(extreme.reduceat(normal.to_numpy(zero_copy_only=False), chosen.starts))
+            return chosen.spread(_from_integers(reduced, chosen.values.type))
+        winners = _tournament(normal, chosen.starts, pc.greater if self.is_largest else pc.less)
+        return chosen.spread(chosen.values.take(pa.array(winners)))
+
+    def _retract(self, accumulated: Any, value: Any) -> Any:
+        self.refuse_retract()
+
+
+def _from_integers(integers: pa.Array, t: pa.DataType) -> pa.Array:
+    return integers.cast(t) if pa.types.is_boolean(t) else integers.view(t)
+
+
+def _tournament(normal: pa.Array, starts: Indices, wins: Callable[[pa.Array, pa.Array], pa.Array]) -> Indices:
+    """Per key the position of the value that wins against all others of the key; the earliest of equal ones.
+
+    In each round neighbours of one key meet, so that the rounds are as many as the longest key has binary digits.
+    """
+    positions = np.arange(len(normal))
+    count = lengths(starts, len(normal))
+    while (count > 1).any():
+        rank = np.arange(len(positions)) - np.repeat(np.cumsum(count) - count, count)
+        left = rank % 2 == 0
+        has_rival = left & (rank + 1 < np.repeat(count, count))
+        challenged = np.flatnonzero(has_rival)
+        a, b = positions[challenged], positions[challenged + 1]
+        lost = wins(normal.take(pa.array(b)), normal.take(pa.array(a))).to_numpy(zero_copy_only=False)
+        positions[challenged[lost]] = b[lost]
+        positions = positions[left]
+        count = (count + 1) // 2
+    return positions
+
+
+def _larger(key: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+    if key is None:
+        return lambda a, b: b if a < b else a
+    return lambda a, b: b if key(a) < key(b) else a
+
+
+def _smaller(key: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+    if key is None:
+        return lambda a, b: b if b < a else a
+    return lambda a, b: b if key(b) < key(a) else a

@@ -1,0 +1,69 @@
+"""What an aggregate function is: many values of one column of one key in, one value out.
+
+Implements the calling rules of Paimon's field aggregators. The functions themselves are modules beside this one. Each
+has an ordered fold, which is the definition, and most have a vector form, which gives the same for all keys at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.merge.words import Indices
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Accumulator(Protocol):
+    """The state of one function for one key. Starts with NULL; ``value`` is what it has come to, None for NULL.
+
+    Values are those of ``AggregateFunction.to_python``. ``value`` may be set from outside: where the row of a delete
+    replaces what was accumulated.
+    """
+
+    value: Any
+
+    def add(self, value: Any) -> None:
+        """Take a value of a record (+I, +U) that is newer than all so far."""
+
+    def add_older(self, value: Any) -> None:
+        """Take a value of a record that is older than what was accumulated (late records of sequence groups)."""
+
+    def retract(self, value: Any) -> None:
+        """Take back a value of a -U or -D record; MalformedRecord when the function cannot."""
+
+
+class AggregateFunction(Protocol):
+    """One function bound to one column; stateless and picklable."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the options."""
+
+    @property
+    def is_commutative(self) -> bool:
+        """Whether the order of added values makes no difference, so that ``add`` and ``add_older`` are the same."""
+
+    @property
+    def keeps_single(self) -> bool:
+        """Whether one added value alone always comes out as it is."""
+
+    def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
+        """The value of every key at once; None when these inputs need the fold (the caller then folds).
+
+        ``values`` stand in merge order, grouped by key; ``starts`` are the positions where a key begins (each key has
+        at least one value); ``is_retract`` marks the values to be taken back, None means that all are added. The result
+        has one value per key and equals folding each key with a fresh accumulator.
+        """
+
+    def accumulator(self) -> Accumulator:
+        """A fresh state for one key."""
+
+    def to_python(self, values: pa.Array) -> list[Any]:
+        """The values as the accumulator takes them, without loss (also nanoseconds, decimals, nested values)."""
+
+    def to_arrow(self, values: list[Any]) -> pa.Array:
+        """The inverse of ``to_python``, in the column's Arrow type."""

@@ -1,0 +1,109 @@
+"""merge_map: entries of newer maps replace those of the same key. A retract removes its keys, whatever their values.
+
+Keys are the same by content. The order of the entries is that in which their keys first came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.merge.aggregate.column_function import ColumnFunction
+from paimon_table.merge.aggregate.folding import with_folded
+from paimon_table.merge.aggregate.function import Accumulator, Mask
+from paimon_table.merge.aggregate.python_values import Identity
+from paimon_table.merge.aggregate.segments import any_of, lengths, non_null
+from paimon_table.merge.words import Indices
+from paimon_table.types import NESTED, Root
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMap(ColumnFunction):
+    identity: Identity | None
+    """Of the keys."""
+
+    @property
+    def name(self) -> str:
+        return "merge_map"
+
+    def accumulator(self) -> Accumulator:
+        return _MapAccumulator(self.identity or _itself)
+
+    def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
+        key = self.type.key
+        if key is None or key.root in {*NESTED, Root.FLOAT, Root.DOUBLE}:
+            return None
+        chosen = non_null(values, starts)
+        if len(chosen.values) == 0:
+            return chosen.spread(chosen.values)
+        reduced = chosen.spread(_newest_entries(chosen.values, chosen.starts))
+        if is_retract is None:
+            return reduced
+        return with_folded(self, values, starts, is_retract, reduced, any_of(is_retract, starts))
+
+
+def _newest_entries(maps: pa.MapArray, starts: Indices) -> pa.MapArray:
+    """One map per segment: of each key the last entry, at the place of its first."""
+    offsets = maps.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    keys, items = maps.keys.slice(first, last - first), maps.items.slice(first, last - first)
+    entry_starts = offsets[starts] - first
+    segment = np.repeat(np.arange(len(starts)), lengths(entry_starts, last - first))
+    encoded = keys.dictionary_encode()
+    group = segment * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
+    _, first_at, number = np.unique(group, return_index=True, return_inverse=True)
+    last_at = np.empty(len(first_at), np.int64)
+    last_at[number] = np.arange(len(group))
+    in_order = np.argsort(first_at, kind="stable")
+    counts = np.bincount(segment[first_at], minlength=len(starts))
+    out_offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.MapArray.from_arrays(
+        pa.array(out_offsets),
+        keys.take(pa.array(first_at[in_order])),
+        items.take(pa.array(last_at[in_order])),
+        type=maps.type,
+    )
+
+
+class _MapAccumulator:
+    """Entries by the identity of their keys."""
+
+    __slots__ = ("_entries", "_identity")
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._entries: dict[Hashable, tuple[Any, Any]] | None = None
+
+    @property
+    def value(self) -> Any:
+        return None if self._entries is None else tuple(self._entries.values())
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._entries = None if value is None else {self._identity(entry[0]): entry for entry in value}
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        if self._entries is None:
+            self.value = value
+        else:
+            for entry in value:
+                self._entries[self._identity(entry[0])] = entry
+
+    def add_older(self, value: Any) -> None:
+        newer, self.value = self.value, value
+        self.add(newer)
+
+    def retract(self, value: Any) -> None:
+        for key, _ in value or ():
+            if self._entries is not None:
+                self._entries.pop(self._identity(key), None)
+
+
+def _itself(value: Any) -> Any:
+    return value

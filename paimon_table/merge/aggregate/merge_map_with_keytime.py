@@ -1,0 +1,86 @@
+"""merge_map_with_keytime: a map of rows where per key the row with the greatest time text wins, the older one on ties.
+
+A NULL row removes its key, for the moment: a later row with any time brings it back. Rows without time are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.merge.aggregate.column_function import ColumnFunction
+from paimon_table.merge.aggregate.function import Accumulator
+from paimon_table.merge.aggregate.python_values import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMapWithKeyTime(ColumnFunction):
+    """Cannot retract."""
+
+    time_at: int
+    """Position of the time among the fields of the row."""
+    identity: Identity | None
+    """Of the keys."""
+
+    @property
+    def name(self) -> str:
+        return "merge_map_with_keytime"
+
+    def accumulator(self) -> Accumulator:
+        return _TimedMapAccumulator(self)
+
+
+class _TimedMapAccumulator:
+    __slots__ = ("_entries", "_function", "_identity", "_time_at")
+
+    def __init__(self, function: MergeMapWithKeyTime) -> None:
+        self._function = function
+        self._identity = function.identity or _itself
+        self._time_at = function.time_at
+        self._entries: dict[Hashable, tuple[Any, Any]] | None = None
+
+    @property
+    def value(self) -> Any:
+        return None if self._entries is None else tuple(self._entries.values())
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._entries = None if value is None else {self._identity(entry[0]): entry for entry in value}
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        if self._entries is None:
+            self.value = value
+            return
+        for entry in value:
+            self._put(self._entries, entry)
+
+    def add_older(self, value: Any) -> None:
+        newer, self.value = self.value, value
+        self.add(newer)
+
+    def retract(self, value: Any) -> None:
+        self._function.refuse_retract()
+
+    def _put(self, entries: dict[Hashable, tuple[Any, Any]], entry: tuple[Any, Any]) -> None:
+        key, row = self._identity(entry[0]), entry[1]
+        if row is None:
+            entries.pop(key, None)
+            return
+        time = row[self._time_at]
+        if time is None:
+            return
+        _, existing = entries.get(key, (None, None))
+        if existing is None or existing[self._time_at] is None or _is_later(time, existing[self._time_at]):
+            entries[key] = entry
+
+
+def _is_later(time: str, other: str) -> bool:
+    """Compared as Java compares texts: by UTF-16 code units."""
+    return time.encode("utf-16-be") > other.encode("utf-16-be")
+
+
+def _itself(value: Any) -> Any:
+    return value

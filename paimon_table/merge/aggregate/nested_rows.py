@@ -1,0 +1,69 @@
+"""Arrays of rows as small tables: their keys, what NULL in a key means, how rows are ordered and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.merge.aggregate.ordering import NullsFirst
+from paimon_table.merge.aggregate.python_values import Identity, identity_of
+from paimon_table.types import DataType, arrow_type
+
+
+@dataclass(frozen=True, slots=True)
+class NestedRows:
+    """The element type of one column and the options about it, as positions of fields."""
+
+    column: str
+    key: tuple[tuple[int, Identity | None], ...]
+    null_strategy: str
+    """What becomes of rows with a NULL in their key: ``merge`` = NULL is a value, ``ignore`` = left out, ``error``."""
+    sequence: tuple[tuple[int, NullsFirst], ...]
+    identity: Identity | None
+    """Of whole rows."""
+
+    def key_of(self, row: Any) -> Hashable | None:
+        """What tells the key of the row from others; None when the row is left out."""
+        key = tuple(row[at] if same is None else same(row[at]) for at, same in self.key)
+        if self.null_strategy != "merge" and any(row[at] is None for at, _ in self.key):
+            if self.null_strategy == "error":
+                raise MalformedRecord(
+                    f"column {self.column!r}: a nested key contains null values; correct the rows or set "
+                    f"fields.{self.column}.nested-key-null-strategy to ignore or merge"
+                )
+            return None
+        return key
+
+    def replaces(self, row: Any, existing: Any) -> bool:
+        """Whether a newer row takes the place of one of the same key: unless its sequence is smaller."""
+        for at, order in self.sequence:
+            new, old = order(row[at]), order(existing[at])
+            if new != old:
+                return new > old
+        return True
+
+    def identity_of(self, row: Any) -> Hashable:
+        """What tells the row from rows with other content."""
+        identity: Hashable = row if self.identity is None else self.identity(row)
+        return identity
+
+
+def nested_rows(
+    column: str, row: DataType, key: Iterable[str], null_strategy: str, sequence: Iterable[str]
+) -> NestedRows:
+    """The rows of a column whose elements are of type ``row``; all names are fields of it."""
+    at = {field.name: i for i, field in enumerate(row.fields)}
+    return NestedRows(
+        column,
+        tuple((at[name], identity_of(arrow_type(row.fields[at[name]].type))) for name in key),
+        null_strategy,
+        tuple((at[name], NullsFirst(row.fields[at[name]].type.root)) for name in sequence),
+        identity_of(arrow_type(row)),
+    )
+
+
+def present(rows: Any) -> Any:
+    """The rows that are not NULL."""
+    return [row for row in rows if row is not None] if None in rows else rows

@@ -1,0 +1,106 @@
+"""nested_update: an array of rows as a small table. NULL rows are left out.
+
+Without nested key rows are appended, up to the limit; a retract removes all rows equal to one of its own. With a nested
+key newer rows replace those of their key (where there is a nested sequence, unless it is smaller); at the limit no new
+keys are taken; a retract removes keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
+from paimon_table.merge.aggregate.function import Accumulator
+from paimon_table.merge.aggregate.nested_rows import NestedRows, present
+
+NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NestedUpdate(ColumnFunction):
+    rows: NestedRows
+    count_limit: int = NO_LIMIT
+
+    @property
+    def name(self) -> str:
+        return "nested_update"
+
+    @property
+    def keeps_single(self) -> bool:
+        return False
+
+    def accumulator(self) -> Accumulator:
+        if self.rows.key:
+            return _KeyedAccumulator(self.rows, self.count_limit)
+        return SimpleAccumulator(self._appended, self._without)
+
+    def _appended(self, accumulated: Any, value: Any) -> Any:
+        if value is None:
+            return accumulated
+        before = accumulated or ()
+        if accumulated is not None and len(before) >= self.count_limit:
+            return accumulated
+        room = max(self.count_limit - len(before), 0)
+        return (*present(before), *present(value)[:room])
+
+    def _without(self, accumulated: Any, value: Any) -> Any:
+        if accumulated is None or value is None:
+            return accumulated
+        removed = {self.rows.identity_of(row) for row in present(value)}
+        return tuple(row for row in present(accumulated) if self.rows.identity_of(row) not in removed)
+
+
+class _KeyedAccumulator:
+    """Rows by their key. A value set from outside is looked at when the next record comes."""
+
+    __slots__ = ("_by_key", "_limit", "_plain", "_rows")
+
+    def __init__(self, rows: NestedRows, limit: int) -> None:
+        self._rows = rows
+        self._limit = limit
+        self._plain: Any = None
+        self._by_key: dict[Hashable, Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        return self._plain if self._by_key is None else tuple(self._by_key.values())
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._plain = value
+        self._by_key = None
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        if self._by_key is None:
+            self._by_key = {}
+            self._put(self._by_key, self._plain or (), is_limited=False)
+        self._put(self._by_key, value, is_limited=True)
+
+    def add_older(self, value: Any) -> None:
+        newer, self.value = self.value, value
+        self.add(newer)
+
+    def retract(self, value: Any) -> None:
+        if value is None or self.value is None:
+            return
+        if self._by_key is None:
+            keyed = ((self._rows.key_of(row), row) for row in present(self._plain))
+            self._by_key = {key: row for key, row in keyed if key is not None}
+        for row in present(value):
+            self._by_key.pop(self._rows.key_of(row), None)
+
+    def _put(self, by_key: dict[Hashable, Any], value: Any, is_limited: bool) -> None:
+        for row in present(value):
+            key = self._rows.key_of(row)
+            if key is None:
+                continue
+            existing = by_key.get(key)
+            if existing is None:
+                if not is_limited or len(by_key) < self._limit:
+                    by_key[key] = row
+            elif self._rows.replaces(row, existing):
+                by_key[key] = row

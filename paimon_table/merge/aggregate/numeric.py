@@ -1,0 +1,64 @@
+"""What sum and product share: which types they take, the ranges of integers, exact decimals."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.types import INTEGERS, DataType, Root
+
+NUMERIC = frozenset({*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL})
+_BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+_WORDS = {Root.TINYINT: "byte", Root.SMALLINT: "short", Root.INT: "int", Root.BIGINT: "long"}
+EXACT = Context(prec=300, rounding=ROUND_HALF_UP)
+"""Wide enough for products and finite quotients of decimals of 38 digits."""
+SAFE = 1 - 1e-9
+"""Share of a limit up to which a float estimate of magnitudes proves that nothing overflows."""
+
+
+def largest(t: DataType) -> int:
+    """The largest integer of the type, or the largest unscaled value of the decimal type."""
+    if t.root is Root.DECIMAL:
+        assert t.precision is not None
+        return int(10**t.precision) - 1
+    return (1 << (_BITS[t.root] - 1)) - 1
+
+
+def in_range(column: str, t: DataType, value: int, operation: str) -> int:
+    """The value, if the integer type holds it; ``operation`` says what gave it."""
+    high = largest(t)
+    if not -high - 1 <= value <= high:
+        raise MalformedRecord(
+            f"column {column!r}: {_WORDS[t.root]} overflow: {operation}; the type {t} cannot hold the result: correct "
+            "the rows or give the column a wider type"
+        )
+    return value
+
+
+def refuse(column: str, operation: str, reason: str) -> NoReturn:
+    """Say that the operation has no result."""
+    raise MalformedRecord(f"column {column!r}: {operation}: {reason}; correct the rows")
+
+
+def fitting(t: DataType, value: Decimal) -> Decimal | None:
+    """The value rounded half up to the scale of the decimal type; None when the type has too few digits for it."""
+    assert t.precision is not None and t.scale is not None
+    unit, bound = _decimal_bounds(t.precision, t.scale)
+    rounded = EXACT.quantize(value, unit)
+    return rounded if -bound < rounded < bound else None
+
+
+@cache
+def _decimal_bounds(precision: int, scale: int) -> tuple[Decimal, Decimal]:
+    """The unit of the last digit, and the smallest positive value that is too large."""
+    return Decimal((0, (1,), -scale)), Decimal((0, (1,), precision - scale))
+
+
+def as_float(t: DataType, value: Any) -> float:
+    """The value rounded to the precision of FLOAT or DOUBLE."""
+    with np.errstate(all="ignore"):
+        return float(np.float32(value)) if t.root is Root.FLOAT else float(value)

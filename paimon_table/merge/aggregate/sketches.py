@@ -1,0 +1,89 @@
+"""hll_sketch and theta_sketch: the union of serialised Apache DataSketches; cannot retract.
+
+Needs the package ``datasketches``, which comes with the extra ``tidemark[sketches]``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
+from paimon_table.merge.aggregate.function import Accumulator
+
+try:
+    import datasketches
+except ImportError:
+    datasketches = None
+
+_THETA_LG_K = 12
+_THETA_FLAGS_AT, _THETA_PROBABILITY_AT = 5, 12
+_THETA_IS_EMPTY, _THETA_IS_SINGLE = 4, 32
+_HLL_LG_K_AT = 3
+"""Byte of a serialised HLL sketch that holds the binary logarithm of its number of buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class SketchUnion(ColumnFunction):
+    called: str
+
+    is_commutative: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return self.called
+
+    def accumulator(self) -> Accumulator:
+        return SimpleAccumulator(skipping_nulls(self._union), self._retract)
+
+    def _union(self, accumulated: bytes, value: bytes) -> bytes:
+        union = _hll_union if self.called == "hll_sketch" else _theta_union
+        try:
+            return union(_library(self.column, self.called), accumulated, value)
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise MalformedRecord(
+                f"column {self.column!r}: {self.called} got bytes that are no such sketch ({error}); correct the rows"
+            ) from error
+
+    def _retract(self, accumulated: Any, value: Any) -> Any:
+        self.refuse_retract()
+
+
+def check_installed(column: str, called: str) -> None:
+    """ConfigError when the library of the sketches is not there."""
+    _library(column, called)
+
+
+def _library(column: str, called: str) -> ModuleType:
+    if datasketches is None:
+        raise ConfigError(
+            f"column {column!r}: aggregate function {called!r} needs the package datasketches; install "
+            "tidemark[sketches]"
+        )
+    library: ModuleType = datasketches
+    return library
+
+
+def _hll_union(library: ModuleType, accumulated: bytes, value: bytes) -> bytes:
+    """The union is as fine as the newer sketch and never finer than the coarser one."""
+    union = library.hll_union(value[_HLL_LG_K_AT])
+    union.update(library.hll_sketch.deserialize(value))
+    union.update(library.hll_sketch.deserialize(accumulated))
+    merged: bytes = union.get_result(library.tgt_hll_type.HLL_4).serialize_compact()
+    return merged
+
+
+def _theta_union(library: ModuleType, accumulated: bytes, value: bytes) -> bytes:
+    union = library.theta_union(_THETA_LG_K)
+    union.update(library.compact_theta_sketch.deserialize(accumulated))
+    union.update(library.compact_theta_sketch.deserialize(value))
+    merged = bytearray(union.get_result().serialize())
+    # The C++ library leaves two things out that Java writes: the mark of a single value, the sampling probability.
+    if merged[0] > 1:
+        struct.pack_into("<f", merged, _THETA_PROBABILITY_AT, 1.0)
+    elif not merged[_THETA_FLAGS_AT] & _THETA_IS_EMPTY:
+        merged[_THETA_FLAGS_AT] |= _THETA_IS_SINGLE
+    return bytes(merged)

@@ -1,0 +1,120 @@
+"""sum: adds numbers, subtracts retracted ones. NULL adds nothing; integers overflow with an error, decimals to NULL.
+
+An overflow on the way counts even where later values would bring the sum back, so sums that come near the limit are
+folded in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.merge.aggregate import numeric
+from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
+from paimon_table.merge.aggregate.folding import with_folded
+from paimon_table.merge.aggregate.function import Accumulator, Mask
+from paimon_table.merge.aggregate.segments import Chosen, lengths, non_null, sequential
+from paimon_table.merge.words import Indices
+from paimon_table.types import Root, arrow_type
+
+_LIMB_BITS = 32
+_LIMB = np.int64((1 << _LIMB_BITS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(ColumnFunction):
+    is_commutative: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "sum"
+
+    def accumulator(self) -> Accumulator:
+        return SimpleAccumulator(skipping_nulls(self._plus), self._retract)
+
+    def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
+        chosen = non_null(values, starts, is_retract)
+        if len(chosen.values) == 0:
+            return chosen.spread(chosen.values)
+        match self.type.root:
+            case Root.FLOAT | Root.DOUBLE:
+                reduced = pa.array(sequential(_signed(_numbers(chosen.values), chosen), chosen.starts, np.add))
+            case Root.DECIMAL:
+                reduced = self._decimals(chosen)
+            case _:
+                reduced = self._integers(chosen)
+        return chosen.spread(reduced)
+
+    def _integers(self, chosen: Chosen) -> pa.Array:
+        plain = _numbers(chosen.values).astype(np.int64)
+        peak = max(int(plain.max()), -int(plain.min()))
+        reduced = np.add.reduceat(_signed(plain, chosen), chosen.starts).astype(arrow_type(self.type).to_pandas_dtype())
+        return self._checked(chosen, pa.array(reduced), peak, plain)
+
+    def _decimals(self, chosen: Chosen) -> pa.Array:
+        words = np.frombuffer(chosen.values.buffers()[1], np.int64)[2 * chosen.values.offset :]
+        words = words[: 2 * len(chosen.values)]
+        low, high = words[0::2], words[1::2]
+        limbs = [low & _LIMB, (low >> _LIMB_BITS) & _LIMB, high & _LIMB, high >> _LIMB_BITS]
+        sums = [np.add.reduceat(_signed(limb, chosen), chosen.starts) for limb in limbs]
+        for i in range(3):
+            sums[i + 1] += sums[i] >> _LIMB_BITS
+            sums[i] &= _LIMB
+        out = np.empty(2 * len(chosen.starts), np.int64)
+        out[0::2] = sums[0] | (sums[1] << _LIMB_BITS)
+        out[1::2] = sums[2] | (sums[3] << _LIMB_BITS)
+        reduced = pa.Array.from_buffers(chosen.values.type, len(chosen.starts), [None, pa.py_buffer(out)])
+        is_negative = high < 0
+        upper, lower = np.where(is_negative, ~high, high), np.where(is_negative, ~low, low).view(np.uint64)
+        magnitudes = upper * 2.0**64 + lower + 1.0
+        return self._checked(chosen, reduced, int(magnitudes.max() / numeric.SAFE), magnitudes)
+
+    def _checked(self, chosen: Chosen, reduced: pa.Array, peak: int, magnitudes: npt.NDArray[Any]) -> pa.Array:
+        """``reduced``, with the keys folded whose sum may have left the range on its way."""
+        limit = numeric.largest(self.type)
+        if peak * int(lengths(chosen.starts, len(magnitudes)).max()) <= limit:
+            return reduced
+        total = np.add.reduceat(np.abs(magnitudes.astype(np.float64)), chosen.starts)
+        near = total > limit * numeric.SAFE
+        return with_folded(self, chosen.values, chosen.starts, chosen.is_retract, reduced, near)
+
+    def _retract(self, accumulated: Any, value: Any) -> Any:
+        if value is None:
+            return accumulated
+        if accumulated is None:
+            return self._negated(value)
+        match self.type.root:
+            case Root.FLOAT | Root.DOUBLE:
+                return numeric.as_float(self.type, accumulated - value)
+            case Root.DECIMAL:
+                return numeric.fitting(self.type, numeric.EXACT.subtract(accumulated, value))
+        return numeric.in_range(self.column, self.type, accumulated - value, f"{accumulated} - {value}")
+
+    def _plus(self, accumulated: Any, value: Any) -> Any:
+        match self.type.root:
+            case Root.FLOAT | Root.DOUBLE:
+                return numeric.as_float(self.type, accumulated + value)
+            case Root.DECIMAL:
+                return numeric.fitting(self.type, numeric.EXACT.add(accumulated, value))
+        return numeric.in_range(self.column, self.type, accumulated + value, f"{accumulated} + {value}")
+
+    def _negated(self, value: Any) -> Any:
+        if isinstance(value, Decimal):
+            return numeric.EXACT.minus(value)
+        if isinstance(value, float):
+            return -value
+        return numeric.in_range(self.column, self.type, -value, f"-({value})")
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _signed(values: npt.NDArray[Any], chosen: Chosen) -> npt.NDArray[Any]:
+    return values if chosen.is_retract is None else np.where(chosen.is_retract, -values, values)

@@ -1,0 +1,57 @@
+"""The first-row engine: the oldest version of a key is its row, with its own kind; later ones are dropped.
+
+Implements Paimon's first-row merge function. Retracts are refused, or passed over with ``ignore-delete``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.data_file import VALUE_KIND, RowKind
+from paimon_table.errors import MalformedRecord
+from paimon_table.merge.gather import gather
+from paimon_table.merge.sort import KeyGroups
+from paimon_table.merge.words import Indices
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRow:
+    """See ``MergeFunction``. ``key_names`` are the columns that an error about a row shows."""
+
+    key_names: tuple[str, ...]
+    ignore_delete: bool = False
+
+    def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
+        """MalformedRecord for retracts that are not ignored, wherever the engine sees them."""
+        return gather(rows, self.oldest(rows, groups, single_passes))
+
+    def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(columns)
+
+    def oldest(self, rows: pa.Table, groups: KeyGroups, single_passes: bool) -> Indices:
+        """Row number of the oldest version of each key, of the newest one where all are ignored."""
+        is_add = rows.column(VALUE_KIND).to_numpy()[groups.indices] & 1 == 0
+        if is_add.all():
+            return groups.indices[groups.starts]
+        if self.ignore_delete:
+            end = len(is_add)
+            first_add = np.minimum.reduceat(np.where(is_add, np.arange(end), end), groups.starts)
+            return groups.indices[np.where(first_add < end, first_add, groups.ends)]
+        is_seen = ~is_add
+        if single_passes:
+            is_seen &= (groups.ends > groups.starts)[groups.key_number()]
+        if is_seen.any():
+            self._refuse(rows.slice(int(groups.indices[np.argmax(is_seen)]), 1))
+        return groups.indices[groups.starts]
+
+    def _refuse(self, row: pa.Table) -> None:
+        key = ", ".join(f"{name} = {row.column(name)[0].as_py()!r}" for name in self.key_names)
+        kind = RowKind(row.column(VALUE_KIND)[0].as_py()).short
+        raise MalformedRecord(
+            f"a {kind} row for {key}: the first row merge engine (merge-engine=first-row) can not accept "
+            "DELETE/UPDATE_BEFORE records; set 'ignore-delete' = true to ignore them, or use another merge engine"
+        )

@@ -1,0 +1,100 @@
+"""Putting merged rows together, column by column: each value comes from some version of its key, or was computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.errors import MalformedRecord
+from paimon_table.merge.key_rows import Mask
+from paimon_table.merge.words import Indices
+
+
+@dataclass(slots=True)
+class MergedColumns:
+    """What the value columns of merged keys hold, one entry per key."""
+
+    is_deleted: Mask
+    newest: Indices
+    """Row whose sequence number the key gets."""
+    sources: dict[str, Indices] = field(default_factory=dict)
+    """The row a column's value is taken from, -1 for NULL."""
+    computed: dict[str, pa.Array] = field(default_factory=dict)
+    """Values that are in no row."""
+
+    def overlay(self, keys: Mask, other: MergedColumns) -> None:
+        """Replace all columns of some keys by those of ``other``, which has just these keys."""
+        at = np.flatnonzero(keys)
+        self.is_deleted[at] = other.is_deleted
+        for name, source in other.sources.items():
+            # Columns may share one array of sources.
+            self.sources[name] = self.sources[name].copy()
+            self.sources[name][at] = source
+        for name, values in other.computed.items():
+            self.computed[name] = values if keys.all() else overlaid(self.computed[name], at, values)
+
+
+def overlaid(base: pa.Array, at: Indices, values: pa.Array) -> pa.Array:
+    """``base`` with the values at some positions replaced."""
+    index = np.arange(len(base))
+    index[at] = len(base) + np.arange(len(at))
+    return pa.concat_arrays([base, values]).take(pa.array(index))
+
+
+def take_or_null(column: pa.Array | pa.ChunkedArray, source: Indices) -> pa.Array:
+    """The values of these rows, NULL for row -1, as one array."""
+    missing = source < 0
+    index = pa.array(source, mask=missing) if missing.any() else pa.array(source)
+    taken = pc.take(column, index, boundscheck=False)
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedColumns) -> pa.Table:
+    """One row per key, in key order: those of ``keys`` are ``merged``, the others the rows ``passing`` as they are.
+
+    Merged rows are +I or -D. MalformedRecord when a NOT NULL column of a row that is not deleted came out NULL.
+    """
+    at = np.flatnonzero(keys)
+    every = len(at) == len(keys)
+
+    def all_keys(source: Indices) -> Indices:
+        if every:
+            return source
+        combined = passing.copy()
+        combined[at] = source
+        return combined
+
+    kinds = rows.column(VALUE_KIND).to_numpy()[passing]
+    kinds[at] = np.where(merged.is_deleted, RowKind.DELETE, RowKind.INSERT)
+    columns: list[pa.Array] = []
+    newest = all_keys(merged.newest)
+    for column_field in rows.schema:
+        name = column_field.name
+        if name == VALUE_KIND:
+            column = pa.array(kinds)
+        elif name == SEQUENCE_NUMBER:
+            column = take_or_null(rows.column(name), newest)
+        elif name in merged.computed:
+            values = merged.computed[name]
+            column = values if every else overlaid(take_or_null(rows.column(name), passing), at, values)
+        else:
+            column = take_or_null(rows.column(name), all_keys(merged.sources[name]))
+        if not column_field.nullable and column.null_count:
+            column = _without_nulls(column, column_field, rows, newest, kinds & 1 == 1)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _without_nulls(column: pa.Array, named: pa.Field, rows: pa.Table, newest: Indices, is_deleted: Mask) -> pa.Array:
+    """A deleted row shows its values to nobody, so it may take any in place of NULL."""
+    filled = overlaid(column, np.flatnonzero(is_deleted), take_or_null(rows.column(named.name), newest[is_deleted]))
+    if filled.null_count:
+        raise MalformedRecord(
+            f"merging leaves no value in column {named.name!r}, which is NOT NULL: {filled.null_count} rows were "
+            "retracted, or came without a sequence of its sequence group; make the column nullable"
+        )
+    return filled

@@ -1,0 +1,27 @@
+"""Which versions of a key count where compaction looks up older values.
+
+Implements the choice of Paimon's lookup merge: a row that such a compaction wrote to a level above 0 was merged with
+what the levels above it held, so those older rows must not be merged a second time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paimon_table.merge.sort import KeyGroups
+from paimon_table.merge.words import Indices
+
+
+def without_superseded(groups: KeyGroups, levels: Indices) -> KeyGroups:
+    """All level-0 versions and, of those on higher levels, the one on the lowest of them.
+
+    ``levels[i]`` is the level of row i. Every key keeps at least one version.
+    """
+    level = levels[groups.indices]
+    upper = np.where(level > 0, level, np.iinfo(np.int64).max)
+    lowest = np.minimum.reduceat(upper, groups.starts) if len(upper) else upper
+    keep = (level == 0) | (level == lowest[groups.key_number()])
+    if keep.all():
+        return groups
+    counts = np.add.reduceat(keep.astype(np.int64), groups.starts)
+    return KeyGroups(groups.indices[keep], np.cumsum(counts) - counts)

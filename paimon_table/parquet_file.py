@@ -1,0 +1,80 @@
+"""Data files in the Parquet format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from paimon_table.file_format import FileFormat, FormatWriter, Restriction
+from paimon_table.options import TableOptions
+from paimon_table.parquet_encoding import CODECS, parquet_writer
+from paimon_table.parquet_timestamps import ParquetRows, holds_nanoseconds
+from paimon_table.schema import TableSchema
+from paimon_table.types import DataField, DataType
+
+
+class ParquetWriter:
+    """An open Parquet file; the fields of the rows carry the ids of Paimon."""
+
+    def __init__(self, stream: pa.NativeFile, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions):
+        keys = schema.trimmed_primary_keys
+        self._file: pq.ParquetWriter = parquet_writer(stream, first, codec, options.zstd_level, keys)
+
+    def accepts(self, rows: pa.Table) -> bool:
+        return True
+
+    def write(self, rows: pa.Table) -> None:
+        self._file.write_table(rows, row_group_size=rows.num_rows)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class ParquetReader:
+    """An open Parquet file; a context manager."""
+
+    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
+        self._stream = stream
+        self._columns = [f.name for f in columns]
+        self._rows = ParquetRows(stream, [f.name for f in columns if holds_nanoseconds(f.type)])
+
+    def read(self) -> pa.Table:
+        return self._rows.read(self._columns)
+
+    def batches(self, batch_rows: int, restriction: Restriction | None) -> Iterator[tuple[int, pa.Table]]:
+        for group in self._groups(restriction):
+            position = self._rows.first_row(group)
+            for batch in self._rows.batches(batch_rows, [group], self._columns):
+                yield position, batch
+                position += batch.num_rows
+
+    def _groups(self, restriction: Restriction | None) -> list[int]:
+        """The row groups whose statistics allow a matching row."""
+        if restriction is None:
+            return list(range(self._rows.num_row_groups))
+        fragment = ds.ParquetFileFormat().make_fragment(self._stream)
+        matching = fragment.subset(restriction.predicate, schema=restriction.schema)
+        return [group.id for group in matching.row_groups]
+
+    def __enter__(self) -> ParquetReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._rows.__exit__(kind, error, at)
+
+
+def _open_writer(
+    stream: pa.NativeFile, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions
+) -> FormatWriter:
+    return ParquetWriter(stream, first, schema, codec, options)
+
+
+def _gap(t: DataType) -> str | None:
+    return None
+
+
+PARQUET = FileFormat("parquet", tuple(CODECS), _gap, _open_writer, ParquetReader)

@@ -1,0 +1,67 @@
+"""Which seeds to run, the process that holds Java Paimon, and what could not be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.playing import Player
+from tests.interop.environment import java_class_path
+from tests.interop.java_paimon import JavaPaimon
+from tests.stack.paths import PROJECT_DIR
+
+CI_SEEDS = 28
+"""Two histories of each engine and changelog producer."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("differential")
+    group.addoption("--seeds", type=int, default=CI_SEEDS, help="how many random histories to play")
+    group.addoption("--first-seed", type=int, default=0, help="the first seed")
+    group.addoption("--history", default=None, help="file with one history as a failure prints it")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        first = metafunc.config.getoption("first_seed", default=0)
+        seeds = range(first, first + metafunc.config.getoption("seeds", default=CI_SEEDS))
+        metafunc.parametrize("seed", seeds)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/differential/" in item.nodeid and "player" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.interop)
+
+
+@pytest.fixture(scope="session")
+def java_process() -> Iterator[JavaPaimon]:
+    client = JavaPaimon(java_class_path(), PROJECT_DIR)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def player(java_process: JavaPaimon, tmp_path: Path) -> Player:
+    return Player(java_process, tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [r for r in terminalreporter.stats.get("passed", []) if "tests/differential/" in r.nodeid]
+    counts: Counter[str] = Counter()
+    for report in reports:
+        properties = dict(report.user_properties)
+        if "commits" not in properties:
+            continue
+        counts["histories"] += 1
+        counts["commits"] += int(properties["commits"])
+        counts["compared commits"] += int(properties["compared"])
+        if "difference" in properties:
+            counts[f"listed difference: {properties['difference']}"] += 1
+    if counts:
+        terminalreporter.section("differential: histories played by Tidemark and by Java")
+        for what, count in counts.items():
+            terminalreporter.line(f"{count:5} {what}")

@@ -1,0 +1,118 @@
+"""`full-compaction.delta-commits` in batches: which ones compact, what they publish, what a replay does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.changelog_scan import read_changes
+from paimon_table.scan import read_all
+from paimon_table.snapshot import CommitKind
+from paimon_table.table import Table
+from paimon_table.table_state import load_state
+from pipelines.batch import commit
+from pipelines.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.tables import PipelineTables
+from sources.changes import DecoderOptions
+from tests.support.changelog import replay_strictly
+from tests.support.events import History, write_dump
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+
+_RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
+_FULL = {"changelog-producer": "full-compaction"}
+
+
+def _batches(directory: Path, history: History, records: int) -> list[pa.RecordBatch]:
+    write_dump(directory / "dump", [history])
+    return list(dump_batches(directory / "dump" / f"{history.topic}.jsonl", records))
+
+
+def _table(tables: PipelineTables) -> Table:
+    return Table.open(f"{tables.config.catalog.warehouse}/lake.db/orders")
+
+
+def _levels(table: Table) -> set[int]:
+    state = load_state(table.io, table.paths, table.snapshots.latest())
+    return {file.level for files in state.files.values() for file in files}
+
+
+def _replayed(table: Table) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return replay_strictly((rows for _, rows in read_changes(table)), ["id"])
+
+
+@pytest.mark.parametrize("interval", [None, 1, 3])
+def test_every_nth_batch_publishes_what_changed_since_the_last(tmp_path: Path, interval: int | None) -> None:
+    options = {**_FULL, **({"full-compaction.delta-commits": str(interval)} if interval else {})}
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    batches = _batches(tmp_path, History("orders", seed=21, keys=40).extend(150), 15)
+    published_before = 0
+    for batch_id, batch in enumerate(batches):
+        run_batches(tables, [batch], tmp_path, batch_id)
+        table = _table(tables)
+        if (batch_id + 1) % (interval or 1) == 0:
+            assert _levels(table) == {table.options.max_level}
+            assert len(_replayed(table)) == read_all(table).num_rows
+        elif batch_id < 3:
+            assert 0 in _levels(table)
+        published = sum(rows.num_rows for _, rows in read_changes(table))
+        assert published > published_before or (batch_id + 1) % (interval or 1) != 0
+        published_before = published
+
+
+def test_buckets_without_rows_are_compacted_when_it_is_due(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, _RULES, **_FULL, **{"bucket": "8", "full-compaction.delta-commits": "2"})
+    (records,) = _batches(tmp_path, History("orders", seed=22).extend(80), 1000)
+    run_batches(tables, [records.slice(0, records.num_rows - 1)], tmp_path, 0)
+    assert _levels(_table(tables)) == {0}
+
+    run_batches(tables, [records.slice(records.num_rows - 1)], tmp_path, 1)
+
+    table = _table(tables)
+    assert _levels(table) == {table.options.max_level}
+    assert len(_replayed(table)) == read_all(table).num_rows
+
+
+@pytest.mark.parametrize("lost", ["compaction", "nothing"])
+def test_an_interrupted_full_compaction_is_made_up_for_once(tmp_path: Path, lost: str) -> None:
+    options = {**_FULL, "bucket": "4", "full-compaction.delta-commits": "2"}
+    batches = _batches(tmp_path, History("orders", seed=23, keys=40).extend(120), 70)[:2]
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    run_batches(tables, batches[:1], tmp_path, 0)
+    if lost == "compaction":
+        _run_until_append(tables, batches[1], tmp_path, 1)
+    else:
+        run_batches(tables, batches[1:], tmp_path, 1)
+    before = _table(tables).snapshots.latest()
+    assert before is not None
+
+    restarted = pipeline_tables(tmp_path, _RULES, **options)
+    run_batches(restarted, batches[1:], tmp_path, 1)
+    run_batches(restarted, batches[1:], tmp_path, 1)
+
+    table = _table(tables)
+    latest = table.snapshots.latest()
+    assert latest is not None
+    assert latest.id == before.id + (1 if lost == "compaction" else 0)
+    assert (latest.commit_kind, latest.commit_identifier) == (CommitKind.COMPACT, 1)
+    assert _levels(table) == {table.options.max_level}
+    assert len(_replayed(table)) == read_all(table).num_rows
+
+
+def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> None:
+    """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
+    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
+    plan = plan_batch(tables, BatchRun(batch_id), settings)
+    result = run_tasks(records, plan)
+    nothing = {"compact_before": (), "compact_after": (), "compact_changelog": ()}
+    result.buckets[:] = [replace(b, message=replace(b.message, **nothing)) for b in result.buckets]
+    commit(plan, result, tables)
+
+
+def test_a_write_only_table_is_left_alone(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, _RULES, **_FULL, **{"write-only": "true"})
+    run_batches(tables, _batches(tmp_path, History("orders", seed=24).extend(40), 20), tmp_path)
+    assert _levels(_table(tables)) == {0}
