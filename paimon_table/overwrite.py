@@ -67,7 +67,7 @@ class OverwriteWriter:
         for file in written.new_files:
             if file.file_name not in names:
                 # Unreferenced: made by this writer, which has merged it, and named by no message.
-                pass
+                self._delete(file)
         return CommitMessage(
             bucket=self._bucket,
             total_buckets=self._ctx.options.bucket,

@@ -269,7 +269,7 @@ def test_writer_refuses_rows_for_another_number_of_buckets(tmp_path: Path) -> No
     table = plain(tmp_path, {"bucket": "4"})
     environment = flushing_at_once(tmp_path)
     writer = BucketWriter(table.table.context(), BucketId(EMPTY_ROW, 3), (), environment, partition_buckets=2)
-    with pytest.raises(ConfigError, match="bucket num 4, .*bucket num is 2"):
+    with pytest.raises(ConfigError, match=r"bucket num 4, .*bucket num is 2"):
         writer.write(table.arrow(rows(1)))
     assert not (tmp_path / "t" / "bucket-3").exists()
 
