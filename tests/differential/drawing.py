@@ -23,7 +23,7 @@ COMBINATIONS = tuple((engine, producer) for engine, producers in _ENGINES.items(
 
 _SEQUENCE = ValueType("INT", lambda rng: rng.randint(0, 9))
 _TEXT_SEQUENCE = ValueType("STRING", lambda rng: rng.choice(("", "1", "10", "2", "B", "a", "é")))
-_LARGE = 150
+_LARGE = 60
 _ADDS = ("+I", "+I", "+I", "+I", "+U")
 _ALL_KINDS = ("+I", "+I", "+I", "+I", "+U", "-U", "-D", "-D")
 
