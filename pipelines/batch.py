@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.data_file import BucketId, CommitMessage
-from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
+from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused, TidemarkError
 from pipelines.decode_stream import publish
 from pipelines.decode_task import DecodeReport
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
@@ -67,6 +67,8 @@ class JobResult:
     buckets: list[BucketResult] = field(default_factory=list)
     waits: list[dict[str, float]] = field(default_factory=list)
     """Seconds that each write task waited for its blobs."""
+    failures: list[TidemarkError] = field(default_factory=list)
+    """What kept write tasks from merging a bucket, and would again."""
 
     def messages(self, target: int) -> list[CommitMessage]:
         return [b.message for b in self.buckets if b.target == target]
@@ -130,11 +132,17 @@ def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return write_task(batches)
 
-    if plan.decode.spool is not None:
-        plan.decode.spool.clear()
     publish(blobs.sparkSession, plan.decode)
     shuffled = blobs.repartition(plan.slots, "slot")
-    return unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+    try:
+        result = unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+    finally:
+        if plan.decode.spool is not None:
+            plan.decode.spool.clear()
+    for failure in result.failures:
+        _discard(plan, result)
+        raise failure
+    return result
 
 
 def compact_pending(spark: SparkSession, plan: BatchPlan, result: JobResult) -> list[BucketResult]:
@@ -149,7 +157,12 @@ def compact_pending(spark: SparkSession, plan: BatchPlan, result: JobResult) -> 
         return task(batches)
 
     rows = spark.createDataFrame(requests, RESULT_DDL).mapInArrow(compact, RESULT_DDL).collect()
-    return unpack(row[0] for row in rows).buckets
+    compacted = unpack(row[0] for row in rows)
+    for failure in compacted.failures:
+        _discard(plan, result)
+        _discard(plan, compacted)
+        raise failure
+    return compacted.buckets
 
 
 def commit(plan: BatchPlan, result: JobResult, tables: PipelineTables) -> tuple[TableReport, ...]:
@@ -197,6 +210,8 @@ def unpack(rows: Iterable[bytes]) -> JobResult:
             result.reports.append(value)
         elif isinstance(value, dict):
             result.waits.append(value)
+        elif isinstance(value, TidemarkError):
+            result.failures.append(value)
         else:
             result.buckets.append(value)
     return result

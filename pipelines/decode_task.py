@@ -16,7 +16,7 @@ from sinks.quarantine import Quarantine
 from sinks.router import Origin, route
 from sinks.slots import slot_keys
 from sinks.spool import Spool
-from sinks.target import OTHER_KEY, Target
+from sinks.target import OTHER_KEY, Routing
 from sources.changes import (
     ChangeBatch,
     DecodeCounts,
@@ -62,7 +62,7 @@ class DecodeTask:
     options: DecoderOptions
     routes: Mapping[SourceTable, int | None]
     decode_targets: Mapping[SourceTable, DecodeTarget | None]
-    targets: tuple[Target, ...]
+    targets: tuple[Routing, ...]
     slots: int
     quarantine: Quarantine | None
     """None: a bad record stops the pipeline, the driver reports the first one."""
@@ -103,7 +103,7 @@ class DecodeTask:
             report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
             rows = self._with_other_keys(batch, change, report)
-            table = self.targets[index].context
+            table = self.targets[index]
             rows = without_sequence_of_deletes(rows, table.options.sequence_fields, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()

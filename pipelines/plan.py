@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paimon_table.data_file import BucketId
 from pipelines.decode_task import DecodeTask
@@ -71,7 +71,7 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
         settings.decoder_options,
         {source: None if name is None else index_of[name] for source, name in routes.items()},
         tables.decode_targets(),
-        tuple(replace(target, files={}, deletion_files={}) for target in targets),
+        tuple(target.routing for target in targets),
         settings.slots,
         settings.quarantine,
         settings.spool,

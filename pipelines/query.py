@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.errors import (
+    BrokenInvariant,
+    CommitConflict,
+    ConfigError,
+    CorruptFile,
+    MalformedRecord,
+    SinkUnavailable,
+    TidemarkError,
+)
 from paimon_table.file_io import file_io_for
 from pipelines.batch import BatchReport, process_batch
 from pipelines.config import PipelineConfig
@@ -38,6 +47,12 @@ KAFKA_DEFAULTS = {
 
 Spark asks for the ends of the partition with every poll, so polls should be few.
 """
+
+
+_TASK_ERRORS: Mapping[str, type[TidemarkError]] = {
+    kind.__name__: kind for kind in (SinkUnavailable, BrokenInvariant, CommitConflict, MalformedRecord, CorruptFile)
+}
+"""Errors of tasks that reach the driver as the text of a Python traceback."""
 
 
 class StopRequested(TidemarkError):
@@ -96,7 +111,8 @@ class PipelineQuery:
             raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {_first_cause(exception)}")
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
-        blobs = decoded(self._read(spark), self._settings.slots)
+        quarantine_io, _ = file_io_for(self.config.quarantine, self.config.catalog.options)
+        blobs = decoded(self._read(spark), self._settings.slots, quarantine_io)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         source = self.config.source.reader
@@ -175,6 +191,9 @@ class PipelineQuery:
             tables = self._open_tables(batch)
             run = BatchRun(batch_id, planned_at_ms(self.config, batch_id))
             self._on_report(process_batch(batch, run, tables, self._settings))
+        except PySparkException as error:
+            self.failure = task_failure(str(error)) or error
+            raise self.failure from error
         except BaseException as error:
             self.failure = error
             raise
@@ -202,6 +221,12 @@ def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
     except FileNotFoundError:
         return None
     return int(json.loads(lines[1])["batchTimestampMs"])
+
+
+def task_failure(text: str) -> TidemarkError | None:
+    """What ended a task, from the worker's traceback; None for an error that nobody expected."""
+    found = re.findall(r"^(?:\w+\.)*(\w+): (.+)$", text, re.MULTILINE)
+    return next((_TASK_ERRORS[kind](message) for kind, message in reversed(found) if kind in _TASK_ERRORS), None)
 
 
 def _decoder_options(config: PipelineConfig) -> DecoderOptions:

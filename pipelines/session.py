@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -72,7 +73,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
     master = _master(configs)
     java_options = given.get("spark.driver.extraJavaOptions", "")
-    if master is not None and master.startswith("local") and "GC" not in java_options:
+    if master is not None and master.startswith("local") and not names_collector(given):
         java_options = f"{_LOCAL_COLLECTOR} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if master is not None and master.startswith("local"):
@@ -100,6 +101,14 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     if not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
     return session
+
+
+def names_collector(given: Mapping[str, str]) -> bool:
+    """Whether somebody chooses the JVM's garbage collector; a second choice keeps it from starting."""
+    properties = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+    texts = [*(given.get(name, "") for name in properties), *(os.environ.get(name, "") for name in variables)]
+    return any(re.search(r"-XX:[+-]Use\w+GC", text) for text in texts)
 
 
 def with_kafka_connector(packages: str) -> str:
@@ -130,7 +139,9 @@ def spool(session: SparkSession) -> Spool | None:
     """Where tasks leave large blobs for each other; None where they run on other machines."""
     if not runs_here(session):
         return None
-    return Spool.open(str(Path(tempfile.gettempdir()) / f"tidemark-spool-{os.getuid()}"))
+    conf = session.sparkContext.getConf()
+    directory = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir") or tempfile.gettempdir()
+    return Spool.open(f"{directory.split(',')[0].strip()}/tidemark-spool-{os.getuid()}")
 
 
 def runs_here(session: SparkSession) -> bool:

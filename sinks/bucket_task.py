@@ -11,13 +11,15 @@ import pickle
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
 from paimon_table.data_file import BucketId, CommitMessage
+from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
 from paimon_table.step_times import take_seconds
 from sinks import faults
 from sinks.arrived_rows import ArrivedRows
@@ -65,8 +67,17 @@ class WriteTask:
         for target, buckets in arrived.items():
             rows = ArrivedRows(self.targets[target], buckets, self.open_writer)
             for bucket in buckets:
-                yield _result_batch([pickle.dumps(self.write_bucket(target, bucket, rows))])
+                write = partial(self.write_bucket, target, bucket, rows)
+                yield _result_batch([self.answer(target, bucket, write)])
                 faults.reached("between-data-files", self.batch_id)
+
+    def answer(self, target_index: int, bucket: BucketId, work: Callable[[], BucketResult]) -> bytes:
+        """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
+        try:
+            return pickle.dumps(work())
+        except (ConfigError, CorruptFile, MalformedRecord) as error:
+            place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
+            return pickle.dumps(type(error)(f"{place}: {error}"))
 
     def write_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
         """Merge the changes of one bucket into its files."""
@@ -114,7 +125,8 @@ class CompactTask:
         for batch in batches:
             for request in batch.column("data").to_pylist():
                 target, bucket = pickle.loads(request)
-                yield _result_batch([pickle.dumps(self.write.compact_bucket(target, bucket))])
+                compact = partial(self.write.compact_bucket, target, bucket)
+                yield _result_batch([self.write.answer(target, bucket, compact)])
 
 
 def _steps(started: float) -> dict[str, float]:

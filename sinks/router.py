@@ -19,7 +19,7 @@ from paimon_table.data_file import EMPTY_ROW, BucketId
 from paimon_table.schema import TableSchema
 from sinks.blob import Blob, encode_rows
 from sinks.slots import slot_keys, slot_of
-from sinks.target import OFFSET, Target
+from sinks.target import OFFSET, Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Origin:
     partition: int
 
 
-def route(rows: pa.Table, target_index: int, target: Target, origin: Origin, slots: int) -> Iterator[Blob]:
+def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, slots: int) -> Iterator[Blob]:
     """Blobs of the changes ``rows`` (value columns, ``_VALUE_KIND``, ``_OFFSET``), which are in order of arrival."""
     floor = target.floors.get((origin.topic, origin.partition))
     if floor is not None:
         rows = rows.filter(pc.greater_equal(rows.column(OFFSET), floor))
     if target.is_appended or rows.num_rows == 0:
         return
-    schema = target.context.schema
+    schema = target.schema
     buckets = _buckets(rows, schema, target)
     for partition, members in _partitions(rows, schema):
         for bucket, indices in _groups(buckets if members is None else buckets[members]):
@@ -56,11 +56,11 @@ def route(rows: pa.Table, target_index: int, target: Target, origin: Origin, slo
             )
 
 
-def _buckets(rows: pa.Table, schema: TableSchema, target: Target) -> npt.NDArray[np.int32]:
+def _buckets(rows: pa.Table, schema: TableSchema, target: Routing) -> npt.NDArray[np.int32]:
     keys = [schema.field(name) for name in schema.bucket_keys]
     columns = [rows.column(f.name).combine_chunks() for f in keys]
     types = [f.type for f in keys]
-    return assign_buckets(columns, types, target.total_buckets, target.context.options.bucket_function)
+    return assign_buckets(columns, types, target.total_buckets, target.options.bucket_function)
 
 
 def _partitions(rows: pa.Table, schema: TableSchema) -> Iterator[tuple[bytes, npt.NDArray[np.int64] | None]]:

@@ -1,18 +1,19 @@
 """Blobs on a local disk: where all tasks run on one machine, large blobs go around Spark's shuffle, not through it.
 
 A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
-it. The shuffle then moves only names of files. A file belongs to one batch; the driver removes all of them between
-batches, and what a killed process left when the next one starts.
+it. The shuffle then moves only names of files. A file belongs to one batch; the driver removes all of them after it,
+and the next process what a killed one left.
 """
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
 import shutil
-import tempfile
 import uuid
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 
@@ -20,6 +21,10 @@ from sinks.blob import Blob
 
 SMALLEST_BYTES = 64 << 10
 """Smaller blobs travel through the shuffle: a file of its own would cost more."""
+
+_LOCK = ".lock"
+_held: list[IO[bytes]] = []
+"""Locks of this process's spools, held until it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +35,31 @@ class Spool:
 
     @staticmethod
     def open(root: str) -> Spool:
-        """The spool of this process below ``root``; those of processes that have ended are removed."""
-        Path(root).mkdir(parents=True, exist_ok=True)
-        for name in os.listdir(root):
-            if name.isdigit() and not _is_alive(int(name)):
-                # Unreferenced: blobs are referenced by nothing but the running batch of the process that wrote them.
-                shutil.rmtree(f"{root}/{name}", ignore_errors=True)
-        directory = f"{root}/{os.getpid()}"
-        Path(directory).mkdir(exist_ok=True)
-        return Spool(tempfile.mkdtemp(dir=directory))
+        """A spool of its own below ``root``; those of processes that have ended are removed."""
+        os.makedirs(root, exist_ok=True)
+        _remove_abandoned(root)
+        directory = f"{root}/{uuid.uuid4()}"
+        lock = open(f"{directory}{_LOCK}", "wb")  # noqa: SIM115 - held until the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _held.append(lock)
+        os.mkdir(directory)
+        atexit.register(_remove, directory)
+        return Spool(directory)
 
     def put(self, blob: Blob) -> Blob:
         """The blob with its data in a file if they are large."""
         if len(blob.data) < SMALLEST_BYTES:
             return blob
         file = f"{self.directory}/{uuid.uuid4()}"
+        os.makedirs(self.directory, exist_ok=True)
         with pa.OSFile(file, "wb") as out:
             out.write(blob.data)
         return replace(blob, data=b"", file=file)
 
     def clear(self) -> None:
-        """Remove the files of the last batch. No task may be running; what a task still maps stays readable."""
-        for name in os.listdir(self.directory):
-            os.remove(f"{self.directory}/{name}")
+        """Remove the files of a batch whose tasks have ended; what a worker still maps stays readable."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        os.makedirs(self.directory, exist_ok=True)
 
 
 def loaded(blob: Blob) -> Blob:
@@ -63,11 +70,20 @@ def loaded(blob: Blob) -> Blob:
         return replace(blob, data=source.read_buffer(), file="")
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _remove_abandoned(root: str) -> None:
+    """Unreferenced: blobs are referenced by the running batch of the process that wrote them, which holds the lock."""
+    for name in os.listdir(root):
+        if not name.endswith(_LOCK):
+            continue
+        try:
+            with open(f"{root}/{name}", "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(f"{root}/{name.removesuffix(_LOCK)}")
+        except (BlockingIOError, FileNotFoundError):
+            continue
+
+
+def _remove(directory: str) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    if os.path.exists(f"{directory}{_LOCK}"):
+        os.remove(f"{directory}{_LOCK}")

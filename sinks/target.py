@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from paimon_table.data_file import BucketId, DataFileMeta
 from paimon_table.index_file import IndexFileMeta
+from paimon_table.options import TableOptions
+from paimon_table.schema import TableSchema
 from paimon_table.table import TableContext
 
 UNAVAILABLE = "_UNAVAILABLE"
@@ -18,6 +20,17 @@ order: of a delete the new key, of a row with values that were not sent the old 
 
 OFFSET = "_OFFSET"
 """Column of change rows: Kafka offset of the record a row came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What a decode task needs to know of a target: no storage, so that no secrets travel with the job's properties."""
+
+    schema: TableSchema
+    options: TableOptions
+    total_buckets: int
+    floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    is_appended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +54,8 @@ class Target:
     """Whether this batch ends with a full compaction of every bucket."""
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
     """Number of buckets of each partition that has files; writers refuse rows where it is not ``total_buckets``."""
+
+    @property
+    def routing(self) -> Routing:
+        context = self.context
+        return Routing(context.schema, context.options, self.total_buckets, self.floors, self.is_appended)

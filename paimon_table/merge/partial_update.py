@@ -103,7 +103,7 @@ class PartialUpdate:
             key = {name: versions.rows.column(name)[row].as_py() for name in self.key_names}
             raise MalformedRecord(
                 f"by default, partial update cannot accept delete records, and the key {key} has a "
-                f"{RowKind(int(versions.kinds[wrong[0]])).short} ({len(wrong)} in all); quarantine it or set one of: "
+                f"{RowKind(int(versions.kinds[wrong[0]])).short} ({len(wrong)} in all); set one of: "
                 "1. 'ignore-delete' to ignore delete records; "
                 "2. 'partial-update.remove-record-on-delete' to remove the whole row when a delete record comes; "
                 "3. 'fields.<column>.sequence-group' to retract the columns of groups, and with it "

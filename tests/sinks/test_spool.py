@@ -47,11 +47,34 @@ def test_loaded_rows_stay_readable_after_the_spool_is_cleared(tmp_path: Path) ->
     assert rows.equals(ROWS)
 
 
-def test_spool_of_an_ended_process_is_removed_and_that_of_a_living_one_kept(tmp_path: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    for pid in (ended.pid, os.getppid()):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "left").write_bytes(b"x")
+def test_spool_of_a_killed_process_is_removed_and_that_of_a_living_one_kept(tmp_path: Path) -> None:
+    code = f"from sinks.spool import Spool; print(Spool.open({str(tmp_path)!r}).directory, flush=True); input()"
+    owners = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    directories = []
+    for owner in owners:
+        assert owner.stdout is not None
+        directories.append(Path(owner.stdout.readline().strip()))
+        (directories[-1] / "blob").write_bytes(b"x")
+    killed, ended, living = owners
+    killed.kill()
+    killed.wait()
+    ended.communicate("\n")
+    assert directories[0].exists() and not directories[1].exists()
+
     Spool.open(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == sorted([str(os.getppid()), str(os.getpid())])
+
+    assert not directories[0].exists() and (directories[2] / "blob").exists()
+    living.communicate("\n")
+
+
+def test_a_directory_that_somebody_cleaned_away_is_made_again(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    os.rmdir(spool.directory)
+    assert decode_rows(loaded(spool.put(blob(ROWS))).data).equals(ROWS)
+    os.remove(f"{spool.directory}/{files(spool)[0]}")
+    os.rmdir(spool.directory)
+    spool.clear()
+    assert files(spool) == []

@@ -44,7 +44,10 @@ def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
         for out in plan.write(plan.decode([records])):
             yield from out.column("data").to_pylist()
 
-    return unpack(rows())
+    result = unpack(rows())
+    for failure in result.failures:
+        raise failure
+    return result
 
 
 def compact_pending(plan: BatchPlan, result: JobResult) -> None:

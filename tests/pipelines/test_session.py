@@ -1,0 +1,81 @@
+"""What a session is started with, and what of a plan may be read by others."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import MalformedRecord
+from pipelines.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.query import task_failure
+from pipelines.session import names_collector
+from sources.changes import DecoderOptions
+from tests.support.events import History, write_dump
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+
+_RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
+
+
+def _records(directory: Path) -> pa.RecordBatch:
+    history = History("orders", seed=3, keys=5).extend(40)
+    write_dump(directory / "dump", [history])
+    return next(dump_batches(directory / "dump" / f"{history.topic}.jsonl", 1000))
+
+
+@pytest.mark.parametrize(
+    ("properties", "variables", "expected"),
+    [
+        ({}, {}, False),
+        ({"spark.driver.extraJavaOptions": "-Dgc.log=GC -Xss2m"}, {}, False),
+        ({"spark.driver.extraJavaOptions": "-XX:+UseZGC"}, {}, True),
+        ({"spark.driver.defaultJavaOptions": "-Xss2m -XX:+UseG1GC"}, {}, True),
+        ({}, {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}, True),
+    ],
+)
+def test_a_garbage_collector_that_somebody_chose_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], variables: dict[str, str], expected: bool
+) -> None:
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert names_collector(properties) is expected
+
+
+def test_the_plan_of_decode_tasks_holds_no_storage(tmp_path: Path) -> None:
+    """It stands in the properties of the job, which Spark may write to its event log."""
+    tables = pipeline_tables(tmp_path, _RULES)
+    records = _records(tmp_path)
+    run_batches(tables, [records], tmp_path)
+
+    plan = plan_batch(tables, BatchRun(1), TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None))
+
+    assert plan.decode.targets and b"file_io" not in pickle.dumps(plan.decode)
+    assert b"file_io" in pickle.dumps(plan.write)
+
+
+def test_rows_that_an_engine_refuses_are_reported_with_table_and_bucket(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, _RULES, **{"merge-engine": "first-row", "changelog-producer": "lookup"})
+    records = _records(tmp_path)
+    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    seen = run_tasks(records, plan_batch(tables, BatchRun(0), settings))
+    tables.apply(o for report in seen.reports for o in report.observations)
+
+    with pytest.raises(MalformedRecord, match=r"table lake\.orders, bucket \d+: .*ignore-delete"):
+        run_tasks(records, plan_batch(tables, BatchRun(0), settings))
+
+
+def test_an_error_of_a_task_is_told_without_the_frames_of_the_worker() -> None:
+    text = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in <module>
+paimon_table.errors.SinkUnavailable: the disk is full: make room and start again
+"""
+    failure = task_failure(text)
+    assert failure is not None and type(failure).__name__ == "SinkUnavailable"
+    assert str(failure) == "the disk is full: make room and start again"
+    assert task_failure("Traceback\nKeyError: 'x'") is None
