@@ -115,7 +115,8 @@ def parse_field_options(options: Mapping[str, str], columns: Sequence[str]) -> A
 def _check_columns(name: str, named: Sequence[str], columns: Sequence[str]) -> None:
     for column in named:
         if column not in columns:
+            hint = f" ({column!r}: blanks around commas count)" if column != column.strip() else ""
             raise ConfigError(
-                f"option {name!r}: field {column} can not be found in the table schema; columns are: "
+                f"option {name!r}: field {column} can not be found in the table schema{hint}; columns are: "
                 f"{', '.join(columns)}"
             )

@@ -183,6 +183,11 @@ class TableOptions:
         return max(self.compaction_trigger, self.lookup_compact_max_interval or 2 * self.compaction_trigger)
 
     @property
+    def compacts_without_rows(self) -> bool:
+        """Whether a batch may have to compact buckets that get no rows in it."""
+        return not self.write_only and (self.full_compaction_interval is not None or self.hides_level0)
+
+    @property
     def full_compaction_interval(self) -> int | None:
         """Every so many batches all buckets are compacted fully; None for never."""
         if self.full_compaction_delta_commits is None and self.changelog_producer == "full-compaction":
@@ -225,6 +230,11 @@ def options_of(schema: TableSchema) -> TableOptions:
 def known_names() -> tuple[str, ...]:
     """Every option name that may stand in a table's options, sorted."""
     return tuple(sorted({*_DECLARED, *_ALSO_KNOWN, *known.KEPT_FOR_OTHERS, *known.REFUSED}))
+
+
+def is_acted_on(name: str) -> bool:
+    """Whether the option has a typed value among ``TableOptions`` itself, which is not so for families of names."""
+    return name in _DECLARED
 
 
 def _with_dependent_defaults(values: dict[str, Any]) -> dict[str, Any]:

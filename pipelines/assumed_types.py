@@ -38,16 +38,21 @@ def assumed_type(column: str, options: Mapping[str, str]) -> DataType:
 
 
 def _columns_in(options: Mapping[str, str]) -> Iterator[str]:
-    for name in _LISTS:
-        yield from (column.partition("[")[0].strip() for column in options.get(name, "").split(",") if column.strip())
-    if "rowkind.field" in options:
-        yield options["rowkind.field"]
     for name, value in options.items():
-        parts = name.split(".")
-        if parts[0] == "fields" and len(parts) > 2:
-            yield from parts[1].split(",")
-            if parts[2:] == ["sequence-group"]:
-                yield from value.split(",")
+        yield from columns_named_by(name, value)
+
+
+def columns_named_by(name: str, value: str) -> tuple[str, ...]:
+    """The columns that the option ``name`` = ``value`` refers to, blanks around commas left out."""
+    texts: list[str] = []
+    parts = name.split(".")
+    if name in _LISTS:
+        texts = [column.partition("[")[0] for column in value.split(",")]
+    elif name == "rowkind.field":
+        texts = [value]
+    elif parts[0] == "fields" and len(parts) > 2:
+        texts = parts[1].split(",") + (value.split(",") if parts[2:] == ["sequence-group"] else [])
+    return tuple(text.strip() for text in texts if text.strip())
 
 
 def _always(text: str) -> Callable[[str, Mapping[str, str]], DataType]:

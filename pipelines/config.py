@@ -176,15 +176,18 @@ class PipelineConfig(ConfigModel):
             rule.primary_key,
             rule.partition_by,
             rule.columns.types,
-            self._effective_options(rule.options),
+            *self._effective_options(rule.options),
         )
 
     def created_rule(self) -> TargetRule | None:
         """What `otherwise: create` makes of a table; None under another policy."""
         create = self.otherwise.create
-        return None if create is None else TargetRule(create.into, None, (), {}, self._effective_options({}))
+        return None if create is None else TargetRule(create.into, None, (), {}, *self._effective_options({}))
 
-    def _effective_options(self, of_rule: Mapping[str, str | None]) -> dict[str, str]:
-        """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away."""
+    def _effective_options(self, of_rule: Mapping[str, str | None]) -> tuple[dict[str, str], frozenset[str]]:
+        """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away.
+
+        With the names of those that only Tidemark's defaults say.
+        """
         stated = {name: value for name, value in {**self.defaults.options, **of_rule}.items() if value is not None}
-        return {**DEFAULT_TABLE_OPTIONS, **stated}
+        return {**DEFAULT_TABLE_OPTIONS, **stated}, frozenset(DEFAULT_TABLE_OPTIONS) - frozenset(stated)

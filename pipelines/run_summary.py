@@ -10,16 +10,14 @@ import pyarrow as pa
 from paimon_table.changelog_scan import iter_changes
 from paimon_table.data_file import VALUE_KIND, RowKind
 from paimon_table.file_io import file_io_for
-from paimon_table.paths import TablePaths
 from paimon_table.scan import read_table
-from paimon_table.snapshot import SnapshotStore
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
 from pipelines.config import PipelineConfig
 from pipelines.progress import ProgressLine
 from pipelines.summary import RunSummary, TableSample, TableSummary
 from pipelines.table_report import all_snapshots, kinds_first
-from sinks.positions import newest_position
+from pipelines.written_tables import written_tables
 
 SAMPLE_ROWS = 5
 SAMPLE_COLUMNS = 8
@@ -49,15 +47,7 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
 def _written_tables(config: PipelineConfig) -> dict[str, Table]:
     """Tables of the warehouse whose snapshots record positions of this pipeline."""
     io, warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
-    tables: dict[str, Table] = {}
-    for database in io.list_names(warehouse):
-        if not database.endswith(".db"):
-            continue
-        for name in io.list_names(f"{warehouse}/{database}"):
-            path = f"{warehouse}/{database}/{name}"
-            if newest_position(SnapshotStore(io, TablePaths(path)), config.name) is not None:
-                tables[f"{database.removesuffix('.db')}.{name}"] = Table.open(path, io=io)
-    return tables
+    return {str(found.name): Table.open(found.path, io=io) for found in written_tables(io, warehouse, config.name)}
 
 
 def _table_summary(identifier: str, table: Table) -> TableSummary:

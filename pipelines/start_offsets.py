@@ -15,11 +15,9 @@ from kafka.errors import KafkaError
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.file_io import FileIO
-from paimon_table.paths import TablePaths
-from paimon_table.snapshot import SnapshotStore
 from pipelines.config import PipelineConfig
 from pipelines.source_config import KafkaSource, StartOffsets, StartTimestamp
-from sinks.positions import newest_position
+from pipelines.written_tables import written_tables
 
 Positions = dict[tuple[str, int], int]
 EARLIEST = -2
@@ -29,14 +27,9 @@ EARLIEST = -2
 def recorded_positions(config: PipelineConfig, io: FileIO, warehouse: str) -> Positions:
     """Per (topic, partition) the lowest position among the tables that this pipeline has written."""
     lowest: Positions = {}
-    for database in io.list_names(warehouse):
-        if not database.endswith(".db"):
-            continue
-        for name in io.list_names(f"{warehouse}/{database}"):
-            snapshots = SnapshotStore(io, TablePaths(f"{warehouse}/{database}/{name}"))
-            position = newest_position(snapshots, config.name)
-            for place, offset in (position.offsets if position else {}).items():
-                lowest[place] = min(offset, lowest.get(place, offset))
+    for table in written_tables(io, warehouse, config.name):
+        for place, offset in table.position.offsets.items():
+            lowest[place] = min(offset, lowest.get(place, offset))
     return lowest
 
 

@@ -198,6 +198,8 @@ class TargetRule:
     partition_by: tuple[str, ...]
     column_types: Mapping[str, DataType]
     options: Mapping[str, str]
+    assumed_options: frozenset[str] = frozenset()
+    """Those of ``options`` that the file does not state: for new tables only."""
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.file_io import file_io_for
+from paimon_table.merge.aggregation import accumulating_columns
+from paimon_table.merge.retracts import can_retract
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from paimon_table.table import Table
 from paimon_table.type_widening import common_type
 from paimon_table.types import DataType, sql
+from pipelines.assumed_types import columns_named_by
 from pipelines.config import PipelineConfig
+from pipelines.known_routes import agreed_rule, rules_for
+from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.table_rules import TargetRule
+from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
 from sources.changes import DecodeTarget, Observation, SourceTable
 
@@ -42,6 +49,7 @@ class PipelineTables:
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
         self._rules: dict[str, TargetRule] = {}
+        self._open_written()
 
     def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
@@ -82,11 +90,31 @@ class PipelineTables:
             return
         target = rule.target(*names)
         identifier = str(target)
-        self._rules.setdefault(identifier, rule)
-        if identifier not in self.sinks:
+        if identifier not in self.sinks or identifier not in self._rules:
+            self._rules.setdefault(identifier, rule)
             path = target.path_in(self.config.catalog.warehouse)
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
         self.routes[source] = identifier
+
+    def _open_written(self) -> None:
+        """Open the tables written in earlier runs that may have to be compacted in a batch without rows for them.
+
+        Tables that no rule writes any more are left alone.
+        """
+        io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
+        for found in written_tables(io, warehouse, self.config.name):
+            topics = {topic for topic, _ in found.position.offsets}
+            rules = rules_for(self.config, found.name, sorted(topics))
+            if not rules:
+                continue
+            identifier = str(found.name)
+            table = Table.open(found.path, io=io)
+            rule = agreed_rule(rules)
+            if rule is not None:
+                table = self._follow(rule, table, identifier)
+                self._rules[identifier] = rule
+            if table.options.compacts_without_rows:
+                self.sinks[identifier] = self._sink(identifier, table)
 
     def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:
         rule = self._rules[identifier]
@@ -95,9 +123,12 @@ class PipelineTables:
             log.info("%s: creating table %s", source.topic, identifier)
             return _first_schema(source, seen, identifier, rule)
 
-        table = Table.open_or_create(path, first_schema, self.config.catalog.options)
+        return self._follow(rule, Table.open_or_create(path, first_schema, self.config.catalog.options), identifier)
+
+    def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
+        """The table with what its rule says; ConfigError when that is about another table."""
         _check_same_table(table, identifier, rule)
-        return table
+        return with_options_of(rule, table, identifier, self.config.name, _now_ms())
 
     def _additions(self, source: SourceTable, seen: Seen) -> Seen:
         """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
@@ -141,16 +172,20 @@ class PipelineTables:
                 changes.append(WidenColumn(name, wider.with_nullable(present[name].nullable)))
         if not changes:
             return False
+        added = {change.name for change in changes if isinstance(change, AddColumn)}
+        changes += options_of_new_columns(sink.table.schema, self._rules[sink.identifier], added)
         log.info("%s: schema changes %s", sink.identifier, ", ".join(map(str, changes)))
         sink.evolve(changes, _now_ms())
         return True
 
 
 def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
+    with_update_before = table.options.changelog_producer == "input" or can_retract(table.schema, table.options)
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields),
         primary_key=tuple(table.schema.primary_keys),
-        emit_update_before=table.options.changelog_producer == "input",
+        emit_update_before=with_update_before,
+        counted_again=frozenset(accumulating_columns(table.schema, table.options)),
         declared=frozenset(rule.column_types),
     )
 
@@ -200,9 +235,22 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
             f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
             f" {source.topic}; they have: {', '.join(types) or 'none'}"
         )
+    _check_named_columns(source, identifier, rule, types)
     ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=_now_ms())
+
+
+def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
+    """Options of a new table may name columns that come later only if the rule declares them."""
+    for option, value in rule.options.items():
+        for column in columns_named_by(option, value):
+            if column not in known:
+                raise ConfigError(
+                    f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
+                    f" {source.topic} do not have; declare its type in the rule under columns.types"
+                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}"
+                )
 
 
 def _check_same_table(table: Table, identifier: str, rule: TargetRule) -> None:

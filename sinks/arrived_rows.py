@@ -43,7 +43,9 @@ class ArrivedRows:
             return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
         context = self._target.context
         accumulating = accumulating_columns(context.schema, context.options)
-        return GapFiller(self._histories_of_key, accumulating).fill(self._histories_of(bucket, rows), rows)
+        options = context.options
+        filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
+        return filler.fill(self._histories_of(bucket, rows), rows)
 
     def _rows(self, bucket: BucketId) -> pa.Table:
         blobs = sorted(self._blobs.get(bucket, ()), key=lambda blob: blob.arrival)

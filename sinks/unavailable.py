@@ -132,13 +132,37 @@ class Histories:
         return self._columns[name]
 
 
+def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> bool:
+    """Whether sequence values come before others; NULL is the oldest in either direction."""
+    for value, other in zip(values, than, strict=True):
+        value, other = (None if v is _UNKNOWN else v for v in (value, other))
+        if value == other:
+            continue
+        if value is None or other is None:
+            return value is None
+        return bool(value > other if descending else value < other)
+    return False
+
+
 class GapFiller:
     """Finds values over all buckets of one table; ``histories_of`` gives the bucket that a key belongs to."""
 
-    def __init__(self, histories_of: Callable[[Key], Histories], accumulating: Collection[str] = ()) -> None:
-        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing."""
+    def __init__(
+        self,
+        histories_of: Callable[[Key], Histories],
+        accumulating: Collection[str] = (),
+        sequence: Sequence[str] = (),
+        descending: bool = False,
+    ) -> None:
+        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
+
+        Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes: the newest by these
+        columns, which need not be the one that arrived last.
+        """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
+        self._sequence = tuple(sequence)
+        self._descending = descending
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -151,11 +175,12 @@ class GapFiller:
             histories.prepare(affected.tolist())
         for number in affected.tolist():
             is_delete = histories.kind(number) is RowKind.DELETE
+            newest = self._newest_sequence(histories, number) if is_delete and self._sequence else {}
             for position in histories.hidden(number):
                 name = plain.schema.field(position).name
                 if name in self._accumulating and histories.other_key(number) is None:
                     continue
-                value = self._value(histories, number, name, set())
+                value = newest[name] if name in newest else self._value(histories, number, name, set())
                 unknown_count += value is _UNKNOWN and not is_delete
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
         for position, values in replaced.items():
@@ -165,6 +190,22 @@ class GapFiller:
                 column[number] = value
             plain = plain.set_column(position, field, pa.array(column, _python_type(field.type)).cast(field.type))
         return Filled(plain, unknown_count)
+
+    def _newest_sequence(self, histories: Histories, number: int) -> Values:
+        """The sequence columns of the newest row of the key of a delete; empty when there is none."""
+        key = histories.key_of(number)
+        earlier = [n for n in histories.numbers(key) if n < number]
+        deletes = [i for i, n in enumerate(earlier) if histories.kind(n) is RowKind.DELETE]
+        rows = [{name: self._value(histories, n, name, set()) for name in self._sequence} for n in earlier]
+        if deletes:
+            rows = rows[deletes[-1] + 1 :]
+        elif (current := histories.current(key)) is not None:
+            rows = [{name: current[name] for name in self._sequence}, *rows]
+        newest: Values = {}
+        for row in rows:
+            if not newest or not _is_older(list(row.values()), list(newest.values()), self._descending):
+                newest = row
+        return newest
 
     def _value(self, histories: Histories, number: int, name: str, seen: set[tuple[Key, int]]) -> Any:
         """The value of a column after row ``number``."""
@@ -205,7 +246,7 @@ class GapFiller:
     ) -> Any:
         """The value of a column after the rows ``earlier`` of a key."""
         if earlier:
-            is_retract = histories.kind(earlier[-1]) in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
-            return _UNKNOWN if is_retract else self._value(histories, earlier[-1], name, seen)
+            is_deleted = histories.kind(earlier[-1]) is RowKind.DELETE
+            return _UNKNOWN if is_deleted else self._value(histories, earlier[-1], name, seen)
         current = histories.current(key)
         return _UNKNOWN if current is None else current[name]

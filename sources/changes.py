@@ -58,6 +58,8 @@ class DecodeTarget:
     columns: tuple[tuple[str, DataType], ...]
     primary_key: tuple[str, ...]
     emit_update_before: bool = False
+    counted_again: frozenset[str] = frozenset()
+    """Columns whose value would count twice if a row repeated it: what the source did not send stays NULL there."""
     declared: frozenset[str] = frozenset()
     """Columns whose type the user fixed: never reported as widened."""
     ignored: frozenset[str] = frozenset()

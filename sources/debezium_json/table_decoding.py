@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import DecoderOptions, DecodeTarget, Observation, ObservedColumn, SourceTable
+from sources.debezium_json.before_values import with_before_values
 from sources.debezium_json.change_rows import (
     DELETE,
     TRUNCATE,
@@ -114,6 +115,8 @@ class TableDecoding:
             events = events.chosen(~keyed)
         if not len(events.ops):
             return
+        names = [column.name for column in plan]
+        events = with_before_values(events, names, target.counted_again, self.hidden)
         incomplete = np.zeros(len(events.ops), np.bool_)
         if target.emit_update_before and (present(events.before) & (events.ops == UPDATE)).any():
             for column in plan:

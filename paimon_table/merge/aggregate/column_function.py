@@ -28,6 +28,8 @@ class ColumnFunction:
     type: DataType
 
     is_commutative: ClassVar[bool] = False
+    can_retract: ClassVar[bool] = True
+    """False in those that call ``refuse_retract``."""
 
     @property
     def name(self) -> str:

@@ -29,6 +29,7 @@ class Extreme(ColumnFunction):
     is_largest: bool
 
     is_commutative: ClassVar[bool] = True
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -51,6 +51,10 @@ class AggregateFunction(Protocol):
     def keeps_single(self) -> bool:
         """Whether one added value alone always comes out as it is."""
 
+    @property
+    def can_retract(self) -> bool:
+        """Whether -U and -D records are not an error to it."""
+
     def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
         """The value of every key at once; None when these inputs need the fold (the caller then folds).
 

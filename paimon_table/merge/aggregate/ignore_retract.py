@@ -33,6 +33,10 @@ class IgnoreRetract:
     def keeps_single(self) -> bool:
         return self.inner.keeps_single
 
+    @property
+    def can_retract(self) -> bool:
+        return True
+
     def accumulator(self) -> Accumulator:
         return _IgnoringAccumulator(self.inner.accumulator())
 

@@ -6,7 +6,7 @@ Blank means white space by Java's notion, which has no no-break spaces.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,8 @@ class ListAgg(ColumnFunction):
 
     delimiter: str
     distinct: bool
+
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

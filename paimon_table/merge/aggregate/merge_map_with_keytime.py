@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
@@ -22,6 +22,8 @@ class MergeMapWithKeyTime(ColumnFunction):
     """Position of the time among the fields of the row."""
     identity: Identity | None
     """Of the keys."""
+
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator
@@ -16,6 +16,8 @@ class NestedPartialUpdate(ColumnFunction):
     """Cannot retract."""
 
     rows: NestedRows
+
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

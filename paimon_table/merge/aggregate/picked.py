@@ -101,6 +101,8 @@ class LastNonNullValue(PickingFunction):
 class FirstValue(PickingFunction):
     """first_value: the oldest value, also NULL; cannot retract."""
 
+    can_retract: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         return "first_value"
@@ -118,6 +120,7 @@ class FirstNonNullValue(PickingFunction):
     """first_non_null_value: the oldest value that is not NULL; cannot retract."""
 
     needs_validity: ClassVar[bool] = True
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -25,6 +25,7 @@ class BitmapUnion(ColumnFunction):
     bits: int
 
     is_commutative: ClassVar[bool] = True
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

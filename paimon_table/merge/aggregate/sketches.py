@@ -31,6 +31,7 @@ class SketchUnion(ColumnFunction):
     called: str
 
     is_commutative: ClassVar[bool] = True
+    can_retract: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

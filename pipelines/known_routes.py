@@ -1,0 +1,70 @@
+"""Which rules may still write an existing table, told from its name before any of its events is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from pipelines.config import PipelineConfig
+from pipelines.config_values import name_matches
+from pipelines.table_rules import PLACEHOLDERS, Match, TableName, TargetRule
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
+    """The rules that may write ``name``, in their order, with the defaults applied.
+
+    ``topics`` fed the table so far. A name of the source table that neither `into` nor the topics tell may be any. A
+    rule is out when an earlier one takes its source tables for sure.
+    """
+    found: list[TargetRule] = []
+    for topic in topics:
+        for i, rule in enumerate(config.tables):
+            names = _source_names(rule.into, name, topic)
+            is_possible = names is not None and _matches(rule.match, names, unknown=True)
+            if names is not None and is_possible and not _is_taken(config, i, names):
+                found.append(config.target_rule(rule))
+        created = config.created_rule()
+        names = None if created is None else _source_names(created.into, name, topic)
+        if created is not None and names is not None and not _is_taken(config, len(config.tables), names):
+            found.append(created)
+    return [rule for i, rule in enumerate(found) if rule not in found[:i]]
+
+
+def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
+    """The rule of a table when all that may write it say the same; else only its events can tell."""
+    first, *others = rules
+    return first if all(replace(other, into=first.into) == first for other in others) else None
+
+
+def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
+    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
+    pattern, told = "", set[str]()
+    for i, part in enumerate(_PLACEHOLDER.split(into)):
+        if i % 2 == 0:
+            pattern += re.escape(part)
+        elif part in told:
+            pattern += f"(?P={part})"
+        else:
+            told.add(part)
+            pattern += f"(?P<{part}>.+)"
+    found = re.fullmatch(pattern, str(name))
+    if found is None:
+        return None
+    names = found.groupdict()
+    return {**names, "topic": topic} if names.get("topic", topic) == topic else None
+
+
+def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> bool:
+    return any(_matches(rule.match, names, unknown=False) for rule in config.tables[:before])
+
+
+def _matches(match: Match, names: Mapping[str, str], *, unknown: bool) -> bool:
+    """Whether all patterns match; ``unknown`` is the answer for names that are not known."""
+    patterns = dict(zip(PLACEHOLDERS, (match.database, match.schema_, match.table, match.topic), strict=True))
+    return all(
+        pattern is None or (name_matches(pattern, names[key]) if key in names else unknown)
+        for key, pattern in patterns.items()
+    )

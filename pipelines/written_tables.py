@@ -1,0 +1,43 @@
+"""The tables of the warehouse that a pipeline has written, as their snapshots record it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from paimon_table.file_io import FileIO
+from paimon_table.paths import TablePaths
+from paimon_table.snapshot import SnapshotStore
+from pipelines.table_rules import TableName
+from sinks.positions import Position, newest_position
+
+_READERS = 16
+"""Tables that are looked at side by side: on object storage each one costs a few round trips."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """A table with a position of the pipeline."""
+
+    name: TableName
+    path: str
+    position: Position
+
+
+def written_tables(io: FileIO, warehouse: str, pipeline: str) -> Iterator[WrittenTable]:
+    """Tables with a position of ``pipeline``, in the order of the listing; reads no schema and no manifest."""
+    names = [
+        TableName(database.removesuffix(".db"), table)
+        for database in io.list_names(warehouse)
+        if database.endswith(".db")
+        for table in io.list_names(f"{warehouse}/{database}")
+    ]
+
+    def position(name: TableName) -> Position | None:
+        return newest_position(SnapshotStore(io, TablePaths(name.path_in(warehouse))), pipeline)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        for name, found in zip(names, readers.map(position, names), strict=True):
+            if found is not None:
+                yield WrittenTable(name, name.path_in(warehouse), found)
