@@ -50,8 +50,26 @@ _LOCAL_DEFAULTS = {
 _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
-_LOCAL_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-"""On local disks Spark's default starts several processes (readlink, chmod) for every file of the checkpoint."""
+_LOCAL_ALLOCATION = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MIMALLOC_PURGE_DELAY": "5000",
+}
+"""Environment of the JVM and its Python workers: buffers of a batch are given back to the system later than at once.
+
+The next batch needs as much again, and every page of it that was given back is faulted in and zeroed anew.
+"""
+
+_LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+"""On local disks Spark's defaults start several processes (readlink, chmod) for every file of the checkpoint.
+
+The raw file system writes no checksum files (``.crc``), each of which costs such a process too.
+"""
 
 
 def is_local_path(location: str) -> bool:
@@ -78,8 +96,10 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if master is not None and master.startswith("local"):
         properties = {**_LOCAL_DEFAULTS, **properties}
+        for name, value in _LOCAL_ALLOCATION.items():
+            os.environ.setdefault(name, value)
     if all(is_local_path(c.checkpoint) for c in configs):
-        properties.setdefault("spark.sql.streaming.checkpointFileManagerClass", _LOCAL_CHECKPOINT_FILES)
+        properties = {**_LOCAL_CHECKPOINT, **properties}
     builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
     if master is not None:
         builder = builder.master(master)

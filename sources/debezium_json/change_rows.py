@@ -37,6 +37,8 @@ class Events:
     ops: npt.NDArray[np.int8]
     before: Rows
     after: Rows
+    images: pa.StructArray | None = None
+    """Where every event has one image, all of them: those of ``before`` and of ``after`` in one array."""
 
     def chosen(self, mask: Mask) -> Events:
         return Events(self.positions[mask], self.ops[mask], _filtered(self.before, mask), _filtered(self.after, mask))
@@ -126,6 +128,8 @@ def change_rows(events: Events, primary_key: Sequence[str], emit_update_before: 
 
 def _chosen(events: Events, deleted: Mask) -> Rows:
     """One image per event."""
+    if events.images is not None and (present(events.before) == deleted).all():
+        return events.images
     if not deleted.any():
         return events.after
     if deleted.all():

@@ -4,7 +4,8 @@
     |------- head -------|--------------------- tail --------------------------|
 
 An unescaped ``,"source":{`` never stands inside a JSON string, so ``head + "}"`` and ``"{" + tail`` (without its comma)
-are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser.
+are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser; where
+each has one row image only, as without old rows in the source's log, the bare images go there, which are cheaper.
 Tails of one table differ in digits only, apart from a few shapes (lengths of numbers, operations): digits are blanked
 out, each distinct shape is parsed once, and gives the operation and the source table's names for all its records.
 """
@@ -23,7 +24,10 @@ from paimon_table.errors import MalformedRecord
 from sources.debezium_json.exact_parse import parse_json
 
 _MARK = b',"source":{'
-_BLANKED = bytes(range(256)).translate(bytes.maketrans(b"0123456789", b"1111111111"))
+_BLANKED = bytes(range(256)).translate(bytes.maketrans(b"0123456789", b"0000000000"))
+_AFTER_ALONE = b'{"before":null,"after":'
+_BEFORE_ALONE = (b'{"before":', b',"after":null')
+_BLOCK_BYTES = 1 << 18
 _LEAST_TEXTS = 16
 _MOST_TAIL_LENGTHS = 48
 _MOST_SHAPES = 256
@@ -31,14 +35,31 @@ _NAMES = ("db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
+class Heads:
+    """The parts of split texts with the row images: heads without the closing brace, or one bare image of each.
+
+    ``is_before`` tells for bare images which are ``before``, the others being ``after``; None for heads.
+    """
+
+    texts: pa.Array
+    is_before: npt.NDArray[np.bool_] | None = None
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> Heads:
+        if len(indices) == len(self.texts) and (np.diff(indices) == 1).all():
+            return self
+        is_before = None if self.is_before is None else self.is_before[indices]
+        return Heads(self.texts.take(pa.array(indices)), is_before)
+
+
+@dataclass(frozen=True, slots=True)
 class SplitEnvelopes:
-    """Texts that were split: their indices, heads (without the closing brace), and tails by shape.
+    """Texts that were split: their indices, heads, and tails by shape.
 
     ``shapes[i]`` is the parsed tail of the first text of shape i; ``shape_of`` has one number per split text.
     """
 
     indices: npt.NDArray[np.int64]
-    heads: pa.Array
+    heads: Heads
     shapes: tuple[Mapping[str, Any], ...]
     shape_of: npt.NDArray[np.int64]
 
@@ -63,7 +84,23 @@ def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     shape_of = np.asarray(blanked.indices).astype(np.int64)
     shapes, usable = _parsed_shapes(tails, shape_of, len(blanked.dictionary), data, cuts)
     usable &= data[starts] == ord("{")
-    return SplitEnvelopes(found[usable], _slices(texts, data, starts[usable], cuts[usable]), shapes, shape_of[usable])
+    heads = _heads(texts, data, starts[usable], cuts[usable])
+    return SplitEnvelopes(found[usable], heads, shapes, shape_of[usable])
+
+
+def _heads(
+    texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> Heads:
+    """The heads, as bare images if every head has the braces of one image where the other is null."""
+    is_after = _stands_at(data, starts, _AFTER_ALONE)
+    left, right = _BEFORE_ALONE
+    is_before = ~is_after & _stands_at(data, starts, left) & _stands_at(data, ends - len(right), right)
+    firsts = starts + np.where(is_before, len(left), len(_AFTER_ALONE))
+    lasts = ends - np.where(is_before, len(right), 0)
+    alone = (is_after | is_before) & (lasts - firsts >= 2)
+    if not alone.all() or (data[firsts] != ord("{")).any() or (data[lasts - 1] != ord("}")).any():
+        return Heads(_slices(texts, data, starts, ends))
+    return Heads(_slices(texts, data, firsts, lasts), is_before)
 
 
 def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -82,7 +119,7 @@ def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.ND
             rest = rest[1:]
             continue
         at = offsets[rest + 1] - (end - start - cut)
-        fits = (at >= offsets[rest]) & _stands_at(data, np.maximum(at, 0), _MARK)
+        fits = (at >= offsets[rest]) & _stands_at(data, at, _MARK)
         cuts[rest[fits]] = at[fits]
         rest = rest[~fits]
     for index in rest.tolist():
@@ -92,10 +129,13 @@ def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.ND
 
 
 def _stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
-    """Where in ``positions`` the text stands; positions are at least its length before the end."""
-    found = np.ones(len(positions), np.bool_)
-    for position, char in enumerate(text):
-        found &= data[positions + position] == char
+    """At which of the positions the text stands."""
+    found = (positions >= 0) & (positions <= len(data) - len(text))
+    places = positions if found.all() else np.where(found, positions, 0)
+    if len(data) < len(text):
+        return found
+    for step, char in enumerate(text):
+        found &= data[places + step] == char
     return found
 
 
@@ -122,7 +162,12 @@ def _blanked(tails: pa.Array) -> pa.DictionaryArray | None:
     sample = {tail.translate(_BLANKED) for tail in tails[:64].to_pylist()}
     if len(sample) > 48:
         return None
-    blanked = bytes(memoryview(tails.buffers()[2])).translate(_BLANKED)
+    blanked = np.array(np.frombuffer(tails.buffers()[2], np.uint8))
+    for start in range(0, len(blanked), _BLOCK_BYTES):
+        block = blanked[start : start + _BLOCK_BYTES]
+        above_zero = block - ord("0")
+        above_zero *= above_zero < 10
+        block -= above_zero
     buffers = [None, tails.buffers()[1], pa.py_buffer(blanked)]
     return pa.Array.from_buffers(pa.binary(), len(tails), buffers).dictionary_encode()
 

@@ -22,6 +22,7 @@ import pyarrow.json as pj
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.column_plan import Plan, fitted_to
+from sources.debezium_json.envelope_split import Heads
 from sources.debezium_json.exact_parse import parse_json
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
@@ -36,7 +37,10 @@ _LEAST_DEEP_BYTES = 4 * _MOST_BRACKETS
 
 @dataclass(frozen=True, slots=True)
 class VectorStretch:
-    """Consecutive texts that Arrow parsed: columns before, after (structs); source and op unless heads were parsed."""
+    """Consecutive texts that Arrow parsed: columns before, after (structs); source and op unless heads were parsed.
+
+    Of texts with one image each there is also the column image.
+    """
 
     start: int
     table: pa.Table
@@ -94,11 +98,11 @@ def images_of(value: Any) -> list[Mapping[str, Any]]:
 class EnvelopeParser:
     """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them."""
 
-    def __init__(self, texts: pa.Array, plan: Plan, heads: pa.Array | None = None) -> None:
+    def __init__(self, texts: pa.Array, plan: Plan, heads: Heads | None = None) -> None:
         self._texts = texts
         self._heads = heads
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
-        self._eligible &= ~_may_be_deep(texts if heads is None else heads)
+        self._eligible &= ~_may_be_deep(texts if heads is None else heads.texts)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
@@ -168,11 +172,15 @@ class EnvelopeParser:
             self._refuse_huge_numbers(start, stop)
         rows = pa.struct([(c.name, c.form) for c in plan])
         fields = [pa.field("before", rows), pa.field("after", rows)]
+        is_before = None if self._heads is None else self._heads.is_before
         if self._heads is None:
             joined = _joined(self._texts.slice(start, stop - start), b"\n", b"")
             fields += [pa.field("source", NAMES), pa.field("op", pa.string())]
+        elif is_before is None:
+            joined = _joined(self._heads.texts.slice(start, stop - start), b"}\n", b"}")
         else:
-            joined = _joined(self._heads.slice(start, stop - start), b"}\n", b"}")
+            joined = _joined(self._heads.texts.slice(start, stop - start), b"\n", b"")
+            fields = list(rows)
         unexpected = "infer" if plan else "ignore"
         try:
             table = pj.read_json(
@@ -185,13 +193,21 @@ class EnvelopeParser:
             raise _Refused(int(found[1]) if found else None) from None
         if table.num_rows != stop - start:
             raise _Refused(None)
-        return table
+        return table if is_before is None else _two_sided(table, is_before[start:stop])
 
     def _exact_stretch(self, start: int, stop: int) -> ExactStretch:
         return ExactStretch(start, tuple(self._exact(i) for i in range(start, stop)))
 
     def _exact(self, index: int) -> Any:
         return unwrapped(parse_exactly(self._texts[index].as_py()))
+
+
+def _two_sided(images: pa.Table, is_before: npt.NDArray[np.bool_]) -> pa.Table:
+    """Columns before, after and image over the same values; a row is there on one of the first two sides only."""
+    values = [column.combine_chunks() for column in images.columns]
+    missing = {"before": pa.array(~is_before), "after": pa.array(is_before), "image": None}
+    fields = list(images.schema)
+    return pa.table({name: pa.StructArray.from_arrays(values, fields=fields, mask=m) for name, m in missing.items()})
 
 
 def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:

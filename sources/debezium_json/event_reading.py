@@ -40,7 +40,8 @@ def _stretches(part: TableEvents, plan: Plan) -> Iterator[Stretch]:
 def _from_vectors(stretch: VectorStretch, part: TableEvents) -> Events:
     within = slice(stretch.start, stretch.start + stretch.table.num_rows)
     before, after = (stretch.table.column(side).combine_chunks() for side in ("before", "after"))
-    return Events(part.texts.positions[within], part.ops[within], before, after)
+    images = stretch.table.column("image").combine_chunks() if "image" in stretch.table.column_names else None
+    return Events(part.texts.positions[within], part.ops[within], before, after, images)
 
 
 def _from_values(stretch: ExactStretch, part: TableEvents, outcome: Outcome) -> Events:

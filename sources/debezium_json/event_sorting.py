@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_table.errors import MalformedRecord
 from sources.changes import DecoderOptions, SourceTable
 from sources.debezium_json.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
-from sources.debezium_json.envelope_split import SplitEnvelopes, split_envelopes
+from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.texts import SourceNames, Texts, op_code
@@ -39,14 +39,14 @@ class TableEvents:
 
     texts: Texts
     ops: npt.NDArray[np.int8]
-    heads: pa.Array | None = None
+    heads: Heads | None = None
     values: tuple[Mapping[str, Any], ...] | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
             return self
         indices = np.flatnonzero(mask)
-        heads = None if self.heads is None else self.heads.filter(pa.array(mask))
+        heads = None if self.heads is None else self.heads.taken(indices)
         values = None if self.values is None else tuple(self.values[i] for i in indices)
         return TableEvents(self.texts.taken(indices), self.ops[mask], heads, values)
 
@@ -85,8 +85,8 @@ class EventSorter:
         for source, shapes in by_table.items():
             members = np.flatnonzero(np.isin(split.shape_of, shapes))
             if len(members):
-                heads = split.heads if len(members) == len(split.heads) else split.heads.take(pa.array(members))
-                self._add(source, TableEvents(texts.taken(split.indices[members]), ops[members], heads))
+                events = TableEvents(texts.taken(split.indices[members]), ops[members], split.heads.taken(members))
+                self._add(source, events)
 
     def _sort_whole(self, texts: Texts) -> None:
         """Sort texts by parsing them for names and operation alone."""
