@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.avro_schema import entry_types
+from paimon_table.errors import BrokenInvariant
 from paimon_table.types import DataField, DataType, Root
 
 Bytes = npt.NDArray[np.uint8]
@@ -47,25 +48,27 @@ class Ragged:
 
 
 def encode_rows(rows: pa.Table, fields: Sequence[DataField]) -> bytes:
-    """The rows as records of the fields."""
-    return _joined([encode(_one_array(rows.column(f.name)), f.type) for f in fields]).data.tobytes()
+    """The rows as records of the fields; BrokenInvariant for a NULL under a type that has no branch for it."""
+    return _joined([encode(_one_array(rows.column(f.name)), f.type, f.name) for f in fields]).data.tobytes()
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def encode(values: pa.Array, t: DataType) -> Ragged:
-    """One piece for each value; those of nullable types begin with the branch of the union."""
+def encode(values: pa.Array, t: DataType, path: str) -> Ragged:
+    """One piece for each value; those of nullable types begin with the branch of the union. Errors name the path."""
     if not t.nullable:
-        return _encode_valid(values, t)
+        if values.null_count:
+            raise BrokenInvariant(f"{values.null_count} NULLs in {path}, whose type is {t}; they have no form in Avro")
+        return _encode_valid(values, t, path)
     valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     branch = _fixed(np.where(valid, _SECOND_BRANCH, 0).astype(np.uint8), 1)
     present = values.drop_null() if values.null_count else values
-    return _joined([branch, _encode_valid(present, t).spread(valid)])
+    return _joined([branch, _encode_valid(present, t, path).spread(valid)])
 
 
-def _encode_valid(values: pa.Array, t: DataType) -> Ragged:
+def _encode_valid(values: pa.Array, t: DataType, path: str) -> Ragged:
     match t.root, t.element:
         case ((Root.TINYINT | Root.SMALLINT | Root.INT | Root.BIGINT), _):
             return _varints(values.to_numpy(zero_copy_only=False).astype(np.int64))
@@ -82,12 +85,13 @@ def _encode_valid(values: pa.Array, t: DataType) -> Ragged:
         case Root.DECIMAL, _:
             return _with_length(_decimals(values))
         case Root.ARRAY, DataType() as element:
-            return _blocks(values, [(values.values, element)])
+            return _blocks(values, [(values.values, element, f"{path}.element")])
         case ((Root.MULTISET | Root.MAP), _):
             key, value = entry_types(t)
-            return _blocks(values, [(values.keys, key), (values.items, value)])
+            return _blocks(values, [(values.keys, key, f"{path}.key"), (values.items, value, f"{path}.value")])
         case Root.ROW, _:
-            return _joined([encode(values.field(i), f.type) for i, f in enumerate(t.fields)], len(values))
+            parts = [encode(values.field(i), f.type, f"{path}.{f.name}") for i, f in enumerate(t.fields)]
+            return _joined(parts, len(values))
         case _:
             return _with_length(_texts(values))
 
@@ -154,11 +158,11 @@ def _decimals(values: pa.Array) -> Ragged:
     return Ragged(highest_first[np.arange(_DECIMAL_BYTES) >= _DECIMAL_BYTES - lengths[:, None]], lengths)
 
 
-def _blocks(values: pa.Array, children: Sequence[tuple[pa.Array, DataType]]) -> Ragged:
+def _blocks(values: pa.Array, children: Sequence[tuple[pa.Array, DataType, str]]) -> Ragged:
     """Lists of the children, which are parallel arrays: a block of all items unless there are none, then the end."""
     offsets = values.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
     first, total = (int(offsets[0]), int(offsets[-1] - offsets[0])) if len(offsets) else (0, 0)
-    items = _joined([encode(child.slice(first, total), t) for child, t in children])
+    items = _joined([encode(child.slice(first, total), t, path) for child, t, path in children])
     head = _varints(counts[counts > 0]).spread(counts > 0)
     return _joined([head, items.grouped(counts), _fixed(np.zeros(len(values), np.uint8), 1)])

@@ -1,8 +1,8 @@
 """Rows on their way into a bucket: checked, filtered, numbered and buffered.
 
 Implements what Paimon does before its write buffer: ``rowkind.field``, ``ignore-delete``, ``ignore-update-before``,
-NOT NULL columns, and sequence numbers in arrival order, one for each row that is not ignored. Columns of the function
-``count`` take what their values count for.
+NOT NULL columns and nested fields, and sequence numbers in arrival order, one for each row that is not ignored. Columns
+of the function ``count`` take what their values count for. A partition that cannot have a directory is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from paimon_table.errors import BrokenInvariant, MalformedRecord
 from paimon_table.merge.aggregate.count import counted
 from paimon_table.merge.aggregation import counted_columns
 from paimon_table.merge.gather import concat
+from paimon_table.nested_nulls import forbidden_nulls, forbids_nested_nulls
+from paimon_table.paths import check_directory_names, partition_path
 from paimon_table.table import TableContext
 
 
@@ -26,8 +28,12 @@ class IncomingRows:
 
     def __init__(self, ctx: TableContext, bucket: BucketId, next_sequence_number: int) -> None:
         self._options = ctx.options
+        self._root = ctx.paths.root
+        values = ctx.partition_values(bucket.partition)
+        self._partition_path = partition_path(values, ctx.schema.partition_fields, ctx.options)
         self._name = f"bucket {bucket.bucket} of {ctx.paths.root}"
         self._schema = row_schema(ctx.schema)
+        self._strict = {field.name for field in self._schema if forbids_nested_nulls(field.type)}
         self._counted = counted_columns(ctx.schema, ctx.options)
         self._next = next_sequence_number
         self._buffer: list[pa.Table] = []
@@ -38,13 +44,17 @@ class IncomingRows:
         return not self._buffer
 
     def add(self, rows: pa.Table) -> None:
-        """Append rows in arrival order: all columns of the table and ``_VALUE_KIND``, in any column order."""
+        """Append rows in arrival order: all columns of the table and ``_VALUE_KIND``, in any column order.
+
+        Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
+        """
         kinds = self._kinds(rows)
         keep = self._kept(kinds)
         if keep is not None:
             rows, kinds = rows.filter(pa.array(keep)), kinds[keep]
         if rows.num_rows == 0:
             return
+        check_directory_names(self._root, self._partition_path)
         numbers = np.arange(self._next, self._next + rows.num_rows, dtype=np.int64)
         self._next += rows.num_rows
         columns = {SEQUENCE_NUMBER: pa.array(numbers), VALUE_KIND: pa.array(kinds)}
@@ -77,8 +87,18 @@ class IncomingRows:
                     f"cannot write null to non-null column({field.name}) of {self._name}: {column.null_count} rows "
                     "have no value; quarantine them or make the column nullable"
                 )
+            if field.name in self._strict:
+                self._check_nested(column, field.name)
             columns.append(column)
         return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _check_nested(self, column: pa.ChunkedArray, name: str) -> None:
+        wrong = forbidden_nulls(column, name)
+        if wrong is not None:
+            raise MalformedRecord(
+                f"cannot write null to non-null field({wrong.path}) in column {name!r} of {self._name}: {wrong.count} "
+                "values are missing; quarantine their rows or use a type that takes NULL there"
+            )
 
     def _kinds(self, rows: pa.Table) -> npt.NDArray[np.int8]:
         if self._options.rowkind_field is None:

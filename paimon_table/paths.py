@@ -10,12 +10,15 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
 
 from paimon_table.data_file import DataFileMeta
-from paimon_table.errors import UnsupportedFeature
+from paimon_table.errors import MalformedRecord, UnsupportedFeature
 from paimon_table.options import TableOptions
 from paimon_table.types import CHARACTERS, TIMESTAMPS, DataField, DataType, Root, timestamp_unit
 
@@ -89,6 +92,8 @@ _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\x7f\"#%'*/:=?\\{
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1)
 _NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_LONGEST_NAME_BYTES = 255
+"""Limit of the names of files and directories in POSIX file systems."""
 
 
 def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: TableOptions) -> str:
@@ -105,6 +110,24 @@ def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: 
             text = options.partition_default_name
         names.append(f"{escape_path_name(field.name)}={escape_path_name(text)}")
     return "/".join(names)
+
+
+def check_directory_names(root: str, path: str) -> None:
+    """Refuse a partition, by its ``partition_path()``, that cannot be a directory below the table ``root``.
+
+    Raises MalformedRecord. Object stores, whose tables have a URI as root, know no directories and take every name.
+    """
+    if "://" in root:
+        return
+    for name in path.split("/"):
+        size_bytes = len(name.encode())
+        if size_bytes > _LONGEST_NAME_BYTES:
+            column, _, value = name.partition("=")
+            raise MalformedRecord(
+                f"partition column {unquote(column)!r} of {root}: the value that begins with {value[:20]!r} makes the "
+                f"name of its directory {size_bytes} bytes long, file systems allow at most {_LONGEST_NAME_BYTES}; "
+                "quarantine its rows or partition by a column of shorter values"
+            )
 
 
 def escape_path_name(text: str) -> str:
@@ -124,7 +147,7 @@ def _value_text(value: Any, column_type: DataType, legacy: bool) -> str:
         return _java_float(float(value), single=root is Root.FLOAT)
     if root is Root.DATE:
         day = value if isinstance(value, int) else (value - _EPOCH_DAY).days
-        return str(day) if legacy else (_EPOCH_DAY + timedelta(days=day)).isoformat()
+        return str(day) if legacy else _date_text(day)
     if root is Root.TIME:
         return _time_text(value, column_type, legacy)
     if root in TIMESTAMPS:
@@ -139,9 +162,9 @@ def _time_text(value: Any, column_type: DataType, legacy: bool) -> str:
         value = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
     if legacy:
         return str(value)
-    whole = _EPOCH + timedelta(milliseconds=value)
+    seconds, millis = divmod(value, 1000)
     digits = min(column_type.precision or 0, 3)
-    return f"{whole:%H:%M:%S}" + (f".{value % 1000:03d}"[: digits + 1] if digits else "")
+    return ":".join(_clock(seconds)) + (f".{millis:03d}"[: digits + 1] if digits else "")
 
 
 def _timestamp_text(value: Any, column_type: DataType, legacy: bool) -> str:
@@ -151,27 +174,39 @@ def _timestamp_text(value: Any, column_type: DataType, legacy: bool) -> str:
     else:
         nanos = int(value) * _NANOS[timestamp_unit(column_type.precision or 0)]
     seconds, fraction = divmod(nanos, 1_000_000_000)
-    moment = _EPOCH + timedelta(seconds=seconds)
+    day, seconds = divmod(seconds, 86_400)
     if legacy:
-        return _java_local_date_time(moment, fraction)
+        return _java_local_date_time(day, seconds, fraction)
     if column_type.root is Root.TIMESTAMP_LTZ:
         raise UnsupportedFeature(
             "a partition column of type TIMESTAMP WITH LOCAL TIME ZONE needs partition.legacy-name=true: its other "
             "name depends on the time zone of the process"
         )
     digits = column_type.precision or 0
-    return f"{_four_digit_year(moment)} {moment:%H:%M:%S}" + (f".{fraction:09d}"[: digits + 1] if digits else "")
+    return f"{_date_text(day)} {':'.join(_clock(seconds))}" + (f".{fraction:09d}"[: digits + 1] if digits else "")
 
 
-def _four_digit_year(moment: datetime) -> str:
-    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+def _clock(seconds: int) -> tuple[str, str, str]:
+    """Hour, minute and second of a second of the day, of two digits each."""
+    return f"{seconds // 3600:02d}", f"{seconds // 60 % 60:02d}", f"{seconds % 60:02d}"
 
 
-def _java_local_date_time(moment: datetime, nanos: int) -> str:
+def _date_text(day: int) -> str:
+    """Text of java.time.LocalDate for an epoch day: years have four digits or more, those beyond 9999 a plus sign."""
+    year_months = np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64)
+    year, month = divmod(int(year_months), 12)
+    first = np.datetime64(int(year_months), "M").astype("datetime64[D]").astype(np.int64)
+    year += 1970
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month + 1:02d}-{day - int(first) + 1:02d}"
+
+
+def _java_local_date_time(day: int, seconds: int, nanos: int) -> str:
     """Text of java.time.LocalDateTime: seconds left out when zero, the fraction in groups of three digits."""
-    text = f"{_four_digit_year(moment)}T{moment:%H:%M}"
-    if moment.second or nanos:
-        text += f":{moment.second:02d}"
+    hour, minute, second = _clock(seconds)
+    text = f"{_date_text(day)}T{hour}:{minute}"
+    if seconds % 60 or nanos:
+        text += f":{second}"
     if nanos:
         digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
         text += f".{nanos:09d}"[: digits + 1]

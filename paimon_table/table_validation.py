@@ -10,6 +10,7 @@ from paimon_table.aggregation_validation import check_aggregation
 from paimon_table.engine_validation import check_order, check_producer, check_row_kinds, check_snapshot_ordering
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_validation import check_files
+from paimon_table.nested_type_validation import check_nested_types
 from paimon_table.options import TableOptions, options_of
 from paimon_table.partial_update_validation import validate_partial_update
 from paimon_table.schema import TableSchema, check_keys
@@ -24,6 +25,7 @@ def validate_table(schema: TableSchema) -> None:
     The options and columns concerned are named in the text.
     """
     check_keys(schema)
+    check_nested_types(schema)
     options = options_of(schema)
     check_producer(schema, options)
     _check_deletion_vectors(options)

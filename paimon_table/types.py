@@ -232,7 +232,7 @@ class _TypeText:
         numbers: list[int] = []
         while not self._take(")"):
             word = self._peek()
-            if not word.isdigit():
+            if not (word.isascii() and word.isdigit()):
                 raise ConfigError(f"{self.text!r} is not a type: expected a number, found {word or 'the end'!r}")
             numbers.append(int(word))
             self.at += 1

@@ -69,12 +69,22 @@ def _partitions(rows: pa.Table, schema: TableSchema) -> Iterator[tuple[bytes, np
         yield EMPTY_ROW, None
         return
     names = list(schema.partition_keys)
-    numbered = rows.select(names).append_column("_row", pa.array(np.arange(rows.num_rows, dtype=np.int64)))
+    numbered = pa.table(
+        [*(_as_numbers(rows.column(name)) for name in names), np.arange(rows.num_rows, dtype=np.int64)],
+        names=[*names, "_row"],
+    )
     grouped = numbered.group_by(names, use_threads=False).aggregate([("_row", "list")])
     types = [schema.field(name).type for name in names]
     for row in grouped.to_pylist():
         members = np.sort(np.asarray(row["_row_list"], dtype=np.int64))
         yield serialize_row([row[name] for name in names], types), members
+
+
+def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dates and times as the integers that Arrow stores: Python's own types end at the years 1 and 9999."""
+    if not pa.types.is_temporal(column.type):
+        return column
+    return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
 def _groups(buckets: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

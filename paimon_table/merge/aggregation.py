@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.errors import MalformedRecord
+from paimon_table.field_options import FieldOptions
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from paimon_table.merge.aggregate.function import AggregateFunction, Mask
 from paimon_table.merge.aggregate.picked import PickingFunction
@@ -26,20 +27,25 @@ from paimon_table.merge.sort import KeyGroups
 from paimon_table.merge.words import Indices
 from paimon_table.options import TableOptions
 from paimon_table.schema import TableSchema
+from paimon_table.types import DataField
 
 DEFAULT_FUNCTION = "last_non_null_value"
 _ACCUMULATING = frozenset({"sum", "product", "count", "listagg", "collect", "nested_update"})
 
 
 def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
-    """The name of each column's function under this engine."""
+    """The name of each column's function under this engine.
+
+    Columns of the primary key never aggregate, also where Java makes them ``last_value`` because they are named in
+    ``sequence.field``: a retract would leave the key without a value.
+    """
     named = options.field_options
     names = {}
     for field in schema.fields:
-        if field.name in options.sequence_fields:
-            names[field.name] = "last_value"
-        elif field.name in schema.primary_keys:
+        if field.name in schema.primary_keys:
             names[field.name] = "primary-key"
+        elif field.name in options.sequence_fields:
+            names[field.name] = "last_value"
         else:
             own = named.of(field.name).aggregate_function
             names[field.name] = own or named.default_aggregate_function or DEFAULT_FUNCTION
@@ -50,10 +56,15 @@ def aggregation(schema: TableSchema, options: TableOptions) -> Aggregation:
     """The engine of a table; ConfigError when a function does not fit its column."""
     names = function_names(schema, options)
     functions = {
-        field.name: aggregate_function(names[field.name], field, options.field_options.of(field.name))
+        field.name: aggregate_function(names[field.name], field, _options_of(field, schema, options))
         for field in schema.fields
     }
     return Aggregation(functions, options.aggregation_remove_record_on_delete)
+
+
+def _options_of(field: DataField, schema: TableSchema, options: TableOptions) -> FieldOptions:
+    """None for columns of the primary key: with ``ignore-retract`` a lone retract would leave the key without value."""
+    return FieldOptions() if field.name in schema.primary_keys else options.field_options.of(field.name)
 
 
 def counted_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Events:
     before: Rows
     after: Rows
     images: pa.StructArray | None = None
-    """Where every event has one image, all of them: those of ``before`` and of ``after`` in one array."""
+    """Where every event has the one image that its operation needs, all of them in one array."""
 
     def chosen(self, mask: Mask) -> Events:
         return Events(self.positions[mask], self.ops[mask], _filtered(self.before, mask), _filtered(self.after, mask))
@@ -128,7 +128,7 @@ def change_rows(events: Events, primary_key: Sequence[str], emit_update_before: 
 
 def _chosen(events: Events, deleted: Mask) -> Rows:
     """One image per event."""
-    if events.images is not None and (present(events.before) == deleted).all():
+    if events.images is not None:
         return events.images
     if not deleted.any():
         return events.after

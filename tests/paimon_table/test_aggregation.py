@@ -79,6 +79,23 @@ def test_default_function_does_not_touch_sequence_fields() -> None:
     assert engine.merged(("+I", 1, 5, 50), ("-D", 1, 6, 50)) == [("+I", 1, None, 0)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence.field": "k"},
+        {"sequence.field": "v,k"},
+        {"fields.k.ignore-retract": "true"},
+        {"sequence.field": "k", "fields.k.ignore-retract": "true"},
+        {"fields.default-aggregate-function": "sum"},
+        {"fields.k.aggregate-function": "sum"},
+    ],
+)
+def test_key_columns_keep_their_value_whatever_the_options_say(options: dict[str, str]) -> None:
+    engine = Engine({"v": "INT"}, **options)
+    for rows in ([("-D", 1, 1)], [("-U", 1, 1), ("-D", 1, 1)], [("+I", 1, 1), ("-D", 1, 1)]):
+        assert [row[1] for row in engine.merged(*rows, single_passes=False)] == [1]
+
+
 def test_merged_row_has_the_sequence_number_of_the_newest_version() -> None:
     engine = Engine({"seq": "INT"}, **{"sequence.field": "seq"})
     merged = engine.merge(engine.table([("+I", 1, 9), ("+I", 1, 3), ("+I", 1, 4)]))

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from paimon_table.errors import UnsupportedFeature
+from paimon_table.errors import MalformedRecord, UnsupportedFeature
 from paimon_table.options import parse_options
-from paimon_table.paths import TablePaths, escape_path_name, partition_path, table_path
+from paimon_table.paths import TablePaths, check_directory_names, escape_path_name, partition_path, table_path
 from paimon_table.types import DataField, parse_type
 from tests.paimon_table.builders import data_file, orders_schema
 
@@ -52,6 +52,10 @@ def test_null_and_blank_texts_share_the_default_directory(value):
         (1.25e-5, "DOUBLE", "1.25E-5", "1.25E-5"),
         (0.1, "FLOAT", "0.1", "0.1"),
         ("x", "STRING", "x", "x"),
+        (2_932_897, "DATE", "2932897", "+10000-01-01"),
+        (-735_103, "DATE", "-735103", "-0043-05-11"),
+        (-719_893, "DATE", "-719893", "-0001-01-01"),
+        (-62_198_755_201_000, "TIMESTAMP(3)", "-0002-12-31T23%3A59%3A59", "-0002-12-31 23%3A59%3A59.000"),
     ],
 )  # fmt: skip
 def test_partition_values_have_javas_text(value, type_text, legacy, plain):
@@ -70,6 +74,21 @@ def test_several_partition_columns_nest():
     fields = [DataField(0, "dt", parse_type("DATE")), DataField(1, "k=v", parse_type("STRING"))]
     options = parse_options({}, orders_schema())
     assert partition_path([date(1970, 1, 2), "a"], fields, options) == "dt=1/k%3Dv=a"
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("x" * 253, 255), ("é" * 126, 254), ("/" * 84, 254)])
+def test_directory_names_of_255_bytes_are_accepted(text, size_bytes):
+    name = directory(text, "STRING")
+    assert len(name.encode()) == size_bytes
+    check_directory_names("/table", f"{'y' * 255}/{name}")
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("x" * 254, 256), ("é" * 127, 256), ("/" * 85, 257)])
+def test_longer_directory_names_are_refused_on_file_systems(text, size_bytes):
+    path = f"dt=1/{directory(text, 'STRING')}/q=1"
+    with pytest.raises(MalformedRecord, match=rf"partition column 'p' of /table: .* {size_bytes} bytes"):
+        check_directory_names("/table", path)
+    check_directory_names("s3://bucket/table", path)
 
 
 def test_layout_of_a_table():

@@ -124,3 +124,9 @@ def test_null_comment_of_other_writers_is_no_comment():
 def test_damaged_schema_file_is_reported(text):
     with pytest.raises(CorruptFile, match="schema file"):
         from_json(text)
+
+
+@pytest.mark.parametrize("text", ["DECIMAL(²)", "DECIMAL(10, ²)", "VARCHAR(١٠)", "TIMESTAMP(３)", "CHAR(1²)"])
+def test_numbers_in_types_have_ascii_digits(text):
+    with pytest.raises(ConfigError, match="is not a type: expected a number, found"):
+        parse_type(text)

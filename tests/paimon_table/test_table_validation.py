@@ -49,6 +49,8 @@ def test_partition_outside_the_primary_key_is_allowed_with_fixed_buckets():
         ("a INT, b INT", "", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "requires a primary-key"),
         ("a INT, b INT", "a", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "'write-only' = true"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "z"}, "'z' can not be found"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "data_file__prefix": ""}, "'data-file.prefix': '' is no begin"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "changelog_file__prefix": ".."}, "'changelog-file.prefix': '..'"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "b"}, "only string"),
         ("a INT, b INT", "", "", {"bucket": "1", "changelog_producer": "input"}, "define"),
         ("a INT, b INT", "", "", {"bucket": "1"}, "'bucket-key' is missing"),
@@ -114,6 +116,23 @@ def test_what_paimon_refuses_is_refused(columns, primary, partition, options, wo
     assert not isinstance(caught.value, UnsupportedFeature)
 
 
+@pytest.mark.parametrize("option", ["bucket", "num_levels", "num_sorted_run__compaction_trigger"])
+def test_largest_numbers_cost_nothing_to_check(option):
+    validate("a INT, b INT", "a", **{"bucket": "1", option: "2147483647"})
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_tables_of_java_with_options_without_effect_pass(engine):
+    options = {
+        "bucket": "1", "merge_engine": engine, "file__format__per__level": "99:avro", "write_only": "true",
+        "fields__b__aggregate_function": "sum", "fields__b__sequence_group": "b", "fields__b__count_limit": "5",
+        "file__compression__zstd_level": "99", "deletion_vectors__bitmap64": "true",
+        "aggregation__remove_record_on_delete": "true", "changelog_producer__row_deduplicate": "true",
+        "sequence__field__sort_order": "descending",
+    }  # fmt: skip
+    validate("a INT, b INT", "a", **options)
+
+
 @pytest.mark.parametrize(
     ("columns", "primary", "partition", "options", "words"),
     [
@@ -134,3 +153,26 @@ def test_what_paimon_refuses_is_refused(columns, primary, partition, options, wo
 def test_what_tidemark_cannot_write_is_refused_as_unsupported(columns, primary, partition, options, words):
     with pytest.raises(UnsupportedFeature, match=re.escape(words)):
         validate(columns, primary, partition, **options)
+
+
+@pytest.mark.parametrize(
+    ("column_type", "words"),
+    [
+        ("ROW<x INT, x STRING>", "column 'b': ROW<x INT, x STRING> has two fields called 'x'"),
+        ("ARRAY<ROW<x INT, y ROW<z INT, z INT>>>", "column 'b': b.element.y: ROW<z INT, z INT> has two fields"),
+        ("MAP<STRING, ROW<x INT, x INT>>", "column 'b': b.value: ROW<x INT, x INT> has two fields called 'x'"),
+        ("MAP<ROW<x INT, x INT>, INT>", "column 'b': b.key: "),
+        ("ROW<>", "column 'b': ROW<> has no fields"),
+        ("ARRAY<ROW<x ROW<> NOT NULL>>", "column 'b': b.element.x: ROW<> NOT NULL has no fields"),
+        ("ROW<` ` INT>", "column 'b': ROW<  INT> has a field without a name"),
+    ],
+)
+def test_rows_need_fields_of_different_names(column_type, words):
+    columns = [("a", parse_type("INT")), ("b", parse_type(column_type))]
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        validate_table(create_schema(columns, ["a"], options={"bucket": "1"}))
+
+
+def test_names_that_differ_in_case_or_level_are_different():
+    columns = [("a", parse_type("INT")), ("b", parse_type("ROW<a INT, A INT, b ROW<a INT, b INT>>"))]
+    validate_table(create_schema(columns, ["a"], options={"bucket": "1"}))
