@@ -7,6 +7,7 @@ or reader opens.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
+from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
 from paimon_table.merge.aggregation import aggregation
 from paimon_table.options import TableOptions
 from paimon_table.schema import TableSchema
@@ -18,8 +19,22 @@ def check_aggregation(schema: TableSchema, options: TableOptions) -> None:
         return
     _check_null_strategy(schema, options)
     if options.merge_engine == "aggregation":
+        check_function_names(schema, options)
         _check_remove_on_delete(options)
         aggregation(schema, options)
+
+
+def check_function_names(schema: TableSchema, options: TableOptions) -> None:
+    """Also of functions that no column uses so far: the default one and those of key columns, as Paimon does."""
+    named = {f"fields.{key}.aggregate-function": options.field_options.of(key) for key in schema.primary_keys}
+    functions = {option: given.aggregate_function for option, given in named.items()}
+    functions["fields.default-aggregate-function"] = options.field_options.default_aggregate_function
+    for option, function in functions.items():
+        if function is not None and function not in FUNCTION_NAMES:
+            raise ConfigError(
+                f"option {option!r}: aggregate function {function!r} is unknown; use one of: "
+                f"{', '.join(FUNCTION_NAMES)}"
+            )
 
 
 def _check_null_strategy(schema: TableSchema, options: TableOptions) -> None:

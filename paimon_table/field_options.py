@@ -66,6 +66,8 @@ class AllFieldOptions:
 
 _NONE = FieldOptions()
 _DECLARED = {f.metadata["name"]: f for f in fields(FieldOptions)}
+FIELD_OPTIONS = (*sorted(_DECLARED), _SEQUENCE_GROUP)
+"""What may stand behind ``fields.<column>.``."""
 
 
 def is_field_option(name: str) -> bool:
@@ -99,12 +101,15 @@ def parse_field_options(options: Mapping[str, str], columns: Sequence[str]) -> A
             )
         if declared is None:
             raise UnsupportedFeature(
-                f"option {name!r} is not supported; per-field options are: {', '.join(sorted(_DECLARED))}, "
-                f"{_SEQUENCE_GROUP}"
+                f"option {name!r} is not supported; per-field options are: {', '.join(FIELD_OPTIONS)}"
+            )
+        if len(named) > 1:
+            raise ConfigError(
+                f"option {name!r}: only {_SEQUENCE_GROUP} takes a list of columns; write one option per column: "
+                f"{', '.join(f'{_PREFIX}{column}.{option}' for column in named)}"
             )
         value = declared.metadata["parse"](name, text)
-        for column in named:
-            by_column[column] = replace(by_column.get(column, _NONE), **{declared.name: value})
+        by_column[column_part] = replace(by_column.get(column_part, _NONE), **{declared.name: value})
     return AllFieldOptions(
         by_column=by_column,
         default_aggregate_function=options.get(_DEFAULT_FUNCTION),

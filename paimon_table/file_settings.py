@@ -61,11 +61,27 @@ def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
 
 
 def used_settings(options: TableOptions) -> Iterator[FileSettings]:
-    """All settings that new files of the table can have."""
-    for level in range(options.max_level + 1):
+    """All settings that new files of the table can have, in the order of the levels."""
+    for level in _distinct_levels(options):
         yield data_file_settings(options, level)
         if options.changelog_producer != "none":
             yield changelog_file_settings(options, level)
+
+
+def _distinct_levels(options: TableOptions) -> list[int]:
+    """The levels that an option names and the lowest one that none does, which stands for all others."""
+    named = {
+        level
+        for per_level in (
+            options.file_format_per_level,
+            options.file_compression_per_level,
+            options.stats_mode_per_level,
+        )
+        for level, _ in per_level
+        if level <= options.max_level
+    }
+    other = next(level for level in range(len(named) + 1) if level not in named)
+    return sorted(named | ({other} if other <= options.max_level else set()))
 
 
 def format_of(file_name: str) -> str:

@@ -18,10 +18,22 @@ _STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9][0-9]*\)")
 
 def check_files(schema: TableSchema, options: TableOptions) -> None:
     """Refuse formats, compressions, statistics and indexes that cannot be written for this schema."""
+    _check_prefixes(options)
     _check_stats_modes(options)
     _check_formats(schema, options)
     for indexed in options.bloom_filters:
         _check_index(indexed, schema)
+
+
+def _check_prefixes(options: TableOptions) -> None:
+    for option, prefix in (
+        ("data-file.prefix", options.data_file_prefix),
+        ("changelog-file.prefix", options.changelog_file_prefix),
+    ):
+        if not prefix or ".." in prefix:
+            raise ConfigError(
+                f"option {option!r}: {prefix!r} is no begin of a file name; write one such as 'data-', or remove it"
+            )
 
 
 def _check_stats_modes(options: TableOptions) -> None:

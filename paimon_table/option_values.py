@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -24,36 +25,49 @@ _DURATION_UNITS_MS = {
     "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
     "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
 }  # fmt: skip
-_NUMBER_WITH_UNIT = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
+_NUMBER_WITH_UNIT = re.compile(r"\s*([0-9]+)\s*([a-zA-Z]*)\s*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FRACTION = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MOST_DIGITS = 400
+"""Longer texts are no numbers that anyone means; Python refuses to read very long ones."""
+
+INT_MAX = (1 << 31) - 1
+"""The largest value of Java's Integer, which most of Paimon's options are."""
+LONG_MAX = (1 << 63) - 1
 
 
 def boolean(name: str, text: str) -> bool:
-    lowered = text.strip().lower()
+    lowered = text.lower()
     if lowered not in {"true", "false"}:
         raise ConfigError(f"option {name!r}: {text!r} is not true or false; write one of them")
     return lowered == "true"
 
 
-def integer(minimum: int | None = None) -> Callable[[str, str], int]:
-    """A parser of whole numbers that are at least ``minimum``."""
+def integer(minimum: int = -INT_MAX - 1, maximum: int = INT_MAX) -> Callable[[str, str], int]:
+    """A parser of whole numbers from ``minimum`` to ``maximum``, in ASCII digits only."""
 
     def parse(name: str, text: str) -> int:
-        try:
-            value = int(text.strip())
-        except ValueError as error:
-            raise ConfigError(f"option {name!r}: {text!r} is not a whole number; write one") from error
-        if minimum is not None and value < minimum:
+        if not _INTEGER.fullmatch(text):
+            raise ConfigError(f"option {name!r}: {text!r} is not a whole number; write one")
+        _check_length(name, text)
+        value = int(text)
+        if value < minimum:
             raise ConfigError(f"option {name!r}: {value} is too small; it must be at least {minimum}")
+        if value > maximum:
+            raise ConfigError(f"option {name!r}: {value} is too large; it must be at most {maximum}")
         return value
 
     return parse
 
 
 def fraction(name: str, text: str) -> float:
-    try:
-        return float(text.strip())
-    except ValueError as error:
-        raise ConfigError(f"option {name!r}: {text!r} is not a number; write one such as 0.7") from error
+    """A finite number that is not negative."""
+    if len(text) > _MOST_DIGITS or not _FRACTION.fullmatch(text.strip()):
+        raise ConfigError(f"option {name!r}: {_shown(text)} is not a number; write one such as 0.7")
+    value = float(text)
+    if value < 0 or not math.isfinite(value):
+        raise ConfigError(f"option {name!r}: {text!r} is negative or too large; write a number such as 0.7")
+    return value
 
 
 def plain(name: str, text: str) -> str:
@@ -67,7 +81,17 @@ def names(name: str, text: str) -> tuple[str, ...]:
 
 def lowered(name: str, text: str) -> str:
     """A word whose case does not matter."""
-    return text.strip().lower()
+    return text.lower()
+
+
+def file_prefix(name: str, text: str) -> str:
+    """The begin of file names; not a path, because readers know a file by its name alone."""
+    if "/" in text or "\\" in text:
+        raise ConfigError(
+            f"option {name!r}: {text!r} names a directory, but data files lie in that of their bucket; write a prefix "
+            "without slashes"
+        )
+    return text
 
 
 def per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
@@ -75,11 +99,12 @@ def per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
     found: dict[int, str] = {}
     for part in names(name, text):
         level, colon, word = (piece.strip() for piece in part.partition(":"))
-        if not colon or not word or not level.isdigit():
+        if not colon or not word or not _INTEGER.fullmatch(level):
             raise ConfigError(f"option {name!r}: {part!r} is not understood; write LEVEL:VALUE,... such as 0:avro")
-        if int(level) in found:
+        number = integer(0)(name, level)
+        if number in found:
             raise ConfigError(f"option {name!r}: level {level} is named twice; name it once")
-        found[int(level)] = word
+        found[number] = word
     return tuple(sorted(found.items()))
 
 
@@ -99,15 +124,22 @@ def names_among(*allowed: str) -> Callable[[str, str], tuple[str, ...]]:
 
 
 def one_of(*allowed: str) -> Callable[[str, str], str]:
-    """A parser of words; case is ignored."""
+    """A parser of words; case is ignored, nothing else, as Paimon reads its enums."""
+    read = word_of(*allowed)
 
     def parse(name: str, text: str) -> str:
-        lowered = text.strip().lower()
-        if lowered not in allowed:
+        word = read(name, text)
+        if word not in allowed:
             raise ConfigError(f"option {name!r}: {text!r} is unknown; use one of: {', '.join(allowed)}")
-        return lowered
+        return word
 
     return parse
+
+
+def word_of(*known: str) -> Callable[[str, str], str]:
+    """Like ``one_of``, but texts that are none of the words are left as they are."""
+    by_upper = {word.upper(): word for word in known}
+    return lambda name, text: by_upper.get(text.upper(), text)
 
 
 def size_bytes(name: str, text: str) -> int:
@@ -125,4 +157,17 @@ def _with_unit(name: str, text: str, units: dict[str, int], default_unit: str, e
     factor = units.get(match.group(2).lower() or default_unit) if match else None
     if match is None or factor is None:
         raise ConfigError(f"option {name!r}: {text!r} is not understood; write {example}")
-    return int(match.group(1)) * factor
+    _check_length(name, text)
+    value = int(match.group(1)) * factor
+    if value > LONG_MAX:
+        raise ConfigError(f"option {name!r}: {text!r} is too large; write {example}")
+    return value
+
+
+def _check_length(name: str, text: str) -> None:
+    if len(text) > _MOST_DIGITS:
+        raise ConfigError(f"option {name!r}: {_shown(text)} is too large; write a smaller number")
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _MOST_DIGITS else f"a text of {len(text)} characters"

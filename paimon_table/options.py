@@ -16,8 +16,11 @@ from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.field_options import AllFieldOptions, is_field_option, parse_field_options
 from paimon_table.file_index.index_options import BloomFilterColumn, is_bloom_filter_option, parse_bloom_filters
 from paimon_table.option_values import (
+    INT_MAX,
+    LONG_MAX,
     boolean,
     duration_ms,
+    file_prefix,
     fraction,
     integer,
     lowered,
@@ -28,6 +31,7 @@ from paimon_table.option_values import (
     per_level,
     plain,
     size_bytes,
+    word_of,
 )
 from paimon_table.schema import TableSchema
 
@@ -54,8 +58,8 @@ class TableOptions:
 
     bucket: int = _option("bucket", integer(), -1)
     bucket_function: str = _option("bucket-function.type", one_of(*BUCKET_FUNCTIONS), "default")
-    merge_engine: str = _option("merge-engine", plain, "deduplicate")
-    changelog_producer: str = _option("changelog-producer", plain, "none")
+    merge_engine: str = _option("merge-engine", word_of(*MERGE_ENGINES), "deduplicate")
+    changelog_producer: str = _option("changelog-producer", word_of(*CHANGELOG_PRODUCERS), "none")
     row_deduplicate: bool = _option("changelog-producer.row-deduplicate", boolean, False)
     row_deduplicate_ignore_fields: tuple[str, ...] = _option(
         "changelog-producer.row-deduplicate-ignore-fields", names, ()
@@ -75,7 +79,7 @@ class TableOptions:
     size_ratio: int = _option("compaction.size-ratio", integer(0), 1)
     """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
     small_file_ratio: float = _option("compaction.small-file-ratio", fraction, 0.7)
-    target_file_row_count: int | None = _option("target-file-row-num", integer(1), None)
+    target_file_row_count: int | None = _option("target-file-row-num", integer(1, LONG_MAX), None)
     """Always None: files are cut by size alone."""
     target_file_size_bytes: int = _option("target-file-size", size_bytes, 128 << 20)
     file_format: str = _option("file.format", lowered, "parquet")
@@ -91,8 +95,8 @@ class TableOptions:
     changelog_file_stats_mode: str | None = _option("changelog-file.stats-mode", plain, None)
     zstd_level: int = _option("file.compression.zstd-level", integer(), 1)
     file_block_size_bytes: int | None = _option("file.block-size", size_bytes, None)
-    data_file_prefix: str = _option("data-file.prefix", plain, "data-")
-    changelog_file_prefix: str = _option("changelog-file.prefix", plain, "changelog-")
+    data_file_prefix: str = _option("data-file.prefix", file_prefix, "data-")
+    changelog_file_prefix: str = _option("changelog-file.prefix", file_prefix, "changelog-")
     write_only: bool = _option("write-only", boolean, False, "write.compaction-skip")
     full_compaction_delta_commits: int | None = _option("full-compaction.delta-commits", integer(1), None)
     force_lookup: bool = _option("force-lookup", boolean, False)
@@ -239,7 +243,7 @@ def is_acted_on(name: str) -> bool:
 
 def _with_dependent_defaults(values: dict[str, Any]) -> dict[str, Any]:
     if "compaction_trigger" in values:
-        values.setdefault("num_levels", values["compaction_trigger"] + 1)
+        values.setdefault("num_levels", min(values["compaction_trigger"] + 1, INT_MAX))
     return values
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_table.aggregation_validation import check_function_names
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.field_options import SequenceGroup
 from paimon_table.merge.partial_update import function_name, partial_update
@@ -27,6 +28,7 @@ def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
     """
     if options.merge_engine != "partial-update":
         return
+    check_function_names(schema, options)
     groups = options.field_options.sequence_groups
     _check_deletes(options, groups)
     _check_groups(schema, groups)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from paimon_table.errors import ConfigError
@@ -16,12 +18,17 @@ from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config_errors import problem_at
 from pipelines.config_values import is_uri
 from pipelines.nearest_name import did_you_mean
+from pipelines.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
 from pipelines.table_rules import TargetRule
 from pipelines.yaml_file import KeyPath, Problem, YamlFile
 
+log = logging.getLogger(__name__)
+
 
 def check_config(config: PipelineConfig, file: YamlFile) -> list[Problem]:
-    """All problems that the checks of this module find."""
+    """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
+    for problem in _option_warnings(config, file):
+        _warn_once("%s, line %d: %s", config.name, problem.place.line, problem.text)
     return [*_storage_problems(config, file), *_unreachable_rules(config, file), *_option_problems(config, file)]
 
 
@@ -65,27 +72,53 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
                 break
 
 
-def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
+@functools.cache
+def _warn_once(text: str, *details: object) -> None:
+    """Files are checked again when they are run."""
+    log.warning(text, *details)
+
+
+def _rules(config: PipelineConfig) -> list[tuple[KeyPath, TargetRule]]:
+    """All rules with their effective options, and where the file states these."""
     rules: list[tuple[KeyPath, TargetRule]] = [
         (("tables", i, "options"), config.target_rule(rule)) for i, rule in enumerate(config.tables)
     ]
     created = config.created_rule()
     if created is not None:
         rules.append((("otherwise",), created))
-    if not rules:
-        return
+    return rules
+
+
+def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
     seen: set[Problem] = set()
-    for path, rule in rules:
+    for path, rule in _rules(config):
         stated = [name for name in rule.options if (*path, name) in file.places]
-        mistakes = [*option_mistakes(rule), *options_without_effect(stated, rule.options)]
+        mistakes = [
+            *option_mistakes(rule),
+            *values_out_of_range(rule.options),
+            *options_without_effect(stated, rule.options),
+        ]
         for name, text in mistakes:
-            own, default = (*path, name), ("defaults", "options", name)
-            at = own if own in file.places else default if default in file.places else path
-            problem = problem_at(file, at, text, said_of=at[:-1] if name else at)
+            problem = _problem_of_option(file, path, name, text)
             if problem not in seen:
                 seen.add(problem)
                 yield problem
+
+
+def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+    return [
+        _problem_of_option(file, path, name, text)
+        for path, rule in _rules(config)
+        for name, text in options_that_wait(rule.options)
+    ]
+
+
+def _problem_of_option(file: YamlFile, path: KeyPath, name: str, text: str) -> Problem:
+    """Where the rule states the option, or else the defaults; without a name, at the rule's options."""
+    own, default = (*path, name), ("defaults", "options", name)
+    at = own if own in file.places else default if default in file.places else path
+    return problem_at(file, at, text, said_of=at[:-1] if name else at)
 
 
 _NAMED_OPTION = re.compile(r"options? '([^']+)'")
@@ -142,25 +175,3 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
 
 
 _UNDECLARED_KEY = "key of the messages"
-
-
-_NEEDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("sequence.field.sort-order", "sequence.field", ()),
-    ("changelog-producer.row-deduplicate", "changelog-producer", ("lookup", "full-compaction")),
-    ("changelog-producer.row-deduplicate-ignore-fields", "changelog-producer.row-deduplicate", ("true",)),
-    ("lookup-compact.max-interval", "lookup-compact", ("gentle",)),
-    ("aggregation.remove-record-on-delete", "merge-engine", ("aggregation",)),
-    ("partial-update.remove-record-on-delete", "merge-engine", ("partial-update",)),
-    ("partial-update.remove-record-on-sequence-group", "merge-engine", ("partial-update",)),
-)
-"""(option, option that it needs, values of that one; none stands for any)."""
-
-
-def options_without_effect(stated: Iterable[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options that nothing would look at."""
-    for name, needed, values in _NEEDS:
-        value = effective.get(needed)
-        if name not in stated or (value is not None and (not values or value in values)):
-            continue
-        wanted = f"{needed} = {' or '.join(values)}" if values else f"the option {needed}"
-        yield name, f"option '{name}' has no effect without {wanted}; remove it or add that"

@@ -17,23 +17,32 @@ from paimon_table.file_index.hashing import Hashes
 _HEAD_BYTES = 4
 
 
+MOST_BITS = (1 << 31) - 8
+"""Java counts the bits in an Integer."""
+
+
+def bits_for(items: int, fpp: float) -> int:
+    """Number of bits of a filter, a multiple of 8; as Paimon counts, at least one more than needed."""
+    bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+    return bits + 8 - bits % 8
+
+
 class BloomFilterBuilder:
-    """Collects the hashes of a column; memory is one byte for each bit of the filter."""
+    """Collects the hashes of a column; memory is that of the filter."""
 
     def __init__(self, items: int, fpp: float) -> None:
         """``items`` is the number of values for which false positives have the probability ``fpp``."""
-        bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
-        bits += 8 - bits % 8
-        self._bits = np.zeros(bits, np.bool_)
+        bits = bits_for(items, fpp)
+        self._packed = np.zeros(bits // 8, np.uint8)
         self._functions = max(1, math.floor(bits / items * math.log(2) + 0.5))
 
     def add(self, hashes: Hashes) -> None:
-        for positions in _positions(hashes, self._functions, len(self._bits)):
-            self._bits[positions] = True
+        for positions in _positions(hashes, self._functions, len(self._packed) * 8):
+            np.bitwise_or.at(self._packed, positions >> 3, np.uint8(1) << (positions & 7).astype(np.uint8))
 
     def to_bytes(self) -> bytes:
         head = self._functions.to_bytes(_HEAD_BYTES, "big")
-        return head + np.packbits(self._bits, bitorder="little").tobytes()
+        return head + self._packed.tobytes()
 
 
 @dataclass(frozen=True, slots=True)

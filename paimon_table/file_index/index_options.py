@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
+from paimon_table.file_index.bloom_filter import MOST_BITS, bits_for
 from paimon_table.option_values import fraction, integer, names
 
 BLOOM_FILTER = "bloom-filter"
@@ -61,13 +62,18 @@ def _column(name: str, options: Mapping[str, str]) -> BloomFilterColumn:
     column, bracket, key = name.partition("[")
     is_key = bool(bracket) and name.endswith("]")
     parents = (name, column) if is_key else (name,)
-    items, fpp = _ITEMS, _FPP
+    items, fpp, limited_by = _ITEMS, _FPP, f"{_PREFIX}{name}.items"
     for parent in reversed(parents):
         items_option, fpp_option = f"{_PREFIX}{parent}.items", f"{_PREFIX}{parent}.fpp"
         if items_option in options:
-            items = integer(1)(items_option, options[items_option])
+            items, limited_by = integer(1)(items_option, options[items_option]), items_option
         if fpp_option in options:
             fpp = fraction(fpp_option, options[fpp_option])
             if not 0 < fpp < 1:
                 raise ConfigError(f"option {fpp_option!r}: {fpp} is no probability; write one between 0 and 1")
+    if bits_for(items, fpp) > MOST_BITS:
+        raise ConfigError(
+            f"option {limited_by!r}: a bloom filter for {items} values with a false positive rate of {fpp} takes more "
+            f"than {MOST_BITS} bits; write fewer items or a larger fpp"
+        )
     return BloomFilterColumn(column, key[:-1], items, fpp) if is_key else BloomFilterColumn(name, None, items, fpp)

@@ -44,3 +44,13 @@ def test_a_null_strategy_needs_a_nested_key(strategy: str) -> None:
     _validate("ARRAY<ROW<a INT>>", **options, **{"fields.v.nested-key": "a"})
     with pytest.raises(ConfigError, match=r"fields\.v\.nested-key-null-strategy' requires 'fields\.v\.nested-key'"):
         _validate("ARRAY<ROW<a INT>>", **options)
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update"])
+@pytest.mark.parametrize("option", ["fields.default-aggregate-function", "fields.k.aggregate-function"])
+def test_unknown_functions_that_no_column_uses_are_refused(engine: str, option: str) -> None:
+    schema = create_schema(
+        [("k", parse_type("INT"))], ["k"], options={"bucket": "1", "merge-engine": engine, option: "nosuch"}
+    )
+    with pytest.raises(ConfigError, match=f"option '{option}': aggregate function 'nosuch' is unknown"):
+        validate_table(schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,28 @@ def test_indexes_that_cannot_be_written_are_refused(
 
     with pytest.raises(error, match=match):
         validate_table(schema)
+
+
+def test_a_filter_that_is_too_large_names_the_option_that_asks_for_it() -> None:
+    options = {"file-index.bloom-filter.columns": "name[a]", "file-index.bloom-filter.name.items": "449000000"}
+
+    with pytest.raises(ConfigError, match=r"'file-index\.bloom-filter\.name\.items': .* write fewer items"):
+        parse_options(options, orders_schema())
+    fewer = parse_options({**options, "file-index.bloom-filter.name.items": "448000000"}, orders_schema())
+
+    assert fewer.bloom_filters[0].items == 448_000_000
+
+
+def test_a_filter_is_built_in_the_memory_that_it_takes() -> None:
+    tracemalloc.start()
+    try:
+        builder = BloomFilterBuilder(10_000_000, 0.1)
+        builder.add(np.arange(1000))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held < 2 * len(builder.to_bytes())
 
 
 def test_columns_of_an_index_have_their_own_options() -> None:

@@ -167,11 +167,74 @@ def test_option_of_a_column_that_is_not_there_is_refused():
         ("commit.timeout", "soon"),
         ("bucket-function.type", "magic"),
         ("compaction.small-file-ratio", "big"),
+        ("compaction.small-file-ratio", "nan"),
+        ("compaction.small-file-ratio", "inf"),
+        ("compaction.small-file-ratio", "1e999"),
+        ("compaction.small-file-ratio", "-0.5"),
+        ("compaction.small-file-ratio", "0_7"),
+        ("bucket", "2147483648"),
+        ("bucket", "1_0"),
+        ("bucket", "1 0"),
+        ("bucket", " 1"),
+        ("bucket", "\N{ARABIC-INDIC DIGIT FOUR}"),
+        ("bucket", "9" * 5000),
+        ("full-compaction.delta-commits", "4294967296"),
+        ("fields.name.count-limit", "2147483648"),
+        ("target-file-row-num", "9223372036854775808"),
+        ("target-file-size", "\N{ARABIC-INDIC DIGIT FOUR} mb"),
+        ("target-file-size", "9223372036854775808"),
+        ("target-file-size", "9" * 5000),
+        ("file.format.per.level", "\N{SUPERSCRIPT TWO}:avro"),
+        ("file.format.per.level", "1_0:avro"),
+        ("file.format.per.level", "2147483648:avro"),
+        ("ignore-delete", " true"),
+        ("bucket-function.type", "mod "),
+        ("sequence.field.sort-order", "des_cending"),
+        ("data-file.prefix", "sub/data-"),
+        ("data-file.prefix", "../data-"),
+        ("changelog-file.prefix", "sub\\data-"),
+        ("file-index.bloom-filter.name.items", "1000000000"),
+        ("file-index.bloom-filter.name.fpp", "nan"),
+        ("file-index.bloom-filter.name.fpp", "1"),
     ],
 )
 def test_unreadable_values_name_their_option(name, text):
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        parse_options({"file-index.bloom-filter.columns": "name", name: text}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "same"),
+    [
+        ("merge-engine", "First-Row", "first-row"),
+        ("changelog-producer", "LOOKUP", "lookup"),
+        ("bucket-function.type", "MOD", "mod"),
+        ("sequence.field.sort-order", "Descending", "descending"),
+        ("lookup-compact", "GENTLE", "gentle"),
+        ("fields.name.nested-key-null-strategy", "Ignore", "ignore"),
+        ("bucket", "+7", "7"),
+        ("bucket", "2147483647", "2147483647"),
+    ],
+)
+def test_words_and_numbers_are_read_as_java_reads_them(name, text, same):
+    assert parse_options({name: text}, SCHEMA) == parse_options({name: same}, SCHEMA)
+
+
+@pytest.mark.parametrize(("name", "text"), [("merge-engine", "first_row"), ("changelog-producer", "lookup ")])
+def test_words_that_java_does_not_read_are_refused(name, text):
+    with pytest.raises(UnsupportedFeature, match=f"option '{name}': '{text}' is not supported"):
         parse_options({name: text}, SCHEMA)
+
+
+def test_only_sequence_groups_take_a_list_of_columns():
+    with pytest.raises(ConfigError, match=r"one option per column: fields\.id\.aggregate-function, fields\.name\.ag"):
+        parse_options({"fields.id,name.aggregate-function": "sum", "merge-engine": "aggregation"}, SCHEMA)
+    groups = parse_options({"fields.id,name.sequence-group": "name"}, SCHEMA).field_options.sequence_groups
+    assert groups[0].sequence == ("id", "name")
+
+
+def test_the_largest_trigger_gives_the_largest_number_of_levels():
+    assert parse(num_sorted_run__compaction_trigger="2147483647").num_levels == 2**31 - 1
 
 
 def test_known_names_are_sorted_and_hold_all_kinds():

@@ -67,6 +67,33 @@ def test_pipelines_that_would_disturb_each_other_are_refused(
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "changelog-producer: lookup",
+        "merge-engine: First-Row",
+        "deletion-vectors.enabled: true",
+        "full-compaction.delta-commits: 3",
+    ],
+)
+def test_a_table_that_nobody_else_may_compact_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, option: str
+) -> None:
+    file = tmp_path / "shop.yaml"
+    text = GOOD.format(name=tmp_path.name, checkpoint="state")
+    file.write_text(f"{text}defaults:\n  options: {{ {option}, write-only: true }}\n")
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+        load_pipeline(file)
+
+    told = option.replace(":", " =")
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{tmp_path.name}, line 8: defaults.options: option 'write-only' = true keeps Tidemark from compacting, which "
+        f"{told} waits for: run a dedicated compaction job, or remove one of them"
+    ]
+
+
 MINIMAL = """\
 version: 1
 name: shop
