@@ -2,7 +2,8 @@
 
 Implements the per-key rules of Paimon's compactions for all keys of a chunk at once. In a compaction with lookup
 level-0 rows are new, rows of higher levels are old, and where a new key has no old row in the chunk its old row is
-looked up in the levels above the compaction's output. In a full compaction the row of the highest level is the old one.
+looked up in the levels above the compaction's output. In a full compaction the row of the highest level that holds
+files is the old one.
 """
 
 from __future__ import annotations
@@ -102,13 +103,17 @@ class ChunkMerger:
         changelog = self._changelog(rows, groups, levels > 0, changed, after) if self._has_lookup_changelog else None
         return MergedChunk(after, changelog)
 
-    def merge_to_top(self, pieces: Sequence[Piece], top_level: int) -> MergedChunk:
-        """All rows of a chunk for the highest level: no retracts; the changelog of the full-compaction producer."""
+    def merge_to_top(self, pieces: Sequence[Piece], published_level: int) -> MergedChunk:
+        """All rows of a chunk for the highest level: no retracts; the changelog of the full-compaction producer.
+
+        Rows of ``published_level`` are what the changelog has led to so far.
+        """
         rows, levels = joined(pieces)
         groups = self._order.sort(rows)
-        changed = _any_in_group(levels != top_level, groups)
+        is_old = levels == published_level
+        changed = _any_in_group(~is_old, groups)
         after = self._function.merge(rows, self._counting(groups, levels))
-        changelog = self._changelog(rows, groups, levels == top_level, changed, after)
+        changelog = self._changelog(rows, groups, is_old, changed, after)
         return MergedChunk(without_retracts(after), changelog)
 
     def _merge_newest(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:

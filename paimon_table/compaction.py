@@ -71,6 +71,8 @@ class _Job:
     drops_deletes: bool
     above: tuple[SortedRun, ...]
     """Runs on levels above the output."""
+    published_level: int
+    """The level whose rows the changelog of full compactions has led to."""
 
     @property
     def is_full(self) -> bool:
@@ -129,6 +131,7 @@ class Compactor:
             # With deletion vectors nothing is left above the output that a delete would have to hide.
             drops_deletes=unit.output_level >= levels.highest_level or self._options.deletion_vectors,
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
+            published_level=levels.published_level,
         )
         result = CompactionResult()
         target = Target(unit.output_level, levels.max_level, small_file_bytes)
@@ -145,16 +148,20 @@ class Compactor:
 
     def _merge(self, pieces: Sequence[Piece], levels: Iterable[int], job: _Job) -> MergedChunk:
         """One chunk of a step that reads files of these levels."""
-        if job.is_full and self._options.changelog_producer == "full-compaction":
-            return self._merger.merge_to_top(pieces, job.max_level)
+        if self._publishes_top(levels, job):
+            return self._merger.merge_to_top(pieces, job.published_level)
         if self._options.needs_lookup and 0 in levels:
             return self._merger.merge_looking_up(pieces, job.above)
         return self._merger.merge(pieces)
 
     def _has_changelog(self, levels: Iterable[int], job: _Job) -> bool:
         """Whether a step that reads files of these levels publishes what it changes."""
-        producer = self._options.changelog_producer
-        return (producer == "lookup" and 0 in levels) or (producer == "full-compaction" and job.is_full)
+        by_lookup = self._options.changelog_producer == "lookup" and 0 in levels
+        return by_lookup or self._publishes_top(levels, job)
+
+    def _publishes_top(self, levels: Iterable[int], job: _Job) -> bool:
+        has_new = any(level != job.published_level for level in levels)
+        return has_new and job.is_full and self._options.changelog_producer == "full-compaction"
 
     def _must_merge(self, file: DataFileMeta, job: _Job) -> bool:
         """Whether rows of a file may not stand on the output level as they are.

@@ -50,6 +50,16 @@ class Levels:
         """Highest level that holds files; 0 when only level 0 does, -1 for an empty bucket."""
         return max((f.level for f in self.files), default=-1)
 
+    @property
+    def published_level(self) -> int:
+        """The level that the last compaction of all runs wrote; level 0 is never it.
+
+        With the full-compaction producer its rows are the state that the changelog has led to. That is the highest
+        level with files, even where options have added levels above it: compactions of some of the runs write below an
+        older run, and those of all runs write to the highest level that there is.
+        """
+        return max(self.highest_level, 1)
+
     def runs(self) -> tuple[SortedRun, ...]:
         """Sorted runs, newest first."""
         newest = tuple(SortedRun(0, (f,)) for f in self.level0)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyorc
 
+from paimon_table.batch_size import in_batches, packed, unpacked
 from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction
 from paimon_table.nested_arrays import column_with_leaves, list_array, map_array, struct_array
 from paimon_table.options import TableOptions
@@ -34,6 +35,10 @@ _ROW_CODECS = {
     "none": pyorc.CompressionKind.NONE,
 }
 _SMALLEST_BATCH = 10_000
+_PACKED_FROM_BYTES = 4 << 20
+_PACKED_FROM_RATIO = 8
+"""Sizes in memory from which on a stripe is kept compressed: Arrow reads stripes as a whole, one per open run."""
+
 _ID = b"paimon.id"
 """Metadata of Arrow fields becomes the attributes of ORC columns."""
 
@@ -80,10 +85,18 @@ class OrcReader:
         """All stripes: Arrow does not tell their statistics."""
         position = 0
         for number in range(self._file.nstripes):
-            rows = self._stripe(number)
-            for start in range(0, rows.num_rows, batch_rows):
-                yield position + start, rows.slice(start, batch_rows)
-            position += rows.num_rows
+            for rows in self._stripe_batches(number, batch_rows):
+                yield position, rows
+                position += rows.num_rows
+
+    def _stripe_batches(self, number: int, batch_rows: int) -> Iterator[pa.Table]:
+        """Batches of a stripe; rows that take far more memory than space in the file wait for their turn compressed."""
+        rows = self._stripe(number)
+        batches = in_batches(rows, batch_rows)
+        encoded_bytes = self._file.content_length * rows.num_rows // max(self._file.nrows, 1)
+        if rows.nbytes > max(_PACKED_FROM_BYTES, _PACKED_FROM_RATIO * encoded_bytes):
+            batches = unpacked(packed(batches, rows.schema))
+        return batches
 
     def _stripe(self, number: int) -> pa.Table:
         try:

@@ -114,6 +114,7 @@ def _in_nanosecond_range(microseconds: pa.ChunkedArray) -> bool:
     around to the right value, microseconds are then too large by 2^64 / 1000.
     """
     values = microseconds.cast(pa.int64()).fill_null(0).to_numpy()
-    limit = (1 << 63) // 1000
+    first, last = -(1 << 63) // 1000, ((1 << 63) - 1) // 1000
     wrapped = values - (1 << 64) // 1000
-    return bool(np.all((np.abs(values) <= limit) | (np.abs(wrapped) <= limit)))
+    fits = [(first <= times) & (times <= last) for times in (values, wrapped)]
+    return bool(np.all(fits[0] | fits[1]))

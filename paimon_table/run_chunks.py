@@ -23,7 +23,7 @@ CHUNK_BYTES = 128 << 20
 
 _MAX_BATCH_ROWS = 1 << 16
 _DISK_TO_MEMORY = 4
-"""Rows take up to about this many times their size in the file."""
+"""How many times their size in the file rows are guessed to take; readers that can tell give smaller batches."""
 
 ReadBatches = Callable[[DataFileMeta, int], Iterator[pa.Table]]
 """Reads a file in key order in batches of at most so many rows."""
@@ -46,22 +46,23 @@ def joined(pieces: Sequence[Piece]) -> tuple[pa.Table, Indices]:
 def run_chunks(
     section: Section, read: ReadBatches, order: KeyOrder, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[list[Piece]]:
-    """The rows of a section in key order, chunk by chunk; no piece is empty."""
+    """The rows of a section in key order, chunk by chunk; no piece is empty.
+
+    A chunk that has been given away is not held: its memory is free as soon as the caller drops it.
+    """
     share_bytes = chunk_bytes // len(section)
     cursors = [_RunCursor(run, read, order, share_bytes) for run in section]
     while True:
         for cursor in cursors:
             cursor.load()
         boundaries = [cursor.last_key() for cursor in cursors if not cursor.exhausted]
-        if boundaries:
-            boundary = min(boundaries)
-            chunk = [piece for cursor in cursors for piece in cursor.take_until(boundary)]
-        else:
-            chunk = [piece for cursor in cursors for piece in cursor.take_all()]
-        if chunk:
-            yield chunk
         if not boundaries:
-            return
+            break
+        boundary = min(boundaries)
+        # Every chunk has rows: those of the run that ends at the boundary.
+        yield [piece for cursor in cursors for piece in cursor.take_until(boundary)]
+    if any(cursor.has_rows for cursor in cursors):
+        yield [piece for cursor in cursors for piece in cursor.take_all()]
 
 
 class _RunCursor:
@@ -70,7 +71,8 @@ class _RunCursor:
     def __init__(self, run: Run, read: ReadBatches, order: KeyOrder, share_bytes: int) -> None:
         self._order = order
         self._share_bytes = share_bytes
-        self._source = (Piece(file.level, rows) for file in run for rows in read(file, _batch_rows(file, share_bytes)))
+        self._row_bytes = 1
+        self._source = (Piece(file.level, rows) for file in run for rows in read(file, self._batch_rows(file)))
         self._loaded: deque[Piece] = deque()
         self._loaded_bytes = 0
         self.exhausted = False
@@ -84,6 +86,12 @@ class _RunCursor:
             elif piece.rows.num_rows:
                 self._loaded.append(piece)
                 self._loaded_bytes += piece.rows.nbytes
+                self._row_bytes = max(1, piece.rows.nbytes // piece.rows.num_rows)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows are loaded."""
+        return bool(self._loaded)
 
     def last_key(self) -> NormalKey:
         return self._order.key_at(self._loaded[-1].rows, -1)
@@ -112,7 +120,7 @@ class _RunCursor:
                 break
         return taken
 
-
-def _batch_rows(file: DataFileMeta, share_bytes: int) -> int:
-    row_bytes = _DISK_TO_MEMORY * file.file_size_bytes / max(file.row_count, 1)
-    return max(1, min(_MAX_BATCH_ROWS, int(share_bytes / max(row_bytes, 1))))
+    def _batch_rows(self, file: DataFileMeta) -> int:
+        """Rows of a batch: a guess by the size of the file, fewer if the rows before were larger than that."""
+        guess = _DISK_TO_MEMORY * file.file_size_bytes // max(file.row_count, 1)
+        return max(1, min(_MAX_BATCH_ROWS, self._share_bytes // max(guess, self._row_bytes)))

@@ -212,6 +212,7 @@ class _SplitReader:
 
         for pieces in run_chunks(section, read, self._order):
             rows, levels = joined(pieces)
+            del pieces
             groups = self._order.sort(rows)
             if options.upper_rows_are_whole:
                 groups = without_superseded(groups, levels)

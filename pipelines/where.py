@@ -8,16 +8,16 @@ OR, NOT and parentheses, with SQL's meaning of NULL. Constants take the type of 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError
 from pipelines.nearest_name import did_you_mean
+from pipelines.where_constants import Constant, Unfit, compared, is_among
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<quoted>`[^`]+`|\"[^\"]+\")|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"\s*(?:(?P<bytes>[xX]'[^']*')|(?P<text>'(?:[^']|'')*')|(?P<quoted>`[^`]+`|\"[^\"]+\")|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
     r"|(?P<word>[^\W\d][\w.$]*)|(?P<sign><=|>=|!=|<>|==|[=<>(),]))"
 )
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
@@ -98,22 +98,42 @@ class _Condition:
         if self._take("IS", "NULL"):
             return field.is_null()
         if self._take("NOT", "IN"):
-            return ~self._in(column) & field.is_valid()
+            return ~self._in(column)
         if self._take("IN"):
             return self._in(column)
         kind, sign, _ = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "", 0)
         if kind != "sign" or sign not in _COMPARISONS:
             raise self._error(f"expected a comparison after column {column}: = != < <= > >= IS NULL, IN (...)")
         self.at += 1
-        return _compared(field, sign, self._constant(column))
+        place = self.at
+        constant = self._constant(column)
+        try:
+            return compared(field, self._type(column), sign, constant)
+        except Unfit as why:
+            raise self._unfit(column, place, why) from None
 
     def _in(self, column: str) -> pc.Expression:
         self._expect("(")
+        places = [self.at]
         constants = [self._constant(column)]
         while self._take(","):
+            places.append(self.at)
             constants.append(self._constant(column))
         self._expect(")")
-        return pc.field(column).isin(pa.array([c.as_py() for c in constants], self._type(column)))
+        field, target = pc.field(column), self._type(column)
+        for place, constant in zip(places, constants, strict=True):
+            try:
+                is_among(field, target, [constant])
+            except Unfit as why:
+                raise self._unfit(column, place, why) from None
+        return is_among(field, target, constants)
+
+    def _unfit(self, column: str, place: int, why: Unfit) -> ConfigError:
+        _, text, position = self.tokens[place]
+        reason = f": {why}" if str(why) else ""
+        return self._error(
+            f"{text} cannot be compared with column {column}, which is {self._type(column)}{reason}", position
+        )
 
     def _column(self) -> str:
         kind, text, _ = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end", 0)
@@ -133,52 +153,19 @@ class _Condition:
     def _type(self, column: str) -> pa.DataType:
         return self.schema.field(column).type
 
-    def _constant(self, column: str) -> pa.Scalar[Any]:
+    def _constant(self, column: str) -> Constant:
         kind, text, _ = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end", 0)
         if kind == "word" and text.upper() == "NULL":
             raise self._error(f"nothing equals NULL; write {column} IS NULL")
         if kind == "word" and text.upper() in ("TRUE", "FALSE"):
-            plain = text.lower()
+            constant = Constant("boolean", text.lower())
         elif kind == "text":
-            plain = text[1:-1].replace("''", "'")
+            constant = Constant(kind, text[1:-1].replace("''", "'"))
+        elif kind == "bytes":
+            constant = Constant(kind, text[2:-1])
         elif kind == "number":
-            plain = text.removeprefix("+")
+            constant = Constant(kind, text.removeprefix("+"))
         else:
             raise self._error(f"expected a constant, found {text!r}; texts stand in single quotes")
-        target = self._type(column)
-        try:
-            constant = _typed(plain, target)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
-            raise self._error(f"{text} cannot be compared with column {column}, which is {target}") from None
         self.at += 1
         return constant
-
-
-def _typed(text: str, target: pa.DataType) -> pa.Scalar[Any]:
-    """The constant as the column's type; a number with more digits than the column's keeps them where it can."""
-    if pa.types.is_boolean(target) and text not in ("true", "false"):
-        raise ValueError(text)
-    if pa.types.is_integer(target) and re.fullmatch(r"[-+]?\d+", text) is None:
-        return pa.scalar(float(text), pa.float64())
-    if pa.types.is_binary(target):
-        return pa.scalar(text.encode(), target)
-    if pa.types.is_timestamp(target) and target.tz is not None and re.search(r"(?:Z|[-+]\d\d:?\d\d)$", text) is None:
-        text += "Z"
-    return pa.scalar(text, pa.string()).cast(target)
-
-
-def _compared(field: pc.Expression, sign: str, constant: pa.Scalar[Any]) -> pc.Expression:
-    value = pc.scalar(constant)
-    match sign:
-        case "=" | "==":
-            return field == value
-        case "!=" | "<>":
-            return field != value
-        case "<":
-            return field < value
-        case "<=":
-            return field <= value
-        case ">":
-            return field > value
-        case _:
-            return field >= value

@@ -104,6 +104,14 @@ def test_timestamps_beside_nanoseconds_are_int96_and_keep_their_range(tmp_path: 
     assert next(iter_key_value_batches(ctx, bucket_dir(ctx), meta)).equals(rows.cast(read_schema(ctx)))
 
 
+def test_the_first_and_the_last_nanosecond_come_back(tmp_path: Path) -> None:
+    ctx = context(tmp_path, {"id": "INT", "ts": "TIMESTAMP(9)"})
+    ends = [-(1 << 63), -(1 << 63) + 807, -1, 0, (1 << 63) - 1]
+    rows = table(ctx, [list(range(len(ends))), ends])
+
+    assert read_key_value_file(ctx, bucket_dir(ctx), write(ctx, rows)).equals(rows.cast(read_schema(ctx)))
+
+
 def test_nanoseconds_that_arrow_cannot_hold_are_refused_on_reading(tmp_path: Path) -> None:
     # given a file in which another writer stored a far nanosecond timestamp
     ctx = context(tmp_path, {"id": "INT", "ts": "TIMESTAMP(9)"})

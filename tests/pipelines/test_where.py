@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -22,6 +22,11 @@ ROWS = pa.table(
         "ok": pa.array([True, False, None, True], pa.bool_()),
         "raw": pa.array([b"x", b"y", b"z", None], pa.binary()),
         "odd name": pa.array([1.5, 2.5, float("nan"), None], pa.float64()),
+        "time": pa.array([time(10), time(10, 0, 0, 500_000), time(23, 59, 59), None], pa.time32("ms")),
+        "small": pa.array([1, -128, 127, None], pa.int8()),
+        "big": pa.array([2**53, 2**53 + 1, -(2**63), None], pa.int64()),
+        "fine": pa.array([0, 1, 2, None], pa.timestamp("ns")),
+        "real": pa.array([0.5, float("inf"), float("nan"), None], pa.float32()),
     }
 )
 
@@ -58,6 +63,30 @@ def matching(condition: str) -> list[int]:
         ('"odd name" >= 2.5e0', [2]),
         ("id = 1 OR id = 2 AND name = 'a'", [1]),
         ("(id = 1 OR id = 2) AND name = 'a'", [1]),
+        ("NOT name IN ('a')", [2, 4]),
+        ("time = '10:00'", [1]),
+        ("time > '10:00:00' AND time <= '23:59:59'", [2, 3]),
+        ("time IN ('10:00:00.500', '23:59:59.0')", [2, 3]),
+        ("time NOT IN ('10:00:00.5')", [1, 3]),
+        ("`odd name` = 'NaN'", [3]),
+        ("`odd name` != 'nan'", [1, 2]),
+        ("`odd name` IN ('NaN', 1.5)", [1, 3]),
+        ("NOT `odd name` IN ('NaN')", [1, 2]),
+        ("real = 'inf' OR real = 'NaN'", [2, 3]),
+        ("raw = X'79'", [2]),
+        ("raw >= x'79' AND raw != X''", [2, 3]),
+        ("raw IN (X'78', 'z')", [1, 3]),
+        ("id IN (2.5)", []),
+        ("id NOT IN (2.5, 2.0)", [1, 3, 4]),
+        ("small < 300", [1, 2, 3]),
+        ("small > -1e3", [1, 2, 3]),
+        ("small >= 128 OR small = 1000", []),
+        ("small != 1.5", [1, 2, 3]),
+        ("small > -128.5 AND small <= 126.5", [1, 2]),
+        ("fine IN ('1970-01-01 00:00:00.000000001', '1970-01-02')", [2]),
+        ("big > 9007199254740992.5", [2]),
+        ("big = 9007199254740993.0", [2]),
+        ("big >= -9223372036854775808 AND big < 0", [3]),
     ],
 )
 def test_a_condition_selects_rows_as_sql_does(condition: str, ids: list[int]) -> None:
@@ -79,6 +108,25 @@ def test_a_condition_selects_rows_as_sql_does(condition: str, ids: list[int]) ->
         ("id = 1; drop", "character 7: unexpected ';'"),
         ("ok = 1", "character 6: 1 cannot be compared with column ok, which is bool"),
         ("id IN ()", "character 8: expected a constant, found ')'"),
+        ("`odd name` < 'NaN'", "NaN is neither smaller nor larger than a number; find it by = 'NaN' or != 'NaN'"),
+        ("`odd name` = NaN", "expected a constant, found 'NaN'; texts stand in single quotes"),
+        ("id = 'NaN'", "character 6: 'NaN' cannot be compared with column id, which is int64"),
+        ("small IN (1, 'inf')", "character 14: 'inf' cannot be compared with column small, which is int8"),
+        ("real < 1e300", "1e300 cannot be compared with column real, which is float: it is beyond all numbers"),
+        ("total > 'NaN'", "'NaN' cannot be compared with column total, which is decimal128(10, 2)"),
+        ("time = 36000", "which is time32[ms]: write times as '10:15', '10:15:30' or '10:15:30.123'"),
+        (
+            "time IN ('10:00', '24:00')",
+            "character 19: '24:00' cannot be compared with column time, which is time32[ms]",
+        ),
+        ("time > '10:00:00.0005'", "it has more than the three digits of a second that such a column holds"),
+        (
+            "raw = X'7'",
+            "X'7' cannot be compared with column raw, which is binary: bytes are pairs of hexadecimal digits",
+        ),
+        ("raw = 7", "write bytes as X'00ff' or as a text in single quotes"),
+        ("name = X'61'", "X'61' cannot be compared with column name, which is string"),
+        ("id = X'61'", "X'61' cannot be compared with column id, which is int64"),
         ("day = '2024-13-01'", "cannot be compared with column day, which is date32"),
     ],
 )

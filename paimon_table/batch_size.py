@@ -1,0 +1,43 @@
+"""How many rows readers give at a time: as many as take about the same memory whatever the rows are like.
+
+What rows take in memory cannot be told from a file: a text that stands there once, in a dictionary, is copied into
+every row. The size is therefore that of rows which have been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+BATCH_BYTES = 1 << 20
+"""Size in memory that the rows of a batch should not exceed."""
+
+
+def rows_per_batch(rows: pa.Table) -> int:
+    """Rows of a batch that are like these ones, at least one."""
+    fitting: int = BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1)
+    return max(1, fitting)
+
+
+def in_batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
+    """``rows``, at most ``batch_rows`` at a time and as few as the size demands."""
+    step = min(batch_rows, rows_per_batch(rows))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def packed(batches: Iterator[pa.Table], schema: pa.Schema) -> pa.Buffer:
+    """Batches in compressed form, for ``unpacked``."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        for rows in batches:
+            stream.write_table(rows.combine_chunks())
+    return sink.getvalue()
+
+
+def unpacked(buffer: pa.Buffer) -> Iterator[pa.Table]:
+    """The batches that were ``packed``, each with memory of its own."""
+    with pa.ipc.open_stream(buffer) as stream:
+        for batch in stream:
+            yield pa.Table.from_batches([batch])
