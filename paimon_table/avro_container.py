@@ -88,12 +88,22 @@ class ContainerWriter:
 def read_container(data: bytes) -> list[Any]:
     """All records of a container with one of ``CODECS``; MalformedContainer otherwise."""
     reader = ContainerReader(io.BytesIO(data))
-    return [record for block in reader.blocks() for record in block]
+    return [record for block in reader.blocks() for record in reader.records(block)]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some records as they are encoded, no longer compressed."""
+
+    record_count: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
+    schema_text: bytes
     schema: Any
+    """Of records that are not null, as fastavro wants it."""
     is_nullable: bool
     """Whether records are the second branch of a union with null."""
     decompress: Callable[[bytes], bytes]
@@ -110,10 +120,22 @@ class ContainerReader:
         self._source = source
         self._header: _Header = _checked(self._read_header)
 
-    def blocks(self) -> Iterator[list[Any]]:
-        """The records of each block."""
-        while (records := _checked(self._read_block)) is not None:
-            yield records
+    @property
+    def schema(self) -> Any:
+        """The schema of the file as its JSON text says it."""
+        return json.loads(self._header.schema_text)
+
+    def blocks(self) -> Iterator[Block]:
+        while (block := _checked(self._read_block)) is not None:
+            yield block
+
+    def records(self, block: Block) -> list[Any]:
+        """The records of a block as Python values."""
+        return list(_checked(lambda: self._decoded(block)))
+
+    def _decoded(self, block: Block) -> list[Any]:
+        data = io.BytesIO(block.data)
+        return [_read_record(data, self._header) for _ in range(block.record_count)]
 
     def _read_header(self) -> _Header:
         if self._source.read(len(_MAGIC)) != _MAGIC:
@@ -123,20 +145,21 @@ class ContainerReader:
         schema = _parsed(header["avro.schema"])
         is_nullable = isinstance(schema, list) and schema[0] == "null"
         sync = self._source.read(_SYNC_BYTES)
-        return _Header(schema[1] if is_nullable else schema, is_nullable, decompress, sync)
+        return _Header(header["avro.schema"], schema[1] if is_nullable else schema, is_nullable, decompress, sync)
 
-    def _read_block(self) -> list[Any] | None:
+    def _read_block(self) -> Block | None:
         first = self._source.read(1)
         if not first:
             return None
         header = self._header
         count = _read_long(self._source, first)
         length = _read_long(self._source, self._source.read(1))
-        block = io.BytesIO(header.decompress(self._source.read(length)))
-        records = [_read_record(block, header) for _ in range(count)]
+        if count < 0 or length < 0:
+            raise MalformedContainer("a block has a negative size")
+        data = self._source.read(length)
         if self._source.read(_SYNC_BYTES) != header.sync:
             raise MalformedContainer("a block does not end where its header says")
-        return records
+        return Block(count, header.decompress(data))
 
 
 def _read_record(block: io.BytesIO, header: _Header) -> Any:
@@ -145,10 +168,28 @@ def _read_record(block: io.BytesIO, header: _Header) -> Any:
     return fastavro.schemaless_reader(block, header.schema, None)
 
 
+_DAMAGES = (
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,  # a size far behind the end of the file
+    SystemError,  # what pyarrow's streams raise for negative sizes
+    OSError,
+    zlib.error,
+    fastavro.schema.SchemaParseException,
+    fastavro.schema.UnknownType,
+)
+"""What decoding raises when the bytes are not what they should be."""
+
+
 def _checked(read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except (ValueError, EOFError, IndexError, KeyError, TypeError, OSError, zlib.error) as error:
+    except _DAMAGES as error:
         raise MalformedContainer(str(error) or repr(error)) from error
 
 

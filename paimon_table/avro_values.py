@@ -29,7 +29,7 @@ def _array(values: list[Any], t: DataType) -> pa.Array:
     target = arrow_type(t)
     match t.root, t.element:
         case Root.DECIMAL, _:
-            return _decimals(values, target)
+            return decimals(values, t)
         case ((Root.DATE | Root.TIME), _):
             return pa.array(values, pa.int32()).cast(target)
         case root, _ if root in TIMESTAMPS:
@@ -72,8 +72,12 @@ def _map_array(values: list[Any], t: DataType) -> pa.Array:
     return pa.MapArray.from_arrays(_offsets(values), keys, items, type=arrow_type(t))
 
 
-def _decimals(values: list[Any], target: pa.DataType) -> pa.Array:
+def decimals(values: Sequence[bytes | None], t: DataType) -> pa.Array:
+    """Decimals from the bytes of their unscaled values; pa.ArrowInvalid for more digits than a decimal can have."""
     numbers = (0 if value is None else int.from_bytes(value, "big", signed=True) for value in values)
-    data = b"".join(number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in numbers)
+    try:
+        data = b"".join(number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in numbers)
+    except OverflowError as error:
+        raise pa.ArrowInvalid(f"a value of {t} has more than {_DECIMAL_BYTES} bytes") from error
     valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
-    return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(data)])
+    return pa.Array.from_buffers(arrow_type(t), len(values), [valid, pa.py_buffer(data)])

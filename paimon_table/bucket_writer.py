@@ -138,6 +138,8 @@ class BucketWriter:
             self._merge_flushes()
         upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
         compacted = self._compact(full_compact)
+        index = self._deletions.write()
+        self._ctx.io.sync()
         message = CommitMessage(
             bucket=self._bucket,
             total_buckets=self._partition_buckets or self._options.bucket,
@@ -146,7 +148,7 @@ class BucketWriter:
             compact_before=compacted.before,
             compact_after=compacted.after,
             compact_changelog=compacted.changelog,
-            compact_index=self._deletions.write(),
+            compact_index=index,
             compact_seen=upper if self._options.deletion_vectors and compacted.before else None,
         )
         self._new_files = self._changelog_files = ()

@@ -123,7 +123,7 @@ class Compactor:
         self._chunk_bytes = chunk_bytes
 
     def run(self, unit: CompactUnit, levels: Levels) -> CompactionResult:
-        """Compact the unit, which is made of the newest runs of ``levels``; new files are durable on return."""
+        """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
         job = _Job(
             unit.output_level,

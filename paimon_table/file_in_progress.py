@@ -73,7 +73,7 @@ class FileInProgress:
         self.max_key = _key_at(self.ctx, rows, -1)
 
     def finish(self, level: int, source: FileSource, now_ms: int) -> DataFileMeta:
-        """Write the footer, make the file durable, then describe it."""
+        """Write the footer, then describe the file; it is durable after ``FileIO.sync``."""
         self.writer.close()
         size_bytes = self.size_bytes
         self.resources.close()

@@ -17,7 +17,10 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from paimon_table.disk_syncs import DiskSyncs, sync_path
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+
+_SYNCS = DiskSyncs()
 
 
 class FileIO(Protocol):
@@ -47,7 +50,11 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, path: str) -> AbstractContextManager[pa.NativeFile]:
-        """Stream into a new file; durable when the block ends, removed when it raises."""
+        """Stream into a new file; complete when the block ends, removed when it raises, durable after ``sync``."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until all files that this process has streamed are durable."""
         ...
 
     def publish(self, path: str, data: bytes) -> bool:
@@ -87,13 +94,13 @@ class LocalFileIO:
         temporary = _write_temporary(path, data, durable)
         os.replace(temporary, path)
         if durable:
-            _sync_directory(os.path.dirname(path))
+            sync_path(os.path.dirname(path))
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
-            _write_new(path, data, durable=True)
-        for directory in {os.path.dirname(path) for path, _ in files}:
-            _sync_directory(directory)
+            _write_new(path, data, durable=False)
+            _SYNCS.add(path)
+        _SYNCS.wait()
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
@@ -101,12 +108,14 @@ class LocalFileIO:
         try:
             with pa.OSFile(path, "wb") as stream:
                 yield stream
-            _sync_file(path)
-            _sync_directory(os.path.dirname(path))
+            _SYNCS.add(path)
         except BaseException:
             # Unreferenced: the name is new and the caller never learned that the file is complete.
             self.delete(path)
             raise
+
+    def sync(self) -> None:
+        _SYNCS.wait()
 
     def publish(self, path: str, data: bytes) -> bool:
         temporary = _write_temporary(path, data, durable=True)
@@ -117,7 +126,7 @@ class LocalFileIO:
                 os.unlink(temporary)
         if created:
             try:
-                _sync_directory(os.path.dirname(path))
+                sync_path(os.path.dirname(path))
             except OSError as error:
                 raise CommitOutcomeUnknown(
                     f"{path} was created but its directory could not be synced ({error}); read it before retrying"
@@ -148,7 +157,7 @@ class LocalFileIO:
         self.mkdirs(parent)
         with suppress(FileExistsError):
             os.mkdir(path)
-        _sync_directory(parent)
+        sync_path(parent)
 
 
 def _write_temporary(path: str, data: bytes, durable: bool) -> str:
@@ -187,17 +196,6 @@ def _link(temporary: str, path: str) -> bool:
             ) from error
         raise
     return True
-
-
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_sync_directory = _sync_file
 
 
 def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[FileIO, str]:

@@ -68,7 +68,7 @@ def write_key_value_file(
     names: FileNames,
     clock_ms: Callable[[], int],
 ) -> DataFileMeta:
-    """Write sorted rows, at least one, into one file of any size; the file is durable when this returns."""
+    """Write sorted rows, at least one, into one file of any size; durable after ``FileIO.sync``."""
     with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms, rolls=False) as writer:
         writer.write(rows)
         (file,) = writer.close()
@@ -95,7 +95,7 @@ class KeyValueFileWriter:
     """Writes sorted rows, given in chunks of any size, with memory for about one row group.
 
     Use as a context manager: leaving the block by an exception aborts the writer. ``close`` gives the
-    metadata of the files, all of them durable. Not thread safe.
+    metadata of the files, which are durable after ``FileIO.sync``. Not thread safe.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class KeyValueFileWriter:
 
     @timed("write")
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish the last file. Every returned file is complete and durable; no rows give no files."""
+        """Finish the last file. Every returned file is complete, durable after ``FileIO.sync``; no rows give none."""
         while self._buffered_rows:
             self._write_group(min(self._buffered_rows, self._next_group_rows()))
         self._finish_file()

@@ -47,6 +47,8 @@ class MemoryFileIO:
     crash_after: int | None = None
     lose_answer: Callable[[str], str | None] = lambda path: None
     operations: int = 0
+    streamed: set[str] = field(default_factory=set)
+    """Files that ``sync`` makes durable."""
 
     def read(self, path: str) -> bytes:
         with self._operation():
@@ -69,17 +71,25 @@ class MemoryFileIO:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Opening leaves a file that a crash takes away, closing makes it durable: two operations."""
+        """Opening and closing are an operation each; a crash takes the file away until ``sync``."""
         with self._operation():
             self._put(path, b"", durable=False)
         stream = pa.BufferOutputStream()
         try:
             yield stream
             with self._operation():
-                self._put(path, stream.getvalue().to_pybytes(), durable=True)
+                self._put(path, stream.getvalue().to_pybytes(), durable=False)
+                self.streamed.add(path)
         except Exception:
             self.delete(path)
             raise
+
+    def sync(self) -> None:
+        """One operation if there is something to do."""
+        if self.streamed:
+            with self._operation():
+                self.disk.volatile -= self.streamed
+                self.streamed.clear()
 
     def publish(self, path: str, data: bytes) -> bool:
         lost = self.lose_answer(path)

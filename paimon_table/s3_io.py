@@ -86,6 +86,9 @@ class S3FileIO:
             self.delete(path)
             raise
 
+    def sync(self) -> None:
+        """Uploads are durable when they are complete."""
+
     def publish(self, path: str, data: bytes) -> bool:
         bucket, key = _split(path)
         _check_conditional_put(self.settings, bucket, key.rsplit("/", 2)[0])

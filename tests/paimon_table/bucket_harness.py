@@ -96,7 +96,14 @@ class BucketHarness:
         return message
 
     def apply(self, message: CommitMessage, append: bool = True, compact: bool = True) -> None:
-        """What the committer does: APPEND, then COMPACT; every deleted file must be there, no added one may be."""
+        """What the committer does: APPEND, then COMPACT; every deleted file must be there, no added one may be.
+
+        What the message names must survive a power cut: the snapshot is published next.
+        """
+        named = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
+        if isinstance(self.ctx.io, MemoryFileIO):
+            left = self.ctx.io.disk.after_power_cut().files
+            assert {self.ctx.data_file(self.bucket, file) for file in named} <= left.keys()
         live = {(f.level, f.file_name): f for f in self.files}
         for file in message.new_files if append else ():
             assert live.setdefault((file.level, file.file_name), file) is file

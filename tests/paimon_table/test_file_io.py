@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
@@ -39,6 +40,45 @@ def test_exactly_one_of_many_processes_publishes(tmp_path):
             assert LocalFileIO().read(path) == str(won.index(True)).encode() * 1000
 
 
+def test_streamed_files_and_their_directories_are_on_disk_after_sync(io, tmp_path, monkeypatch):
+    io.sync()  # what other tests left
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def slow_fsync(descriptor: int) -> None:
+        time.sleep(0.05)
+        fsync(descriptor)
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+
+    paths = [f"{tmp_path}/{bucket}/{name}" for bucket in ("b0", "b1") for name in "xyz"]
+    for directory in ("b0", "b1"):
+        (tmp_path / directory).mkdir()
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    for path in paths:
+        with io.open_output(path) as stream:
+            stream.write(b"abc")
+    io.delete(paths[0])
+    io.sync()
+    assert sorted(synced[:6]) == ["b0/x (deleted)", "b0/y", "b0/z", "b1/x", "b1/y", "b1/z"]
+    assert synced[6:] == ["b0", "b1"], "names last, and each directory once"
+    io.sync()
+    assert len(synced) == 8
+
+
+def test_a_streamed_file_that_cannot_be_synced_is_noticed(io, tmp_path, monkeypatch):
+    def fail(descriptor: int) -> None:
+        raise OSError("disk on fire")
+
+    io.sync()  # what other tests left
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with io.open_output(f"{tmp_path}/x") as stream:
+            stream.write(b"abc")
+        with pytest.raises(OSError, match="on fire"):
+            io.sync()
+    io.sync()
+
+
 def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, tmp_path, monkeypatch):
     steps: list[str] = []
     fsync, link = os.fsync, os.link
@@ -68,7 +108,7 @@ def test_failing_directory_sync_leaves_the_outcome_unknown(io, tmp_path, monkeyp
     def fail(path: str) -> None:
         raise OSError("disk on fire")
 
-    monkeypatch.setattr(file_io, "_sync_directory", fail)
+    monkeypatch.setattr(file_io, "sync_path", fail)
     with pytest.raises(CommitOutcomeUnknown, match="read it before retrying"):
         io.publish(f"{tmp_path}/snapshot-1", b"x")
 

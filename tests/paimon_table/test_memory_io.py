@@ -56,6 +56,16 @@ def test_crash_takes_what_was_not_durable():
     assert io.disk.after_power_cut().files == {}
 
 
+def test_streamed_files_survive_a_crash_once_they_are_synced():
+    io = MemoryFileIO()
+    io.write("/hint", b"1", durable=False)
+    with io.open_output("/data") as stream:
+        stream.write(b"2")
+    assert io.disk.after_power_cut().files == {}
+    io.sync()
+    assert io.disk.after_power_cut().files == {"/data": b"2"}
+
+
 @pytest.mark.parametrize("outcome", ["done", "not done"])
 def test_lost_answers(outcome):
     io = MemoryFileIO(lose_answer=lambda path: outcome)
