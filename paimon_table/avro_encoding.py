@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_table.avro_schema import entry_types
 from paimon_table.errors import BrokenInvariant
-from paimon_table.types import DataField, DataType, Root
+from paimon_table.types import DataType, Root
 
 Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int64]
@@ -45,15 +45,6 @@ class Ragged:
         """Every ``counts[i]`` pieces as one."""
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
         return Ragged(self.data, np.diff(ends[np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])]))
-
-
-def encode_rows(rows: pa.Table, fields: Sequence[DataField]) -> bytes:
-    """The rows as records of the fields; BrokenInvariant for a NULL under a type that has no branch for it."""
-    return _joined([encode(_one_array(rows.column(f.name)), f.type, f.name) for f in fields]).data.tobytes()
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def encode(values: pa.Array, t: DataType, path: str) -> Ragged:

@@ -8,14 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.avro_encoding import encode_rows
+from paimon_table.avro_file import encode_records
 from paimon_table.errors import BrokenInvariant
 from paimon_table.types import DataField, arrow_type, parse_type
 
 
 def encoded(values: list[Any], type_text: str) -> bytes:
     t = parse_type(type_text)
-    return encode_rows(pa.table({"v": pa.array(values, arrow_type(t))}), [DataField(0, "v", t)])
+    return b"".join(
+        encode_records(pa.table({"v": pa.array(values, arrow_type(t))}), [DataField(0, "v", t)]).to_pylist()
+    )
 
 
 @pytest.mark.parametrize(
