@@ -7,47 +7,65 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 _THREADS = 4
+_MOST_PENDING = 64
+"""Files of one thread that wait for the disk, each of them open."""
+
+
+class _Pending(threading.local):
+    """What one thread has added and not waited for."""
+
+    def __init__(self) -> None:
+        self.waits: deque[Future[None]] = deque()
+        self.directories: set[str] = set()
 
 
 class DiskSyncs:
-    """Files and directories of this process that are on their way to the disk. May be used by several threads."""
+    """Files and directories on their way to the disk. Threads do not see each other's files or failures."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._start()
+        os.register_at_fork(after_in_child=self._start)
 
-    def _forget(self) -> None:
-        """Start anew: the threads and the waits of a parent process are not those of its child."""
+    def _start(self) -> None:
+        """Begin with nothing pending: the threads, locks and waits of a parent process are not those of its child."""
+        self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._waits: list[Future[None]] = []
-        self._directories: set[str] = set()
+        self._pending = _Pending()
 
     def add(self, path: str) -> None:
-        """Begin to make a complete file and its name durable. It may be deleted meanwhile."""
+        """Begin to make a complete file and its name durable. It may be deleted meanwhile.
+
+        Raises the OSError of an earlier file when many are pending.
+        """
+        pending = self._pending
+        if len(pending.waits) >= _MOST_PENDING:
+            pending.waits.popleft().result()
         descriptor = os.open(path, os.O_RDONLY)
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="disk-sync")
-            self._waits.append(self._pool.submit(_sync_and_close, descriptor))
-            self._directories.add(os.path.dirname(path))
+        pending.waits.append(self._threads().submit(_sync_and_close, descriptor))
+        pending.directories.add(os.path.dirname(path))
 
     def wait(self) -> None:
-        """Return when every file added so far is durable; the first failure is raised after all have ended."""
-        with self._lock:
-            waits, self._waits = self._waits, []
-            directories, self._directories = self._directories, set()
-        failures = [error for wait in waits if (error := wait.exception()) is not None]
+        """Return when every file that this thread added is durable; a failure is raised after all have ended."""
+        pending, self._pending.waits = self._pending.waits, deque()
+        directories, self._pending.directories = self._pending.directories, set()
+        failures = [error for wait in pending if (error := wait.exception()) is not None]
         for failure in failures:
             raise failure
         for directory in sorted(directories):
             # A directory that is gone holds no file that anybody could miss.
             with suppress(FileNotFoundError):
                 sync_path(directory)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="disk-sync")
+            return self._pool
 
 
 def sync_path(path: str) -> None:

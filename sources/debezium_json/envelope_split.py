@@ -201,11 +201,14 @@ def _parsed_shapes(
 
 
 def _members(tail: bytes) -> Mapping[str, Any] | None:
+    """What a tail says; None for one that holds row images too, or no event."""
     try:
         members = parse_json(b"{" + tail[1:])
     except MalformedRecord:
         return None
-    return members if isinstance(members, dict) and isinstance(members.get("source"), dict) else None
+    if not isinstance(members, dict) or not isinstance(members.get("source"), dict):
+        return None
+    return None if members.keys() & {"before", "after"} else members
 
 
 def _name_literals(members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:

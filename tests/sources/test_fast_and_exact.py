@@ -146,6 +146,7 @@ def envelopes(draw: st.DrawFn, alone: bool = False) -> str:
     return text * 2 if broken == 1 else text
 
 
+_SOURCE_ALONE = '"source":{"db":"shop","schema":"public","table":"t"},'
 _SOURCE = ',"source":{"db":"shop","schema":"public","table":"t"},"op":"%s"}'
 _CREATED = '{"before":null,"after":%s' + _SOURCE % "c"
 _DELETED = '{"before":%s,"after":null' + _SOURCE % "d"
@@ -207,6 +208,10 @@ _INTEGERS = {32: pa.int32(), 64: pa.int64()}
 @example([_DELETED % '{"id":1},"after":{"id":2}'] * 20)
 @example([_DELETED % '{"id":1,"s":"}"}'] * 10 + [_CREATED % "{}"] * 10)
 @example([_CREATED % '{"id":1'] * 20)
+@example(['{"after":{"id":1},' + _SOURCE_ALONE + '"op":"u","before":{"id":2,"s":"x"}}'] * 20)
+@example(['{"before":null,' + _SOURCE_ALONE + '"op":"c","after":{"id":1}}'] * 20)
+@example(['{"after":null,' + _SOURCE_ALONE + '"op":"d","before":{"id":7}}'] * 20)
+@example(['{"before":null,"after":{"id":1},' + _SOURCE_ALONE + '"op":"c","after":{"id":2}}'] * 20)
 def test_both_paths_decode_alike(texts: list[str]) -> None:
     batch = batch_of(texts)
 
