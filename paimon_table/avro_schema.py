@@ -49,8 +49,7 @@ def gap(t: DataType) -> str | None:
         return "avro stores timestamps of at most 6 digits"
     if t.root is Root.TIME and (t.precision or 0) > 3:
         return "avro stores times of at most 3 digits"
-    parts = (t.element, t.key, t.value, *(f.type for f in t.fields))
-    return next((found for part in parts if part is not None and (found := gap(part))), None)
+    return next((found for _, part in t.parts if (found := gap(part))), None)
 
 
 def _record(name: str, fields: Sequence[DataField]) -> dict[str, Any]:

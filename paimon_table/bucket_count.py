@@ -7,7 +7,6 @@ Asked of the whole partition: a bucket without files says nothing, but rows of i
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
-from paimon_table.paths import partition_path
 from paimon_table.table import TableContext
 
 
@@ -19,7 +18,7 @@ def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None)
     wanted = ctx.options.bucket
     if present is None or present <= 0 or present == wanted:
         return
-    path = partition_path(ctx.partition_values(partition), ctx.schema.partition_fields, ctx.options)
+    path = ctx.partition_path(partition)
     what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root
     raise ConfigError(
         f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "

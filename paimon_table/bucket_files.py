@@ -41,6 +41,7 @@ class BucketFiles:
         """``deletions`` says which stored rows are deleted; it may change while the files are used."""
         self.row_schema = row_schema(ctx.schema)
         self.schema_id = ctx.schema.id
+        self.schema_ids = frozenset(ctx.schemas)
         self._ctx = ctx
         self._bucket = bucket
         self._names = names

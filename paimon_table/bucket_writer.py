@@ -45,7 +45,10 @@ KEPT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterEnvironment:
-    """What a writer needs from the process around it. ``lookup_dir`` is a local directory, shared by processes."""
+    """What a writer needs from the process around it.
+
+    ``lookup_dir`` is a local directory for lookup files, shared by tables and processes.
+    """
 
     lookup_dir: str
     new_uuid: Callable[[], str]
@@ -96,13 +99,14 @@ class BucketWriter:
         as_stored = replace(ctx, options=replace(ctx.options, snapshot_ordering=False))
         self._files_as_stored = BucketFiles(as_stored, bucket, names, environment.clock_ms, self._deletions)
         cache = shared_lookup_cache(environment.lookup_dir, environment.lookup_max_bytes)
-        self._stored = StoredRows(self._files, cache, KeyWords(self._order))
+        self._stored = StoredRows(ctx.paths.root, self._files, cache, KeyWords(self._order))
         marks = self._mark_deleted if ctx.options.deletion_vectors else None
         merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
         self._compactor = Compactor(
             self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
         )
         self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
+        self._stored.keep_only(self._levels.files)
         self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
         self._new_files: tuple[DataFileMeta, ...] = ()
         self._changelog_files: tuple[DataFileMeta, ...] = ()
@@ -153,7 +157,7 @@ class BucketWriter:
         )
         self._new_files = self._changelog_files = ()
         self._files.release_memory()
-        self._stored.close_all_but(self._levels.files)
+        self._stored.keep_only(self._levels.files)
         self._kept_bytes = 0
         return message
 

@@ -54,7 +54,7 @@ class FileIO(Protocol):
         ...
 
     def sync(self) -> None:
-        """Wait until all files that this process has streamed are durable."""
+        """Wait until all files that this thread has streamed are durable."""
         ...
 
     def publish(self, path: str, data: bytes) -> bool:

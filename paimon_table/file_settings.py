@@ -70,16 +70,7 @@ def used_settings(options: TableOptions) -> Iterator[FileSettings]:
 
 def _distinct_levels(options: TableOptions) -> list[int]:
     """The levels that an option names and the lowest one that none does, which stands for all others."""
-    named = {
-        level
-        for per_level in (
-            options.file_format_per_level,
-            options.file_compression_per_level,
-            options.stats_mode_per_level,
-        )
-        for level, _ in per_level
-        if level <= options.max_level
-    }
+    named = {level for level in options.named_levels if level <= options.max_level}
     other = next(level for level in range(len(named) + 1) if level not in named)
     return sorted(named | ({other} if other <= options.max_level else set()))
 

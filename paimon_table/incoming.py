@@ -19,7 +19,7 @@ from paimon_table.merge.aggregate.count import counted
 from paimon_table.merge.aggregation import counted_columns
 from paimon_table.merge.gather import concat
 from paimon_table.nested_nulls import forbidden_nulls, forbids_nested_nulls
-from paimon_table.paths import check_directory_names, partition_path
+from paimon_table.paths import check_directory_names
 from paimon_table.table import TableContext
 
 
@@ -29,8 +29,7 @@ class IncomingRows:
     def __init__(self, ctx: TableContext, bucket: BucketId, next_sequence_number: int) -> None:
         self._options = ctx.options
         self._root = ctx.paths.root
-        values = ctx.partition_values(bucket.partition)
-        self._partition_path = partition_path(values, ctx.schema.partition_fields, ctx.options)
+        self._partition_path = ctx.partition_path(bucket.partition)
         self._name = f"bucket {bucket.bucket} of {ctx.paths.root}"
         self._schema = row_schema(ctx.schema)
         self._strict = {field.name for field in self._schema if forbids_nested_nulls(field.type)}

@@ -6,6 +6,7 @@ file of each, then one binary search for all keys of a batch at once.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -33,12 +34,15 @@ _OPEN_ATTEMPTS = 3
 class StoredRows:
     """Rows of one bucket by key. Lookup files are built when first needed and shared through the cache directory."""
 
-    def __init__(self, files: BucketFiles, cache: LookupCache, words: KeyWords) -> None:
+    def __init__(self, table: str, files: BucketFiles, cache: LookupCache, words: KeyWords) -> None:
+        """``table`` is the path of the table, which keeps its files apart from those of its copies."""
+        self._table = hashlib.sha1(table.encode()).hexdigest()[:16]
         self._files = files
         self._cache = cache
         self._words = words
         self._order = words.order
         self._opened: dict[str, LookupFile] = {}
+        self._known: set[str] = set()
 
     @timed("lookup")
     def newest(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Hits:
@@ -75,7 +79,9 @@ class StoredRows:
     @timed("lookup")
     def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> None:
         """Build the lookup file of a data file from all of its rows, whether they are deleted by now or not."""
-        self._cache.build(self._name(file), self._words, self._files.row_schema, rows)
+        self._known.add(file.file_name)
+        self._cache.build(self._name(file.file_name), self._words, self._files.row_schema, rows)
+        self._cache.discard(self._names(file.file_name) - {self._name(file.file_name)})
 
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
         """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
@@ -85,9 +91,12 @@ class StoredRows:
             yield without_deleted(rows, position, deleted)
             position += rows.num_rows
 
-    def close_all_but(self, files: Iterable[DataFileMeta]) -> None:
-        """Unmap the lookup files of all other files."""
+    def keep_only(self, files: Iterable[DataFileMeta]) -> None:
+        """Rows are no longer looked up in others than these: those that were here before lose their lookup files."""
         kept = {file.file_name for file in files}
+        for file_name in self._known - kept:
+            self._cache.discard(self._names(file_name))
+        self._known = kept
         self._opened = {name: opened for name, opened in self._opened.items() if name in kept}
 
     def _find(self, run: SortedRun, probe: ProbeKeys, found: Mask | None, on_found: OnFound | None) -> Hits:
@@ -135,11 +144,18 @@ class StoredRows:
             if opened is not None:
                 self._opened[file.file_name] = opened
                 return opened
-            opened = self._cache.open(self._name(file), self._words, self._files.row_schema)
+            opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
             if opened is None:
                 self.remember(file, self._files.stored_batches(file))
         raise SinkUnavailable(f"the lookup file of {file.file_name} keeps vanishing; give lookups more disk and retry")
 
-    def _name(self, file: DataFileMeta) -> str:
+    def _name(self, file_name: str) -> str:
         """Rows are kept in the table's current schema, so each schema version has its own copy."""
-        return f"{file.file_name}-{self._files.schema_id}"
+        return self._name_in(file_name, self._files.schema_id)
+
+    def _names(self, file_name: str) -> set[str]:
+        """Those of all schema versions."""
+        return {self._name_in(file_name, schema_id) for schema_id in self._files.schema_ids}
+
+    def _name_in(self, file_name: str, schema_id: int) -> str:
+        return f"{self._table}/{file_name}-{schema_id}"

@@ -1,12 +1,14 @@
-"""The directory of lookup files of one machine: shared by processes, bounded in bytes, rebuilt at will.
+"""The directory of lookup files of one machine: shared by tables and processes, bounded in bytes, rebuilt at will.
 
 A lookup file holds nothing that its data file does not hold, and an open mapping outlives the file's name; so any of
-them may be deleted at any moment.
+them may be deleted at any moment. Those of data files that a compaction replaced go at once, the others when room is
+needed or when nobody has used them for a week.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections import OrderedDict
@@ -17,12 +19,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_table.errors import SinkUnavailable
 from paimon_table.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter
 
 DEFAULT_MAX_BYTES = 20 << 30
 _SUFFIX = ".lookup"
 _STALE_TEMPORARY_S = 3600.0
-_MAX_MAPPED_FILES = 512
+_UNUSED_S = 7 * 86_400.0
+_LOOK_AROUND_S = 60.0
+"""The directory is gone through after this time, or when one part in so many of its limit was added:"""
+_PARTS = 64
+_MAX_MAPPED_FILES = 8192
 
 
 @cache
@@ -32,10 +39,11 @@ def shared_lookup_cache(directory: str, max_bytes: int = DEFAULT_MAX_BYTES) -> L
 
 
 class LookupCache:
-    """Lookup files by name. Names are those of data files, which are unique, plus the schema id of the rows.
+    """Lookup files by name: ``<table>/<data file>-<schema id of the rows>``, names of data files being unique.
 
-    Files stay mapped after their first use, because mapping them anew costs a page fault for each page touched. May be
-    used by several threads.
+    All files together take at most ``max_bytes``, and at most half of what the disk has left without them. Files stay
+    mapped after their first use, because mapping them anew costs a page fault for each page touched. May be used by
+    several threads.
     """
 
     def __init__(
@@ -46,6 +54,9 @@ class LookupCache:
         self._clock_s = clock_s
         self._mapped: OrderedDict[str, LookupFile] = OrderedDict()
         self._lock = threading.Lock()
+        self._looked_around_s = float("-inf")
+        self._added_bytes = 0
+        self._limit_bytes = max_bytes
 
     def open(self, name: str, words: KeyWords, schema: pa.Schema) -> LookupFile | None:
         """The file if there is a good one with rows of this schema; another one is removed.
@@ -78,44 +89,75 @@ class LookupCache:
         return file
 
     def build(self, name: str, words: KeyWords, schema: pa.Schema, batches: Iterable[pa.Table]) -> None:
-        """Write the file from rows in file order, then make room; rows are not kept in memory."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        writer = LookupFileWriter(self._path(name), schema, words)
+        """Write the file from rows in file order, then make room; rows are not kept in memory.
+
+        SinkUnavailable when it cannot be written.
+        """
+        path = self._path(name)
         try:
-            for rows in batches:
-                writer.append(rows)
-            writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
-        self._evict(keep=self._path(name).name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = LookupFileWriter(path, schema, words)
+            try:
+                for rows in batches:
+                    writer.append(rows)
+                writer.finish()
+            except BaseException:
+                writer.abandon()
+                raise
+        except OSError as error:
+            raise SinkUnavailable(
+                f"a lookup file cannot be written to {self._directory} ({error.strerror or error}); lookups need a "
+                "local directory with about as much room as the uncompressed rows of their tables"
+            ) from error
+        self._make_room(path)
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Delete the files of data files that are no longer looked up; there need not be any."""
+        for name in names:
+            with self._lock:
+                self._mapped.pop(name, None)
+            self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
         return self._directory / (name + _SUFFIX)
 
-    def _evict(self, keep: str) -> None:
-        """Delete the files used longest ago until the rest fits, and temporary files of processes that died."""
+    def _make_room(self, built: Path) -> None:
+        """Go through the directory now and then, and whenever much was added; ``built`` stays."""
+        now_s = self._clock_s()
+        with self._lock, suppress(FileNotFoundError):
+            self._added_bytes += built.stat().st_size
+        is_much = self._added_bytes * _PARTS >= self._limit_bytes
+        if is_much or now_s - self._looked_around_s >= _LOOK_AROUND_S:
+            self._added_bytes, self._looked_around_s = 0, now_s
+            self._evict(built, now_s)
+
+    def _evict(self, built: Path, now_s: float) -> None:
+        """Delete the files used longest ago until the rest fits, and what is left of dead processes and tables."""
         entries = []
-        for entry in os.scandir(self._directory):
-            with suppress(FileNotFoundError):
-                status = entry.stat()
-                if entry.name.endswith(_SUFFIX):
-                    entries.append((status.st_mtime, status.st_size, entry))
-                elif entry.name.endswith(".tmp") and status.st_mtime < self._clock_s() - _STALE_TEMPORARY_S:
-                    Path(entry.path).unlink(missing_ok=True)
-        present = {entry.name.removesuffix(_SUFFIX) for _, _, entry in entries}
-        excess = sum(size for _, size, _ in entries) - self._max_bytes
-        for _, size, entry in sorted(entries, key=lambda item: item[0]):
-            if excess <= 0:
+        for directory, directories, files in os.walk(self._directory):
+            for path in (Path(directory, name) for name in [*files, *directories]):
+                with suppress(OSError):
+                    status = path.stat()
+                    if path.name.endswith(_SUFFIX):
+                        entries.append((status.st_mtime, status.st_size, path))
+                    elif path.name.endswith(".tmp") and status.st_mtime < now_s - _STALE_TEMPORARY_S:
+                        path.unlink()
+                    elif path.is_dir() and status.st_mtime < now_s - _UNUSED_S:
+                        path.rmdir()
+        present = {path for _, _, path in entries}
+        used = sum(size for _, size, _ in entries)
+        self._limit_bytes = min(self._max_bytes, (used + shutil.disk_usage(self._directory).free) // 2)
+        for used_s, size, path in sorted(entries, key=lambda entry: entry[0]):
+            if used <= self._limit_bytes and used_s >= now_s - _UNUSED_S:
                 break
-            if entry.name != keep:
-                Path(entry.path).unlink(missing_ok=True)
-                present.discard(entry.name.removesuffix(_SUFFIX))
-                excess -= size
+            if path != built:
+                path.unlink(missing_ok=True)
+                present.discard(path)
+                used -= size
         self._unmap_all_but(present)
 
-    def _unmap_all_but(self, present: set[str]) -> None:
+    def _unmap_all_but(self, present: set[Path]) -> None:
         """Let go of files that were deleted, here or by another process, so that their disk space comes free."""
         with self._lock:
-            for name in self._mapped.keys() - present:
+            for name in [name for name in self._mapped if self._path(name) not in present]:
                 del self._mapped[name]

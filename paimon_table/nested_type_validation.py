@@ -20,13 +20,8 @@ def check_nested_types(schema: TableSchema) -> None:
 def _check(t: DataType, column: str, path: str) -> None:
     if t.root is Root.ROW:
         _check_fields(t, f"column {column!r}: {t}" if path == column else f"column {column!r}: {path}: {t}")
-    for name, part in _parts(t):
+    for name, part in t.parts:
         _check(part, column, f"{path}.{name}")
-
-
-def _parts(t: DataType) -> list[tuple[str, DataType]]:
-    named = [("element", t.element), ("key", t.key), ("value", t.value), *((f.name, f.type) for f in t.fields)]
-    return [(name, part) for name, part in named if part is not None]
 
 
 def _check_fields(row: DataType, what: str) -> None:

@@ -154,6 +154,12 @@ class TableOptions:
         return self.num_levels - 1
 
     @property
+    def named_levels(self) -> set[int]:
+        """The levels that an option for single levels names, also those above ``max_level``."""
+        options = (self.file_format_per_level, self.file_compression_per_level, self.stats_mode_per_level)
+        return {level for of_option in options for level, _ in of_option}
+
+    @property
     def needs_lookup(self) -> bool:
         """Whether compaction of level 0 looks up what the levels above its output hold."""
         is_looked_at = self.changelog_producer == "lookup" or self.deletion_vectors

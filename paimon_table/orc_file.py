@@ -180,8 +180,7 @@ def _without_padding(values: pa.Array, t: DataType) -> pa.Array:
 
 
 def _contains(t: DataType, root: Root) -> bool:
-    parts = (t.element, t.key, t.value, *(f.type for f in t.fields))
-    return t.root is root or any(_contains(part, root) for part in parts if part is not None)
+    return t.root is root or any(_contains(part, root) for _, part in t.parts)
 
 
 def _open_writer(

@@ -29,8 +29,7 @@ _STRIPE_BYTES = 8 << 20
 
 def holds_timestamps(t: DataType) -> bool:
     """Whether the type is or contains a timestamp."""
-    parts = (t.element, t.key, t.value, *(f.type for f in t.fields))
-    return t.root in TIMESTAMPS or any(holds_timestamps(part) for part in parts if part is not None)
+    return t.root in TIMESTAMPS or any(holds_timestamps(part) for _, part in t.parts)
 
 
 def has_early_fractions(rows: pa.Table, fields: Sequence[DataField]) -> bool:

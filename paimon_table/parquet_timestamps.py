@@ -22,8 +22,7 @@ def holds_nanoseconds(t: DataType) -> bool:
     """Whether the type is or contains a timestamp of more than 6 digits."""
     if t.root in TIMESTAMPS:
         return (t.precision or 0) > 6
-    parts = (t.element, t.key, t.value, *(f.type for f in t.fields))
-    return any(holds_nanoseconds(part) for part in parts if part is not None)
+    return any(holds_nanoseconds(part) for _, part in t.parts)
 
 
 def has_nanosecond_columns(schema: pa.Schema) -> bool:

@@ -39,11 +39,13 @@ class TableContext:
         fields = self.schema.partition_fields
         return tuple(deserialize_row(partition, [f.type for f in fields])) if fields else ()
 
+    def partition_path(self, partition: bytes) -> str:
+        """The partition's directory below the table, from its serialized row; empty without partition columns."""
+        return partition_path(self.partition_values(partition), self.schema.partition_fields, self.options)
+
     def bucket_dir(self, bucket: BucketId) -> str:
         """Directory of the bucket's data and changelog files."""
-        values = self.partition_values(bucket.partition)
-        relative = partition_path(values, self.schema.partition_fields, self.options)
-        return self.paths.bucket_dir(relative, bucket.bucket)
+        return self.paths.bucket_dir(self.partition_path(bucket.partition), bucket.bucket)
 
     def data_file(self, bucket: BucketId, file: DataFileMeta) -> str:
         return self.paths.data_file(self.bucket_dir(bucket), file)

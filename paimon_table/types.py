@@ -73,6 +73,13 @@ class DataType:
     def is_nested(self) -> bool:
         return self.root in NESTED
 
+    @property
+    def parts(self) -> tuple[tuple[str, DataType], ...]:
+        """The types directly inside, by name: ``element``, ``key`` and ``value``, and the fields of a ROW."""
+        inside = (("element", self.element), ("key", self.key), ("value", self.value))
+        fields = ((f.name, f.type) for f in self.fields)
+        return (*((name, part) for name, part in inside if part is not None), *fields)
+
     def __str__(self) -> str:
         return sql(self)
 

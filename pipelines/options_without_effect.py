@@ -94,12 +94,11 @@ def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tup
     options = _parsed(effective, (*_LEVELS, name))
     if options is None:
         return
-    per_level = (options.file_format_per_level, options.file_compression_per_level, options.stats_mode_per_level)
-    beyond = [level for of_option in per_level for level, _ in of_option if level > options.max_level]
+    beyond = {level for level in options.named_levels if level > options.max_level}
     if beyond:
         yield (
             name,
-            f"option '{name}' has no effect on level {beyond[0]}: levels are 0 to {options.max_level}; remove that "
+            f"option '{name}' has no effect on level {min(beyond)}: levels are 0 to {options.max_level}; remove that "
             "level or raise num-levels",
         )
 

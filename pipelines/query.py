@@ -74,7 +74,9 @@ class PipelineQuery:
         self._is_in_batch = False
         self._drained = threading.Event()
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
-        self._settings = TaskSettings(_decoder_options(config), write_slots(spark), lookup_root(), None, spool(spark))
+        self._settings = TaskSettings(
+            _decoder_options(config), write_slots(spark), lookup_root(spark), None, spool(spark)
+        )
         self._query = self._start(spark)
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -142,7 +144,9 @@ def with_kafka_connector(packages: str) -> str:
 def code_archive() -> Path:
     """Our packages as one zip file that Spark hands to the executors."""
     root = Path(__file__).resolve().parent.parent
-    archive = Path(tempfile.mkdtemp(prefix="tidemark-")) / "tidemark-code.zip"
+    directory = tempfile.mkdtemp(prefix="tidemark-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    archive = Path(directory) / "tidemark-code.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for package in CODE_PACKAGES:
             for file in sorted((root / package).rglob("*.py")):
@@ -150,18 +154,21 @@ def code_archive() -> Path:
     return archive
 
 
-def lookup_root() -> str:
+def lookup_root(session: SparkSession) -> str:
     """Directory for lookup files on the local disk of whichever machine runs a task."""
-    return str(Path(tempfile.gettempdir()) / f"tidemark-lookup-{os.getuid()}")
+    return f"{_local_directory(session)}/tidemark-lookup-{os.getuid()}"
 
 
 def spool(session: SparkSession) -> Spool | None:
     """Where tasks leave large blobs for each other; None where they run on other machines."""
-    if not runs_here(session):
-        return None
-    conf = session.sparkContext.getConf()
-    directory = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir") or tempfile.gettempdir()
-    return Spool.open(f"{directory.split(',')[0].strip()}/tidemark-spool-{os.getuid()}")
+    return Spool.open(f"{_local_directory(session)}/tidemark-spool-{os.getuid()}") if runs_here(session) else None
+
+
+def _local_directory(session: SparkSession) -> str:
+    """Where Spark keeps its own local files; the first directory if it has several."""
+    of_driver = os.environ.get("SPARK_LOCAL_DIRS") if runs_here(session) else None
+    directories = of_driver or session.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
+    return directories.split(",")[0].strip()
 
 
 def runs_here(session: SparkSession) -> bool:

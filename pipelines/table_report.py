@@ -14,7 +14,6 @@ from rich.text import Text
 from paimon_table.binary_row import deserialize_row
 from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, DataFileMeta, RowKind
 from paimon_table.errors import ConfigError
-from paimon_table.paths import partition_path
 from paimon_table.snapshot import Snapshot
 from paimon_table.table import Table
 from paimon_table.table_state import TableState, load_state
@@ -171,8 +170,7 @@ def _sorted_files(table: Table, snapshot: Snapshot | None) -> list[tuple[BucketI
 
 
 def _partition_text(table: Table, bucket: BucketId) -> str:
-    values = table.context().partition_values(bucket.partition)
-    return partition_path(values, table.schema.partition_fields, table.options)
+    return table.context().partition_path(bucket.partition)
 
 
 def _key_text(key: bytes, types: Sequence[DataType]) -> str | None:

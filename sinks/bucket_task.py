@@ -6,7 +6,6 @@ arrival, fills values that the source left out, and hands the rows to the engine
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import time
 import uuid
@@ -98,9 +97,8 @@ class WriteTask:
         return BucketResult(target_index, message, 0, _steps(started))
 
     def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
-        table_name = hashlib.sha1(target.context.paths.root.encode()).hexdigest()[:16]
         environment = WriterEnvironment(
-            lookup_dir=f"{self.lookup_root}/{table_name}",
+            lookup_dir=self.lookup_root,
             new_uuid=lambda: str(uuid.uuid4()),
             clock_ms=lambda: time.time_ns() // 1_000_000,
         )

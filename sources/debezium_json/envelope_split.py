@@ -22,9 +22,10 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.exact_parse import parse_json
+from sources.debezium_json.texts import is_everything
 
 _MARK = b',"source":{'
-_BLANKED = bytes(range(256)).translate(bytes.maketrans(b"0123456789", b"0000000000"))
+_BLANKED = bytes.maketrans(b"123456789", b"0" * 9)
 _AFTER_ALONE = b'{"before":null,"after":'
 _BEFORE_ALONE = (b'{"before":', b',"after":null')
 _BLOCK_BYTES = 1 << 18
@@ -45,7 +46,7 @@ class Heads:
     is_before: npt.NDArray[np.bool_] | None = None
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Heads:
-        if len(indices) == len(self.texts) and (np.diff(indices) == 1).all():
+        if is_everything(indices, len(self.texts)):
             return self
         is_before = None if self.is_before is None else self.is_before[indices]
         return Heads(self.texts.take(pa.array(indices)), is_before)
@@ -131,9 +132,9 @@ def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.ND
 def _stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
     """At which of the positions the text stands."""
     found = (positions >= 0) & (positions <= len(data) - len(text))
-    places = positions if found.all() else np.where(found, positions, 0)
-    if len(data) < len(text):
+    if not found.any():
         return found
+    places = positions if found.all() else np.where(found, positions, 0)
     for step, char in enumerate(text):
         found &= data[places + step] == char
     return found

@@ -26,7 +26,7 @@ class Texts:
     positions: npt.NDArray[np.int64]
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Texts:
-        if len(indices) == len(self.positions) and (np.diff(indices) == 1).all():
+        if is_everything(indices, len(self.positions)):
             return self
         return Texts(self.values.take(pa.array(indices)), self.positions[indices])
 
@@ -63,6 +63,11 @@ class SourceNames:
         parts = self.topic.split(".")
         schema = parts[-2] if len(parts) > 2 else None
         return SourceTable(self.topic, parts[-3] if len(parts) > 3 else None, schema, parts[-1])
+
+
+def is_everything(indices: npt.NDArray[np.int64], count: int) -> bool:
+    """Whether the indices are those of all ``count`` values in order, so that nothing need be taken."""
+    return len(indices) == count and bool((np.diff(indices) == 1).all())
 
 
 def op_code(envelope: Mapping[str, Any]) -> int | None:

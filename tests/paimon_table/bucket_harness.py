@@ -95,6 +95,10 @@ class BucketHarness:
         self.apply(message)
         return message
 
+    def looked_up(self) -> set[str]:
+        """The data files that have a lookup file."""
+        return {path.name.rpartition("-")[0] for path in self.lookup_dir.rglob("*.lookup")}
+
     def apply(self, message: CommitMessage, append: bool = True, compact: bool = True) -> None:
         """What the committer does: APPEND, then COMPACT; every deleted file must be there, no added one may be.
 

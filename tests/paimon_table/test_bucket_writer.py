@@ -321,6 +321,7 @@ def test_old_values_come_in_the_current_schema(lookup_dir: Path) -> None:
 
     assert _changes(bucket, [("+U", 1, 5, "new")]) == [("-U", 1, 1, None), ("+U", 1, 5, "new")]
     assert bucket.content() == [(1, 5, "new"), (2, 2, None)]
+    assert [path.name.rpartition("-")[2] for path in lookup_dir.rglob("*.lookup")] == [f"{schema.id}.lookup"]
 
 
 @pytest.mark.parametrize("key_type", ["INT", "STRING"])

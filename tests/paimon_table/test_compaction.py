@@ -148,3 +148,15 @@ def test_a_crash_at_any_operation_leaves_the_live_files_whole(tmp_path: Path, pr
             return
         assert bucket.content() == [(0, 0), (1, 100), (3, 2), (4, 2), (5, 2), (9, 9)]
     pytest.fail("the commit never came to its end")
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_lookup_files_go_with_their_data_files(tmp_path: Path, fresh: bool) -> None:
+    options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"}
+    bucket = BucketHarness(context([("k", "INT"), ("v", "INT")], ["k"], options), tmp_path)
+    looked_up: set[str] = set()
+    for value in range(20):
+        bucket.commit([("+I", key, value) for key in range(value % 7, 200)], fresh=fresh)
+        assert bucket.looked_up() <= {file.file_name for file in bucket.files}
+        looked_up |= bucket.looked_up()
+    assert len(looked_up) > 2 * len(bucket.looked_up()) > 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.bucket_files import row_schema
-from paimon_table.errors import BrokenInvariant
+from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from paimon_table.lookup_cache import LookupCache
 from paimon_table.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter, ProbeKeys
 from paimon_table.merge.sort import KeyOrder
@@ -153,21 +156,93 @@ def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
     now_s = [1_000_000.0]
     words, rows = _words(_INT), _rows(_INT, [(i,) for i in range(100)])
     cache = LookupCache(str(tmp_path), clock_s=lambda: now_s[0])
-    for name in ("a", "b"):
+    for name in ("t/a", "u/b"):
         cache.build(name, words, rows.schema, [rows])
-        os.utime(tmp_path / f"{name}.lookup", (now_s[0], now_s[0]))
+        _use_at(tmp_path, name, now_s[0])
         now_s[0] += 1
-    opened = cache.open("a", words, rows.schema)
-    size_bytes = (tmp_path / "a.lookup").stat().st_size
+    opened = cache.open("t/a", words, rows.schema)
+    size_bytes = (tmp_path / "t/a.lookup").stat().st_size
 
     small = LookupCache(str(tmp_path), max_bytes=2 * size_bytes, clock_s=lambda: now_s[0])
-    small.build("c", words, rows.schema, [rows])
+    small.build("t/c", words, rows.schema, [rows])
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.lookup", "c.lookup"]
-    LookupCache(str(tmp_path), max_bytes=1).build("d", words, rows.schema, [rows])
-    assert [path.name for path in tmp_path.iterdir()] == ["d.lookup"]
+    assert _names(tmp_path) == ["t/a", "t/c"]
+    LookupCache(str(tmp_path), max_bytes=1).build("t/d", words, rows.schema, [rows])
+    assert _names(tmp_path) == ["t/d"]
     assert opened is not None and opened.rows_at(np.array([5])).num_rows == 1
-    assert cache.open("a", words, rows.schema) is None
+    assert cache.open("t/a", words, rows.schema) is None
+
+
+def test_room_is_made_again_and_again(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(i,) for i in range(100)])
+    LookupCache(str(tmp_path)).build("t/0", words, rows.schema, [rows])
+    size_bytes = (tmp_path / "t/0.lookup").stat().st_size
+    _use_at(tmp_path, "t/0", 1_000_000.0)
+
+    cache = LookupCache(str(tmp_path), max_bytes=10 * size_bytes, clock_s=lambda: 1_000_000.0)
+    for number in range(1, 40):
+        cache.build(f"t/{number}", words, rows.schema, [rows])
+        _use_at(tmp_path, f"t/{number}", 1_000_000.0 + number)
+
+    assert _names(tmp_path) == [f"t/{number}" for number in range(30, 40)]
+
+
+def test_at_most_half_of_the_free_disk_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(i,) for i in range(100)])
+    cache = LookupCache(str(tmp_path), clock_s=lambda: 1_000_000.0)
+    cache.build("t/0", words, rows.schema, [rows])
+    size_bytes = (tmp_path / "t/0.lookup").stat().st_size
+    _use_at(tmp_path, "t/0", 1_000_000.0)
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=size_bytes))
+    LookupCache(str(tmp_path), clock_s=lambda: 1_000_060.0).build("t/1", words, rows.schema, [rows])
+
+    assert _names(tmp_path) == ["t/1"]
+
+
+def test_what_nobody_used_for_a_week_goes(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,)])
+    now_s, day_s = time.time(), 86_400.0
+    for table, age_days in (("dropped", 8), ("quiet", 6)):
+        LookupCache(str(tmp_path)).build(f"{table}/a", words, rows.schema, [rows])
+        _use_at(tmp_path, f"{table}/a", now_s - age_days * day_s)
+
+    LookupCache(str(tmp_path)).build("t/a", words, rows.schema, [rows])
+    assert _names(tmp_path) == ["quiet/a", "t/a"]
+    os.utime(tmp_path / "dropped", (now_s - 8 * day_s,) * 2)
+    LookupCache(str(tmp_path)).build("t/b", words, rows.schema, [rows])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quiet", "t"]
+
+
+def test_a_full_disk_is_told_with_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    rows = _rows(_INT, [(1,)])
+    monkeypatch.setattr("paimon_table.lookup_cache.LookupFileWriter.append", write)
+    with pytest.raises(SinkUnavailable, match=rf"{tmp_path} \(No space left on device\)"):
+        LookupCache(str(tmp_path)).build("t/a", _words(_INT), rows.schema, [rows])
+    assert _names(tmp_path) == []
+
+
+def test_files_of_replaced_data_files_go(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,), (2,)])
+    cache = LookupCache(str(tmp_path))
+    for name in ("t/a", "t/b"):
+        cache.build(name, words, rows.schema, [rows])
+    opened = cache.open("t/a", words, rows.schema)
+    cache.discard(["t/a", "t/never built"])
+    assert _names(tmp_path) == ["t/b"]
+    assert cache.open("t/a", words, rows.schema) is None
+    assert opened is not None and opened.rows_at(np.array([1])).num_rows == 1
+
+
+def _use_at(directory: Path, name: str, at_s: float) -> None:
+    os.utime(directory / f"{name}.lookup", (at_s, at_s))
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)).removesuffix(".lookup") for path in directory.rglob("*.lookup"))
 
 
 def test_temporary_files_of_dead_processes_go(tmp_path: Path) -> None:
