@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.exact_parse import parse_json
-from sources.debezium_json.texts import is_everything
+from sources.debezium_json.taking import taken
 
 _MARK = b',"source":{'
 _BLANKED = bytes.maketrans(b"123456789", b"0" * 9)
@@ -46,10 +46,8 @@ class Heads:
     is_before: npt.NDArray[np.bool_] | None = None
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Heads:
-        if is_everything(indices, len(self.texts)):
-            return self
         is_before = None if self.is_before is None else self.is_before[indices]
-        return Heads(self.texts.take(pa.array(indices)), is_before)
+        return Heads(taken(self.texts, indices), is_before)
 
 
 @dataclass(frozen=True, slots=True)

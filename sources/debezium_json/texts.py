@@ -13,6 +13,7 @@ import pyarrow as pa
 from sources.changes import SourceTable
 from sources.debezium_json.change_rows import OPS
 from sources.debezium_json.envelopes import parse_exactly, unwrapped
+from sources.debezium_json.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
 _NAME_KEYS = ("db", "schema", "table")
@@ -26,9 +27,7 @@ class Texts:
     positions: npt.NDArray[np.int64]
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Texts:
-        if is_everything(indices, len(self.positions)):
-            return self
-        return Texts(self.values.take(pa.array(indices)), self.positions[indices])
+        return Texts(taken(self.values, indices), self.positions[indices])
 
     def parsed(self, index: int) -> Any:
         """One text parsed exactly: the payload, or a MalformedRecord."""
@@ -63,11 +62,6 @@ class SourceNames:
         parts = self.topic.split(".")
         schema = parts[-2] if len(parts) > 2 else None
         return SourceTable(self.topic, parts[-3] if len(parts) > 3 else None, schema, parts[-1])
-
-
-def is_everything(indices: npt.NDArray[np.int64], count: int) -> bool:
-    """Whether the indices are those of all ``count`` values in order, so that nothing need be taken."""
-    return len(indices) == count and bool((np.diff(indices) == 1).all())
 
 
 def op_code(envelope: Mapping[str, Any]) -> int | None:

@@ -1,0 +1,14 @@
+"""Taking entries of an array."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def taken(values: pa.Array, indices: npt.NDArray[np.int64]) -> pa.Array:
+    """The entries at these indices; the array itself, not a copy, when they are all of it in order."""
+    if len(indices) == len(values) and (np.diff(indices) == 1).all():
+        return values
+    return values.take(pa.array(indices))
