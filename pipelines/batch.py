@@ -1,10 +1,10 @@
 """One micro-batch, from top to bottom: plan, decode and write, follow the schema, commit.
 
-``process_batch`` runs on the driver inside Spark's ``foreachBatch``. One Spark job decodes the records into blobs,
-shuffles them so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the events show
-nothing new. If they do (a new table, a new column, a wider type), nothing of the job is committed: its files are
-deleted, the tables follow what was seen and the job runs again over the same offsets. It also runs again, with a single
-write task, when rows need values of rows in other buckets (a changed primary key with values that were not sent).
+``process_batch`` runs on the driver inside Spark's ``foreachBatch``. Spark decodes the records into blobs, brings them
+together so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the events show
+nothing new. If they do (a new table, a new column, a wider type), nothing of that is committed: its files are deleted,
+the tables follow what was seen and all runs again over the same offsets. It also runs again, with a single write task,
+when rows need values of rows in other buckets (a changed primary key with values that were not sent).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pipelines.decode_task import DecodeReport
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
 from sinks import faults
+from sinks.blob import REPORT, Blob, from_row
 from sinks.bucket_task import RESULT_DDL, BucketResult, CompactTask
 from sinks.discard import discard
 
@@ -61,7 +62,7 @@ class BatchReport:
 
 @dataclass(slots=True)
 class JobResult:
-    """What the tasks of one Spark job returned."""
+    """What the tasks that decode and write a batch returned."""
 
     reports: list[DecodeReport] = field(default_factory=list)
     buckets: list[BucketResult] = field(default_factory=list)
@@ -126,16 +127,10 @@ def process_batch(blobs: DataFrame, batch: BatchRun, tables: PipelineTables, set
 
 
 def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
-    """Decode, shuffle by bucket, write: one Spark job. Publishes nothing."""
-    write_task = plan.write
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return write_task(batches)
-
+    """Decode, bring the blobs of a bucket together, write. Publishes nothing."""
     publish(blobs.sparkSession, plan.decode)
-    shuffled = blobs.repartition(plan.slots, "slot")
     try:
-        result = unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+        result = unpack(_through_spool(blobs, plan) if plan.decode.spool is not None else _through_shuffle(blobs, plan))
     finally:
         if plan.decode.spool is not None:
             plan.decode.spool.clear()
@@ -143,6 +138,41 @@ def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
         _discard(plan, result)
         raise failure
     return result
+
+
+def _through_shuffle(blobs: DataFrame, plan: BatchPlan) -> Iterator[bytes]:
+    """One Spark job whose shuffle carries the blobs."""
+    write_task = plan.write
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_task(batches)
+
+    shuffled = blobs.repartition(plan.slots, "slot")
+    return (row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+
+
+def _through_spool(blobs: DataFrame, plan: BatchPlan) -> list[bytes]:
+    """Two Spark jobs: the first leaves the blobs in the spool and tells the driver their names.
+
+    Spark plans a shuffle between two steps in Python anew for every batch, which takes longer than a second job.
+    """
+    write_task = plan.write
+    reports: list[bytes] = []
+    by_slot: defaultdict[int, list[Blob]] = defaultdict(list)
+    for blob in map(from_row, blobs.collect()):
+        if blob.target == REPORT:
+            reports.append(bytes(blob.data))
+        else:
+            by_slot[blob.slot_key].append(blob)
+
+    def write(slots: Iterable[list[Blob]]) -> Iterator[bytes]:
+        for of_slot in slots:
+            yield from write_task.results(of_slot)
+
+    if by_slot:
+        context = blobs.sparkSession.sparkContext
+        reports += context.parallelize(list(by_slot.values()), len(by_slot)).mapPartitions(write).collect()
+    return reports
 
 
 def compact_pending(spark: SparkSession, plan: BatchPlan, result: JobResult) -> list[BucketResult]:

@@ -76,9 +76,9 @@ class DecodeTask:
         for batch in batches:
             _add(report.seconds, "read", time.perf_counter() - asked_at)
             if batch.num_rows:
-                blobs = [self._placed(blob) for blob in self._blobs(decoder, batch, report)]
+                blobs = list(self._blobs(decoder, batch, report))
                 if blobs:
-                    yield to_record_batch(blobs)
+                    yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
             asked_at = time.perf_counter()
         yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
 
@@ -109,9 +109,6 @@ class DecodeTask:
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
-
-    def _placed(self, blob: Blob) -> Blob:
-        return blob if self.spool is None else self.spool.put(blob)
 
     def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
         """The rows, with the other keys of those that a change of the primary key moved."""

@@ -20,7 +20,7 @@ REPORT = -1
 
 BLOB_DDL = (
     "slot int, target int, partition binary, bucket int, topic string, topic_partition int,"
-    " first_offset bigint, row_count bigint, file string, data binary"
+    " first_offset bigint, row_count bigint, file string, file_offset bigint, byte_count bigint, data binary"
 )
 _BLOB_SCHEMA = pa.schema(
     [
@@ -33,6 +33,8 @@ _BLOB_SCHEMA = pa.schema(
         ("first_offset", pa.int64()),
         ("row_count", pa.int64()),
         ("file", pa.string()),
+        ("file_offset", pa.int64()),
+        ("byte_count", pa.int64()),
         ("data", pa.binary()),
     ]
 )
@@ -52,6 +54,9 @@ class Blob:
     data: pa.Buffer | bytes
     file: str = ""
     """File that holds the data instead, on a disk that all tasks share; see ``sinks.spool``."""
+    file_offset: int = 0
+    byte_count: int = 0
+    """Where in that file, in bytes."""
 
     @property
     def arrival(self) -> tuple[str, int, int]:
@@ -90,6 +95,8 @@ def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
         [b.first_offset for b in blobs],
         [b.row_count for b in blobs],
         [b.file for b in blobs],
+        [b.file_offset for b in blobs],
+        [b.byte_count for b in blobs],
     ]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOB_SCHEMA, strict=False)]
     return pa.RecordBatch.from_arrays([*arrays, _binary_array([b.data for b in blobs])], schema=_BLOB_SCHEMA)
@@ -97,20 +104,17 @@ def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
 
 def from_record_batch(batch: pa.RecordBatch) -> Iterator[Blob]:
     """The inverse of ``to_record_batch``; the data refer to the batch's memory."""
-    meta = batch.select([f.name for f in _BLOB_SCHEMA][:-1]).to_pylist()
-    data = batch.column("data")
-    for i, row in enumerate(meta):
-        yield Blob(
-            row["slot"],
-            row["target"],
-            BucketId(row["partition"], row["bucket"]),
-            row["topic"],
-            row["topic_partition"],
-            row["first_offset"],
-            row["row_count"],
-            data[i].as_buffer(),
-            row["file"],
-        )
+    columns = [column.to_pylist() for column in batch.columns[:-1]]
+    for *meta, data in zip(*columns, batch.column("data"), strict=True):
+        yield from_row((*meta, data.as_buffer()))
+
+
+def from_row(row: Sequence[Any]) -> Blob:
+    """A blob from the values of one row, in the order of ``BLOB_DDL``."""
+    slot, target, partition, bucket, topic, topic_partition, first_offset, row_count, *place, data = row
+    return Blob(
+        slot, target, BucketId(bytes(partition), bucket), topic, topic_partition, first_offset, row_count, data, *place
+    )
 
 
 def _binary_array(values: Sequence[pa.Buffer | bytes]) -> pa.Array:

@@ -51,23 +51,25 @@ class WriteTask:
     lookup_root: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for result in self.results(blob for batch in batches for blob in from_record_batch(batch)):
+            yield _result_batch([result])
+
+    def results(self, blobs: Iterable[Blob]) -> Iterator[bytes]:
+        """Write the buckets of the blobs; the pickled results, after the reports that came with the blobs."""
         started = time.perf_counter()
-        reports: list[bytes] = []
         arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
-        for batch in batches:
-            for blob in from_record_batch(batch):
-                if blob.target == REPORT:
-                    reports.append(bytes(blob.data))
-                else:
-                    arrived[blob.target][blob.bucket].append(loaded(blob))
+        for blob in loaded(blobs):
+            if blob.target == REPORT:
+                yield bytes(blob.data)
+            else:
+                arrived[blob.target][blob.bucket].append(blob)
         faults.reached("after-decode", self.batch_id)
-        waited = {"shuffle": time.perf_counter() - started}
-        yield _result_batch([*reports, pickle.dumps(waited)])
+        yield pickle.dumps({"shuffle": time.perf_counter() - started})
         for target, buckets in arrived.items():
             rows = ArrivedRows(self.targets[target], buckets, self.open_writer)
             for bucket in buckets:
                 write = partial(self.write_bucket, target, bucket, rows)
-                yield _result_batch([self.answer(target, bucket, write)])
+                yield self.answer(target, bucket, write)
                 faults.reached("between-data-files", self.batch_id)
 
     def answer(self, target_index: int, bucket: BucketId, work: Callable[[], BucketResult]) -> bytes:

@@ -1,8 +1,8 @@
 """Blobs on a local disk: where all tasks run on one machine, large blobs go around Spark's shuffle, not through it.
 
 A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
-it. The shuffle then moves only names of files. A file belongs to one batch; the driver removes all of them after it,
-and the next process what a killed one left.
+it. The tasks then tell the driver, and the driver other tasks, only names of files. A file belongs to one batch; the
+driver removes all of them after it, and the next process what a killed one left.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
@@ -20,7 +21,10 @@ import pyarrow as pa
 from sinks.blob import Blob
 
 SMALLEST_BYTES = 64 << 10
-"""Smaller blobs travel through the shuffle: a file of its own would cost more."""
+"""Fewer bytes travel with the names: a file of their own would cost more."""
+
+_ALIGNMENT = 64
+"""Of the data of a blob in its file, so that Arrow reads it where it lies."""
 
 _LOCK = ".lock"
 _held: list[IO[bytes]] = []
@@ -46,15 +50,20 @@ class Spool:
         atexit.register(_remove, directory)
         return Spool(directory)
 
-    def put(self, blob: Blob) -> Blob:
-        """The blob with its data in a file if they are large."""
-        if len(blob.data) < SMALLEST_BYTES:
-            return blob
+    def put(self, blobs: Sequence[Blob]) -> list[Blob]:
+        """The blobs with their data in one file, if these are large together."""
+        if sum(len(blob.data) for blob in blobs) < SMALLEST_BYTES:
+            return list(blobs)
         file = f"{self.directory}/{uuid.uuid4()}"
         os.makedirs(self.directory, exist_ok=True)
+        placed = []
         with pa.OSFile(file, "wb") as out:
-            out.write(blob.data)
-        return replace(blob, data=b"", file=file)
+            for blob in blobs:
+                out.write(bytes(-out.tell() % _ALIGNMENT))
+                size = len(blob.data)
+                placed.append(replace(blob, data=b"", file=file, file_offset=out.tell(), byte_count=size))
+                out.write(blob.data)
+        return placed
 
     def clear(self) -> None:
         """Remove the files of a batch whose tasks have ended; what a worker still maps stays readable."""
@@ -62,12 +71,18 @@ class Spool:
         os.makedirs(self.directory, exist_ok=True)
 
 
-def loaded(blob: Blob) -> Blob:
-    """The blob with its data in memory, mapped from its file if it has one."""
-    if not blob.file:
-        return blob
-    with pa.memory_map(blob.file) as source:
-        return replace(blob, data=source.read_buffer(), file="")
+def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """The blobs with their data in memory, mapped from the files that they lie in."""
+    mapped: dict[str, pa.Buffer] = {}
+    for blob in blobs:
+        if not blob.file:
+            yield blob
+            continue
+        if blob.file not in mapped:
+            with pa.memory_map(blob.file) as source:
+                mapped[blob.file] = source.read_buffer()
+        data = mapped[blob.file].slice(blob.file_offset, blob.byte_count)
+        yield replace(blob, data=data, file="", file_offset=0, byte_count=0)
 
 
 def _remove_abandoned(root: str) -> None:

@@ -22,26 +22,49 @@ def files(spool: Spool) -> list[str]:
     return os.listdir(spool.directory)
 
 
-def test_large_blob_travels_as_a_file_and_comes_back_equal(tmp_path: Path) -> None:
-    spool = Spool.open(str(tmp_path))
-    placed = spool.put(blob(ROWS))
-    assert len(placed.data) == 0 and placed.file in {f"{spool.directory}/{name}" for name in files(spool)}
-    (arrived,) = from_record_batch(to_record_batch([placed]))
-    assert arrived.row_count == ROWS.num_rows
-    assert decode_rows(loaded(arrived).data).equals(ROWS)
+def comes_back(placed: list[Blob]) -> list[pa.Table]:
+    """The rows of blobs that were placed, after a way through Spark."""
+    return [decode_rows(arrived.data) for arrived in loaded(from_record_batch(to_record_batch(placed)))]
 
 
-def test_small_blob_stays_in_the_row(tmp_path: Path) -> None:
+def test_large_blobs_travel_as_one_file_and_come_back_equal(tmp_path: Path) -> None:
     spool = Spool.open(str(tmp_path))
-    small = blob(ROWS.slice(0, 10))
-    assert len(small.data) < SMALLEST_BYTES
-    assert spool.put(small) is small and files(spool) == []
-    assert decode_rows(loaded(small).data).equals(ROWS.slice(0, 10))
+    parts = [ROWS, ROWS.slice(0, 3), ROWS.slice(5_000)]
+    placed = spool.put([blob(rows) for rows in parts])
+    (file,) = files(spool)
+    assert all(len(one.data) == 0 and one.file == f"{spool.directory}/{file}" for one in placed)
+    assert [one.row_count for one in placed] == [rows.num_rows for rows in parts]
+    assert all(rows.equals(part) for rows, part in zip(comes_back(placed), parts, strict=True))
+
+
+def test_blobs_of_several_files_come_back_in_order(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    first, second = (spool.put([blob(rows), blob(rows.slice(1))]) for rows in (ROWS, ROWS.slice(7)))
+    small = blob(ROWS.slice(0, 2))
+    back = comes_back([first[1], second[0], small, first[0], second[1]])
+    expected = [ROWS.slice(1), ROWS.slice(7), ROWS.slice(0, 2), ROWS, ROWS.slice(8)]
+    assert all(rows.equals(wanted) for rows, wanted in zip(back, expected, strict=True))
+
+
+def test_rows_are_read_where_they_lie_in_the_file(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    before = pa.total_allocated_bytes()
+    back = comes_back(spool.put([blob(ROWS.slice(0, 3)), blob(ROWS)]))
+    assert pa.total_allocated_bytes() - before < ROWS.nbytes / 10
+    assert back[1].equals(ROWS)
+
+
+def test_small_blobs_stay_in_the_row(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    small = [blob(ROWS.slice(0, 10)), blob(ROWS.slice(10, 5))]
+    assert sum(len(one.data) for one in small) < SMALLEST_BYTES
+    assert spool.put(small) == small and files(spool) == []
+    assert [rows.num_rows for rows in comes_back(small)] == [10, 5]
 
 
 def test_loaded_rows_stay_readable_after_the_spool_is_cleared(tmp_path: Path) -> None:
     spool = Spool.open(str(tmp_path))
-    rows = decode_rows(loaded(spool.put(blob(ROWS))).data)
+    rows = comes_back(spool.put([blob(ROWS)]))[0]
     spool.clear()
     assert files(spool) == []
     assert rows.equals(ROWS)
@@ -73,7 +96,7 @@ def test_spool_of_a_killed_process_is_removed_and_that_of_a_living_one_kept(tmp_
 def test_a_directory_that_somebody_cleaned_away_is_made_again(tmp_path: Path) -> None:
     spool = Spool.open(str(tmp_path))
     os.rmdir(spool.directory)
-    assert decode_rows(loaded(spool.put(blob(ROWS))).data).equals(ROWS)
+    assert comes_back(spool.put([blob(ROWS)]))[0].equals(ROWS)
     os.remove(f"{spool.directory}/{files(spool)[0]}")
     os.rmdir(spool.directory)
     spool.clear()
