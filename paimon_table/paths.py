@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.data_file import DataFileMeta
 from paimon_table.errors import MalformedRecord, UnsupportedFeature
@@ -115,19 +117,40 @@ def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: 
 def check_directory_names(root: str, path: str) -> None:
     """Refuse a partition, by its ``partition_path()``, that cannot be a directory below the table ``root``.
 
-    Raises MalformedRecord. Object stores, whose tables have a URI as root, know no directories and take every name.
+    Raises MalformedRecord.
     """
-    if "://" in root:
+    if not limits_names(root):
         return
     for name in path.split("/"):
-        size_bytes = len(name.encode())
-        if size_bytes > _LONGEST_NAME_BYTES:
-            column, _, value = name.partition("=")
-            raise MalformedRecord(
-                f"partition column {unquote(column)!r} of {root}: the value that begins with {value[:20]!r} makes the "
-                f"name of its directory {size_bytes} bytes long, file systems allow at most {_LONGEST_NAME_BYTES}; "
-                "quarantine its rows or partition by a column of shorter values"
-            )
+        column, _, value = name.partition("=")
+        problem = _name_problem(name, unquote(value))
+        if problem is not None:
+            raise MalformedRecord(f"partition column {unquote(column)!r} of {root}: {problem}")
+
+
+def limits_names(root: str) -> bool:
+    """Whether partitions of a table are directories; object stores know none and take every name."""
+    return "://" not in root
+
+
+def long_values(column: str, values: pa.Array) -> dict[int, str]:
+    """Texts that are too long for the partition column in a file system: their positions, and what is wrong."""
+    prefix = f"{escape_path_name(column)}="
+    escaped_at_most = 3 * pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+    suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(prefix.encode()))
+    texts = ((int(i), values[int(i)].as_py()) for i in suspects)
+    problems = ((i, _name_problem(prefix + escape_path_name(text), text)) for i, text in texts)
+    return {i: problem for i, problem in problems if problem is not None}
+
+
+def _name_problem(name: str, value: str) -> str | None:
+    size_bytes = len(name.encode())
+    if size_bytes <= _LONGEST_NAME_BYTES:
+        return None
+    return (
+        f"the value that begins with {value[:20]!r} makes the name of its directory {size_bytes} bytes long, file "
+        f"systems allow at most {_LONGEST_NAME_BYTES}; partition by a column of shorter values"
+    )
 
 
 def escape_path_name(text: str) -> str:

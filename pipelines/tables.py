@@ -15,11 +15,12 @@ from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.file_io import file_io_for
 from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.merge.retracts import can_retract
+from paimon_table.paths import limits_names
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from paimon_table.table import Table
 from paimon_table.type_widening import common_type
-from paimon_table.types import DataType, sql
+from paimon_table.types import CHARACTERS, DataType, sql
 from pipelines.assumed_types import columns_named_by
 from pipelines.config import PipelineConfig
 from pipelines.known_routes import agreed_rule, rules_for
@@ -187,6 +188,11 @@ def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
         emit_update_before=with_update_before,
         counted_again=frozenset(accumulating_columns(table.schema, table.options)),
         declared=frozenset(rule.column_types),
+        directory_columns=frozenset(
+            f.name
+            for f in table.schema.partition_fields
+            if f.type.root in CHARACTERS and limits_names(table.paths.root)
+        ),
     )
 
 

@@ -64,6 +64,8 @@ class DecodeTarget:
     """Columns whose type the user fixed: never reported as widened."""
     ignored: frozenset[str] = frozenset()
     """Columns of the source that the table leaves out on purpose: never reported as new."""
+    directory_columns: frozenset[str] = frozenset()
+    """Text columns whose values name directories of a file system, which limits their length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_file import RowKind
+from paimon_table.paths import long_values
 from paimon_table.types import DataType
-from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecoderOptions
+from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecoderOptions, DecodeTarget
 from sources.conversion import Converted, convert_column, convert_values
 from sources.debezium_json.change_rows import ChangeRows, image_column
 from sources.debezium_json.column_plan import Plan, PlannedColumn
@@ -33,9 +34,9 @@ class ConvertedRows:
 
 
 def convert_rows(
-    rows: ChangeRows, plan: Plan, primary_key: Sequence[str], options: Sequence[DecoderOptions], hidden: Placeholder
+    rows: ChangeRows, plan: Plan, target: DecodeTarget, options: Sequence[DecoderOptions], hidden: Placeholder
 ) -> ConvertedRows:
-    """Convert all columns, each under its own options."""
+    """Convert all columns of the target, each under its own options."""
     columns: list[pa.Array] = []
     unavailable: dict[int, Mask] = {}
     problems: dict[int, str] = {}
@@ -48,11 +49,12 @@ def convert_rows(
             unavailable[position] = mask
         converted = _convert(values, column, options[position])
         columns.append(converted.values)
-        for row, reason in converted.problems.items():
+        too_long = long_values(column.name, converted.values) if column.name in target.directory_columns else {}
+        for row, reason in (*converted.problems.items(), *too_long.items()):
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
-        if column.name in primary_key or not column.type.nullable:
+        if column.name in target.primary_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
-            if column.name not in primary_key:
+            if column.name not in target.primary_key:
                 missing = missing & kept & (True if mask is None else ~mask)
             for null in np.flatnonzero(missing):
                 problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that takes none")

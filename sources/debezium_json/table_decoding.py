@@ -97,7 +97,7 @@ class TableDecoding:
             return
         pieces = [piece for e in events for piece in self._change_rows(e, plan, target)]
         options = column_options(pieces, plan, self.options)
-        converted = [convert_rows(piece, plan, target.primary_key, options, self.hidden) for piece in pieces]
+        converted = [convert_rows(piece, plan, target, options, self.hidden) for piece in pieces]
         for piece in converted:
             for row, reason in piece.problems.items():
                 self.outcome.quarantine(piece.positions[row], reason)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from paimon_table.errors import MalformedRecord, UnsupportedFeature
 from paimon_table.options import parse_options
-from paimon_table.paths import TablePaths, check_directory_names, escape_path_name, partition_path, table_path
+from paimon_table.paths import (
+    TablePaths,
+    check_directory_names,
+    escape_path_name,
+    long_values,
+    partition_path,
+    table_path,
+)
 from paimon_table.types import DataField, parse_type
 from tests.paimon_table.builders import data_file, orders_schema
 
@@ -89,6 +97,16 @@ def test_longer_directory_names_are_refused_on_file_systems(text, size_bytes):
     with pytest.raises(MalformedRecord, match=rf"partition column 'p' of /table: .* {size_bytes} bytes"):
         check_directory_names("/table", path)
     check_directory_names("s3://bucket/table", path)
+
+
+def test_long_values_are_those_whose_directories_are_refused():
+    texts = ["x" * 253, "x" * 254, None, "", "é" * 126, "é" * 127, "/" * 84, "/" * 85, "short"]
+    problems = long_values("p", pa.array(texts))
+    assert sorted(problems) == [1, 5, 7]
+    for position, problem in problems.items():
+        with pytest.raises(MalformedRecord) as refused:
+            check_directory_names("/table", directory(texts[position], "STRING"))
+        assert str(refused.value) == f"partition column 'p' of /table: {problem}"
 
 
 def test_layout_of_a_table():

@@ -1,4 +1,4 @@
-"""Partitions by dates and moments beyond the years that Python's own types know."""
+"""Partitions by values at the edge: dates beyond Python's own years, texts too long for a directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FAR_DAYS = (2_932_897, -735_103, 19_723)
 _FAR_MICROS = (253_402_300_800_000_000, -63_000_000_000_000_000, 1_704_067_200_000_000)
 
 
-def _event(key: int, value: int) -> str:
+def _event(key: int, value: int | str) -> str:
     payload = {
         "before": None,
         "after": {"id": key, "p": value},
@@ -61,3 +61,36 @@ def test_far_values_have_partitions_of_their_own(
     rows = read_all(Table.open(str(root)))
     numbers = rows.column("p").cast(pa.int32() if column_type == "DATE" else pa.int64()).to_pylist()
     assert dict(zip(rows.column("id").to_pylist(), numbers, strict=True)) == dict(enumerate(values))
+
+
+def test_records_whose_partition_has_no_directory_go_to_quarantine(tmp_path: Path) -> None:
+    dump = tmp_path / "visits.jsonl"
+    values = ["a" * 253, "a" * 254, "short", "/" * 85]
+    dump.write_text("\n".join(_event(i, value) for i, value in enumerate(values)) + "\n")
+    rule: dict[str, object] = {
+        "match": {"table": "visits"},
+        "into": "lake.visits",
+        "primary_key": ["id", "p"],
+        "partition_by": ["p"],
+    }
+    tables = pipeline_tables(tmp_path, [rule])
+
+    quarantine = run_batches(tables, dump_batches(dump, 100), tmp_path)
+
+    rows = read_all(Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")))
+    assert dict(zip(rows.column("id").to_pylist(), rows.column("p").to_pylist(), strict=True)) == {
+        0: values[0],
+        2: values[2],
+    }
+    bad = [json.loads(line) for file in Path(quarantine.path).rglob("*.jsonl") for line in file.open()]
+    assert sorted((record["offset"], record["reason"]) for record in bad) == [
+        (1, _too_long("'aaaaaaaaaaaaaaaaaaaa'", 256)),
+        (3, _too_long(f"'{'/' * 20}'", 257)),
+    ]
+
+
+def _too_long(beginning: str, size_bytes: int) -> str:
+    return (
+        f"column p STRING NOT NULL: the value that begins with {beginning} makes the name of its directory "
+        f"{size_bytes} bytes long, file systems allow at most 255; partition by a column of shorter values"
+    )
