@@ -21,6 +21,8 @@ from paimon_table.disk_syncs import DiskSyncs, sync_path
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 
 _SYNCS = DiskSyncs()
+_DURABLE_DIRECTORIES: set[str] = set()
+"""Directories whose names this process has made durable."""
 
 
 class FileIO(Protocol):
@@ -150,14 +152,26 @@ class LocalFileIO:
         return os.path.getsize(path)
 
     def mkdirs(self, path: str) -> None:
-        """Make missing directories and sync the parent of each, so that they survive a power cut."""
-        if os.path.isdir(path):
+        """Make missing directories and sync the parent of each, so that they survive a power cut.
+
+        The first time in a process this goes for directories that are there too: a process that was killed may have
+        made them and synced nothing.
+        """
+        is_there = os.path.isdir(path)
+        if is_there and path in _DURABLE_DIRECTORIES:
             return
         parent = os.path.dirname(path)
-        self.mkdirs(parent)
-        with suppress(FileExistsError):
-            os.mkdir(path)
-        sync_path(parent)
+        if parent != path:
+            self.mkdirs(parent)
+        if not is_there:
+            with suppress(FileExistsError):
+                os.mkdir(path)
+            sync_path(parent)
+        elif parent != path:
+            # Directories far above the table may be unreadable, or on file systems that cannot sync them.
+            with suppress(OSError):
+                sync_path(parent)
+        _DURABLE_DIRECTORIES.add(path)
 
 
 def _write_temporary(path: str, data: bytes, durable: bool) -> str:
@@ -169,11 +183,8 @@ def _write_temporary(path: str, data: bytes, durable: bool) -> str:
 
 
 def _write_new(path: str, data: bytes, durable: bool) -> None:
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    except FileNotFoundError:
-        LocalFileIO().mkdirs(os.path.dirname(path))
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    LocalFileIO().mkdirs(os.path.dirname(path))
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()

@@ -52,7 +52,7 @@ def test_streamed_files_and_their_directories_are_on_disk_after_sync(io, tmp_pat
 
     paths = [f"{tmp_path}/{bucket}/{name}" for bucket in ("b0", "b1") for name in "xyz"]
     for directory in ("b0", "b1"):
-        (tmp_path / directory).mkdir()
+        io.mkdirs(f"{tmp_path}/{directory}")
     monkeypatch.setattr(os, "fsync", slow_fsync)
     for path in paths:
         with io.open_output(path) as stream:
@@ -82,6 +82,7 @@ def test_a_streamed_file_that_cannot_be_synced_is_noticed(io, tmp_path, monkeypa
 def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, tmp_path, monkeypatch):
     steps: list[str] = []
     fsync, link = os.fsync, os.link
+    io.mkdirs(str(tmp_path))
 
     def traced_fsync(descriptor: int) -> None:
         steps.append("sync " + os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")).split(".")[0])
@@ -91,6 +92,24 @@ def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, t
     monkeypatch.setattr(os, "link", lambda a, b: (steps.append("link"), link(a, b)))
     io.publish(f"{tmp_path}/snapshot-1", b"x")
     assert steps == ["sync ", "link", f"sync {tmp_path.name}"]
+
+
+@pytest.mark.parametrize("use", ["write", "publish", "open_output"])
+def test_directories_that_a_killed_process_made_are_made_durable_once(io, tmp_path, monkeypatch, use):
+    synced: list[str] = []
+    sync = file_io.sync_path
+    monkeypatch.setattr(file_io, "sync_path", lambda path: (synced.append(path), sync(path)))
+    monkeypatch.setattr(file_io, "_DURABLE_DIRECTORIES", set())
+    (tmp_path / "table" / "bucket-0").mkdir(parents=True)
+    for number in range(2):
+        path = f"{tmp_path}/table/bucket-0/file-{number}"
+        if use == "open_output":
+            with io.open_output(path) as stream:
+                stream.write(b"x")
+        else:
+            getattr(io, use)(path, b"x")
+    assert synced.count(str(tmp_path)) == synced.count(f"{tmp_path}/table") == 1
+    assert synced.index(str(tmp_path)) < synced.index(f"{tmp_path}/table")
 
 
 def test_lost_answer_of_a_network_file_system_is_recognised_as_own(io, tmp_path, monkeypatch):
