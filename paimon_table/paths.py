@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -86,6 +86,12 @@ class TablePaths:
         """Paths of the files that belong to a data file and lie beside it, such as its index."""
         directory = file.external_path.rpartition("/")[0] if file.external_path else bucket_dir
         return tuple(f"{directory}/{name}" for name in file.extra_files)
+
+
+def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
+    """The numbers of the files that are called ``prefix`` and a number, in their order; other names do not count."""
+    ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [int(end) for end in ends if end.isascii() and end.isdigit()]
 
 
 # ---------------------------------------------------------------- partition directories

@@ -16,7 +16,7 @@ from typing import Any
 from paimon_table.errors import CorruptFile
 from paimon_table.file_io import FileIO
 from paimon_table.json_text import pretty
-from paimon_table.paths import TablePaths
+from paimon_table.paths import TablePaths, numbers_of
 
 
 class CommitKind(StrEnum):
@@ -223,6 +223,4 @@ class SnapshotStore:
         return int(text) if text.isdigit() else None
 
     def _listed_ids(self) -> list[int]:
-        prefix = "snapshot-"
-        names = [name for name in self.io.list_names(self.paths.snapshot_dir) if name.startswith(prefix)]
-        return [int(name[len(prefix) :]) for name in names if name[len(prefix) :].isdigit()]
+        return numbers_of(self.io.list_names(self.paths.snapshot_dir), "snapshot-")

@@ -13,7 +13,7 @@ from paimon_table.data_file import BucketId, DataFileMeta
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.file_io import FileIO, file_io_for
 from paimon_table.options import TableOptions, options_of
-from paimon_table.paths import TablePaths, partition_path
+from paimon_table.paths import TablePaths, numbers_of, partition_path
 from paimon_table.reading_options import reading_options
 from paimon_table.schema import TableSchema, from_json, to_json
 from paimon_table.schema_evolution import SchemaChange, apply_changes
@@ -165,9 +165,7 @@ def _load(
     io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions] = options_of
 ) -> Table | None:
     """Read all schema versions; None when there is no schema file."""
-    prefix = "schema-"
-    names = [name for name in io.list_names(paths.schema_dir) if name.startswith(prefix)]
-    ids = sorted(int(name[len(prefix) :]) for name in names if name[len(prefix) :].isdigit())
+    ids = sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
     if not ids:
         return None
     schemas = {schema_id: from_json(io.read(paths.schema_file(schema_id))) for schema_id in ids}

@@ -113,7 +113,7 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str | int]:
     for name, setting in _CLIENT_NAMES.items():
         if name in options:
             value = options[name]
-            settings[setting] = int(value) if value.isdigit() else value
+            settings[setting] = int(value) if value.isascii() and value.isdigit() else value
     jaas = options.get("sasl.jaas.config", "")
     for word, setting in (("username=", "sasl_plain_username"), ("password=", "sasl_plain_password")):
         if word in jaas:

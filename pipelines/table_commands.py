@@ -170,7 +170,7 @@ def _column_names(text: str | None, known: Sequence[str]) -> list[str] | None:
 
 def _milliseconds(text: str) -> int:
     try:
-        instant = parse_instant(int(text) if text.isdigit() else text)
+        instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text)
     except ValueError as error:
         raise ConfigError(f"--timestamp: {error}") from None
     return int(instant.timestamp() * 1000)

@@ -15,6 +15,7 @@ from paimon_table.paths import (
     check_directory_names,
     escape_path_name,
     long_values,
+    numbers_of,
     partition_path,
     table_path,
 )
@@ -107,6 +108,11 @@ def test_long_values_are_those_whose_directories_are_refused():
         with pytest.raises(MalformedRecord) as refused:
             check_directory_names("/table", directory(texts[position], "STRING"))
         assert str(refused.value) == f"partition column 'p' of /table: {problem}"
+
+
+def test_numbers_of_files_leave_out_what_others_put_there():
+    names = ["snapshot-10", "LATEST", "snapshot-2", "snapshot-", "snapshot-²", "snapshot-٣", "snapshot-1.tmp"]
+    assert numbers_of(names, "snapshot-") == [10, 2]
 
 
 def test_layout_of_a_table():
