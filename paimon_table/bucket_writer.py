@@ -265,6 +265,10 @@ class BucketWriter:
         positions = first[hits.positions[groups.indices[groups.starts]]]
         return Hits(positions[exists], without_retracts(merged))
 
+    def forget_all_but(self, files: Iterable[DataFileMeta]) -> None:
+        """Delete the lookup files of other data files than these, after the look-up of rows in a former state."""
+        self._stored.keep_only(files)
+
     def _versions(self, keys: pa.Table) -> Hits:
         """The stored rows of the keys that have a say in what is stored, level 0 included."""
         runs = self._levels.runs()

@@ -16,7 +16,6 @@ import pyarrow as pa
 from paimon_table.bucket_files import BucketFiles
 from paimon_table.data_file import DataFileMeta
 from paimon_table.deleted_positions import without_deleted
-from paimon_table.errors import SinkUnavailable
 from paimon_table.levels import SortedRun
 from paimon_table.lookup_cache import LookupCache
 from paimon_table.lookup_file import Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
@@ -27,8 +26,6 @@ Mask = npt.NDArray[np.bool_]
 
 OnFound = Callable[[DataFileMeta, Indices], None]
 """Hears in which file rows were found, and at which positions of the file."""
-
-_OPEN_ATTEMPTS = 3
 
 
 class StoredRows:
@@ -77,11 +74,13 @@ class StoredRows:
         return found
 
     @timed("lookup")
-    def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> None:
+    def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> LookupFile:
         """Build the lookup file of a data file from all of its rows, whether they are deleted by now or not."""
         self._known.add(file.file_name)
-        self._cache.build(self._name(file.file_name), self._words, self._files.row_schema, rows)
-        self._cache.discard(self._names(file.file_name) - {self._name(file.file_name)})
+        name = self._name(file.file_name)
+        built = self._cache.build(name, self._words, self._files.row_schema, rows)
+        self._cache.discard(self._names(file.file_name) - {name})
+        return built
 
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
         """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
@@ -140,14 +139,12 @@ class StoredRows:
 
     def _open(self, file: DataFileMeta) -> LookupFile:
         opened = self._opened.get(file.file_name)
-        for _ in range(_OPEN_ATTEMPTS):
-            if opened is not None:
-                self._opened[file.file_name] = opened
-                return opened
+        if opened is None:
             opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
-            if opened is None:
-                self.remember(file, self._files.stored_batches(file))
-        raise SinkUnavailable(f"the lookup file of {file.file_name} keeps vanishing; give lookups more disk and retry")
+        if opened is None:
+            opened = self.remember(file, self._files.stored_batches(file))
+        self._opened[file.file_name] = opened
+        return opened
 
     def _name(self, file_name: str) -> str:
         """Rows are kept in the table's current schema, so each schema version has its own copy."""

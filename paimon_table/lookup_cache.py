@@ -12,8 +12,8 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -88,28 +88,45 @@ class LookupCache:
                 self._mapped.popitem(last=False)
         return file
 
-    def build(self, name: str, words: KeyWords, schema: pa.Schema, batches: Iterable[pa.Table]) -> None:
+    def build(self, name: str, words: KeyWords, schema: pa.Schema, batches: Iterable[pa.Table]) -> LookupFile:
         """Write the file from rows in file order, then make room; rows are not kept in memory.
 
-        SinkUnavailable when it cannot be written.
+        The file is good to use whatever others delete meanwhile. SinkUnavailable when it cannot be written.
         """
         path = self._path(name)
+        with self._writing():
+            writer = self._writer(path, schema, words)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writer = LookupFileWriter(path, schema, words)
-            try:
-                for rows in batches:
+            for rows in batches:
+                with self._writing():
                     writer.append(rows)
-                writer.finish()
-            except BaseException:
-                writer.abandon()
-                raise
+            with self._writing():
+                file = writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        self._keep_mapped(name, file)
+        self._make_room(path)
+        return file
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise SinkUnavailable(
                 f"a lookup file cannot be written to {self._directory} ({error.strerror or error}); lookups need a "
                 "local directory with about as much room as the uncompressed rows of their tables"
             ) from error
-        self._make_room(path)
+
+    @staticmethod
+    def _writer(path: Path, schema: pa.Schema, words: KeyWords) -> LookupFileWriter:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return LookupFileWriter(path, schema, words)
+        except FileNotFoundError:  # somebody found the directory empty, and removed it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return LookupFileWriter(path, schema, words)
 
     def discard(self, names: Iterable[str]) -> None:
         """Delete the files of data files that are no longer looked up; there need not be any."""
@@ -146,7 +163,8 @@ class LookupCache:
                         path.rmdir()
         present = {path for _, _, path in entries}
         used = sum(size for _, size, _ in entries)
-        self._limit_bytes = min(self._max_bytes, (used + shutil.disk_usage(self._directory).free) // 2)
+        with suppress(FileNotFoundError):
+            self._limit_bytes = min(self._max_bytes, (used + shutil.disk_usage(self._directory).free) // 2)
         for used_s, size, path in sorted(entries, key=lambda entry: entry[0]):
             if used <= self._limit_bytes and used_s >= now_s - _UNUSED_S:
                 break

@@ -255,8 +255,8 @@ class LookupFileWriter:
             self._ipc.write_table(concat(self._buffer), max_chunksize=_BATCH_ROWS)
         self._buffer = []
 
-    def finish(self) -> None:
-        """Write the rest and give the file its name."""
+    def finish(self) -> LookupFile:
+        """Write the rest and give the file its name; the open file, which may lose that name at any moment."""
         self._write_batches()
         self._ipc.close()
         words = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
@@ -278,7 +278,9 @@ class LookupFileWriter:
         }).encode()  # fmt: skip
         self._stream.write(footer + _TAIL.pack(len(footer), _MAGIC))
         self._stream.close()
+        file = LookupFile(self._temporary, self._words)
         os.replace(self._temporary, self._path)
+        return file
 
     def abandon(self) -> None:
         """Leave nothing behind; the temporary name is known to nobody else."""

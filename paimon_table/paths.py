@@ -145,7 +145,7 @@ def long_values(column: str, values: pa.Array) -> dict[int, str]:
     escaped_at_most = 3 * pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
     suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(prefix.encode()))
     texts = ((int(i), values[int(i)].as_py()) for i in suspects)
-    problems = ((i, _name_problem(prefix + escape_path_name(text), text)) for i, text in texts)
+    problems = ((i, _name_problem(prefix + escape_path_name(text), text)) for i, text in texts if text.strip())
     return {i: problem for i, problem in problems if problem is not None}
 
 

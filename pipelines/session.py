@@ -46,6 +46,9 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     "spark.python.daemon.module": "pipelines.worker_daemon",
     "spark.shuffle.compress": "false",
+    # Python workers belong to one environment, and this is a part of it for SQL jobs only: without it the tasks that
+    # decode and those that write share their workers.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """Properties for masters on this machine, whose workers have our packages installed."""
 

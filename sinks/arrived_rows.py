@@ -73,13 +73,17 @@ class ArrivedRows:
         context = self._target.context
         snapshots = SnapshotStore(context.io, context.paths)
         found = context.schema.arrow_schema.empty_table()
+        writers: list[BucketWriter] = []
         latest, earliest = snapshots.latest_id() or 0, snapshots.earliest_id() or 1
         for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
             state = load_state(context.io, context.paths, snapshots.read(snapshot_id))
             former = replace(self._target, files=state.files, deletion_files=state.deletion_files())
-            found = self._open_writer(former, bucket).lookup_rows(keys)
+            writers.append(self._open_writer(former, bucket))
+            found = writers[-1].lookup_rows(keys)
             if len(found):
                 break
+        for writer in writers:
+            writer.forget_all_but(self._target.files.get(bucket, ()))
         return found
 
     def _histories_of_key(self, key: Key) -> Histories:

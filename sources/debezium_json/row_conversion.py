@@ -31,6 +31,8 @@ class ConvertedRows:
     unavailable: dict[int, Mask]
     """Column position -> rows whose value was not sent."""
     problems: dict[int, str]
+    omitted: Mask
+    """Rows that take back what was never stored: their record is good all the same."""
 
 
 def convert_rows(
@@ -41,6 +43,8 @@ def convert_rows(
     unavailable: dict[int, Mask] = {}
     problems: dict[int, str] = {}
     kept = rows.kinds != RowKind.DELETE
+    is_retract = np.isin(rows.kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE))
+    omitted = np.zeros(len(rows.kinds), np.bool_)
     for position, column in enumerate(plan):
         values = image_column(rows.images, column.name)
         mask = hidden.mask(values)
@@ -50,7 +54,9 @@ def convert_rows(
         converted = _convert(values, column, options[position])
         columns.append(converted.values)
         too_long = long_values(column.name, converted.values) if column.name in target.directory_columns else {}
-        for row, reason in (*converted.problems.items(), *too_long.items()):
+        omitted[[row for row in too_long if is_retract[row]]] = True
+        stored_too_long = ((row, reason) for row, reason in too_long.items() if not is_retract[row])
+        for row, reason in (*converted.problems.items(), *stored_too_long):
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
         if column.name in target.primary_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
@@ -58,7 +64,7 @@ def convert_rows(
                 missing = missing & kept & (True if mask is None else ~mask)
             for null in np.flatnonzero(missing):
                 problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that takes none")
-    return ConvertedRows(rows.positions, rows.kinds, columns, unavailable, problems)
+    return ConvertedRows(rows.positions, rows.kinds, columns, unavailable, problems, omitted)
 
 
 def _convert(values: pa.Array | list[Any], column: PlannedColumn, options: DecoderOptions) -> Converted:
@@ -86,10 +92,10 @@ def rows_table(parts: Sequence[ConvertedRows], columns: Sequence[tuple[str, Data
 
 
 def _kept(part: ConvertedRows) -> Mask | None:
-    """Rows of records without problems; None if that is all."""
-    if not part.problems:
+    """Rows of records without problems that are not omitted; None if that is all."""
+    if not part.problems and not part.omitted.any():
         return None
-    return ~np.isin(part.positions, part.positions[list(part.problems)])
+    return ~(np.isin(part.positions, part.positions[list(part.problems)]) | part.omitted)
 
 
 def _kept_positions(part: ConvertedRows) -> npt.NDArray[np.int64]:

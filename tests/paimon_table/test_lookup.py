@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -149,7 +151,7 @@ def test_an_entry_of_an_earlier_boot_is_not_trusted(tmp_path: Path, monkeypatch:
     rows = _rows(_INT, [(1,)])
     cache.build("data-1", words, rows.schema, [rows])
     monkeypatch.setattr("paimon_table.lookup_file.boot_id", lambda: "another boot")
-    assert cache.open("data-1", words, rows.schema) is None
+    assert LookupCache(str(tmp_path)).open("data-1", words, rows.schema) is None
 
 
 def test_the_files_used_longest_ago_make_room(tmp_path: Path) -> None:
@@ -235,6 +237,44 @@ def test_files_of_replaced_data_files_go(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["t/b"]
     assert cache.open("t/a", words, rows.schema) is None
     assert opened is not None and opened.rows_at(np.array([1])).num_rows == 1
+
+
+def test_a_file_that_was_just_built_is_good_though_others_delete_it(tmp_path: Path) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,), (2,)])
+    built = LookupCache(str(tmp_path)).build("t/a", words, rows.schema, [rows])
+    for path in tmp_path.rglob("*.lookup"):
+        path.unlink()
+    assert built.rows_at(np.array([1])).num_rows == 1
+
+
+def test_trouble_of_the_data_file_is_not_taken_for_that_of_the_disk(tmp_path: Path) -> None:
+    def batches() -> Iterator[pa.Table]:
+        yield _rows(_INT, [(1,)])
+        raise OSError("slow down")
+
+    with pytest.raises(OSError, match="slow down"):
+        LookupCache(str(tmp_path)).build("t/a", _words(_INT), _rows(_INT, []).schema, batches())
+    assert _names(tmp_path) == []
+
+
+@pytest.mark.parametrize("removed", ["", "t"])
+def test_directories_may_go_at_any_moment(tmp_path: Path, removed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, rows = _words(_INT), _rows(_INT, [(1,)])
+    root = tmp_path / "root"
+    lost: list[Path] = []
+
+    def open_writer(path: Path, *rest: Any) -> LookupFileWriter:
+        if not lost:
+            lost.append(path)
+            shutil.rmtree(root / removed)
+        return LookupFileWriter(path, *rest)
+
+    cache = LookupCache(str(root))
+    monkeypatch.setattr("paimon_table.lookup_cache.LookupFileWriter", open_writer)
+    assert cache.build("t/a", words, rows.schema, [rows]).row_count == 1
+    shutil.rmtree(root)
+    cache._evict(root / "t" / "a.lookup", time.time())
+    assert cache.open("t/a", words, rows.schema) is None
 
 
 def _use_at(directory: Path, name: str, at_s: float) -> None:

@@ -16,15 +16,16 @@ _FAR_DAYS = (2_932_897, -735_103, 19_723)
 _FAR_MICROS = (253_402_300_800_000_000, -63_000_000_000_000_000, 1_704_067_200_000_000)
 
 
-def _event(key: int, value: int | str) -> str:
+def _event(key: int, value: int | str, before: str | None = None, offset: int | None = None) -> str:
     payload = {
-        "before": None,
+        "before": None if before is None else {"id": key, "p": before},
         "after": {"id": key, "p": value},
         "source": {"db": "shop", "schema": "public", "table": "visits"},
-        "op": "c",
+        "op": "c" if before is None else "u",
         "ts_ms": 0,
     }
-    record = {"topic": "shop.public.visits", "partition": 0, "offset": key, "tstype": "create", "ts": 0}
+    at = key if offset is None else offset
+    record = {"topic": "shop.public.visits", "partition": 0, "offset": at, "tstype": "create", "ts": 0}
     return json.dumps({**record, "key": json.dumps({"id": key}), "payload": json.dumps(payload)})
 
 
@@ -64,29 +65,41 @@ def test_far_values_have_partitions_of_their_own(
 
 
 def test_records_whose_partition_has_no_directory_go_to_quarantine(tmp_path: Path) -> None:
+    values = ["a" * 253, "a" * 254, "short", "/" * 85, " " * 300]
+    stored, bad = _stored_and_bad(tmp_path, [_event(i, value) for i, value in enumerate(values)])
+    assert stored == {0: values[0], 2: values[2], 4: values[4]}
+    assert bad == [(1, _too_long("'aaaaaaaaaaaaaaaaaaaa'", 256)), (3, _too_long(f"'{'/' * 20}'", 257))]
+
+
+@pytest.mark.parametrize("changelog_producer", ["none", "input"])
+def test_a_record_that_mends_such_a_value_is_stored(tmp_path: Path, changelog_producer: str) -> None:
+    events = [
+        _event(0, "x", offset=0),
+        _event(1, "a" * 300, offset=1),
+        _event(1, "ok", before="a" * 300, offset=2),
+        _event(0, "b" * 300, before="x", offset=3),
+    ]
+    stored, bad = _stored_and_bad(tmp_path, events, **{"changelog-producer": changelog_producer})
+    assert stored == {0: "x", 1: "ok"}
+    assert [offset for offset, _ in bad] == [1, 3]
+
+
+def _stored_and_bad(tmp_path: Path, events: list[str], **options: str) -> tuple[dict[int, str], list[tuple[int, str]]]:
+    """The table's partition values by id after these events, and (offset, reason) of the quarantine."""
     dump = tmp_path / "visits.jsonl"
-    values = ["a" * 253, "a" * 254, "short", "/" * 85]
-    dump.write_text("\n".join(_event(i, value) for i, value in enumerate(values)) + "\n")
+    dump.write_text("\n".join(events) + "\n")
     rule: dict[str, object] = {
         "match": {"table": "visits"},
         "into": "lake.visits",
         "primary_key": ["id", "p"],
         "partition_by": ["p"],
     }
-    tables = pipeline_tables(tmp_path, [rule])
-
+    tables = pipeline_tables(tmp_path, [rule], **options)
     quarantine = run_batches(tables, dump_batches(dump, 100), tmp_path)
-
     rows = read_all(Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")))
-    assert dict(zip(rows.column("id").to_pylist(), rows.column("p").to_pylist(), strict=True)) == {
-        0: values[0],
-        2: values[2],
-    }
     bad = [json.loads(line) for file in Path(quarantine.path).rglob("*.jsonl") for line in file.open()]
-    assert sorted((record["offset"], record["reason"]) for record in bad) == [
-        (1, _too_long("'aaaaaaaaaaaaaaaaaaaa'", 256)),
-        (3, _too_long(f"'{'/' * 20}'", 257)),
-    ]
+    stored = dict(zip(rows.column("id").to_pylist(), rows.column("p").to_pylist(), strict=True))
+    return stored, sorted((record["offset"], record["reason"]) for record in bad)
 
 
 def _too_long(beginning: str, size_bytes: int) -> str:
