@@ -10,12 +10,13 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.file_io import file_io_for
 from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.merge.retracts import can_retract
-from paimon_table.paths import limits_names
+from paimon_table.paths import limits_names, long_values
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from paimon_table.table import Table
@@ -188,11 +189,11 @@ def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
         emit_update_before=with_update_before,
         counted_again=frozenset(accumulating_columns(table.schema, table.options)),
         declared=frozenset(rule.column_types),
-        directory_columns=frozenset(
-            f.name
+        unstorable={
+            f.name: partial(long_values, f.name)
             for f in table.schema.partition_fields
             if f.type.root in CHARACTERS and limits_names(table.paths.root)
-        ),
+        },
     )
 
 

@@ -6,7 +6,7 @@ Arrow tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
@@ -64,8 +64,8 @@ class DecodeTarget:
     """Columns whose type the user fixed: never reported as widened."""
     ignored: frozenset[str] = frozenset()
     """Columns of the source that the table leaves out on purpose: never reported as new."""
-    directory_columns: frozenset[str] = frozenset()
-    """Text columns whose values name directories of a file system, which limits their length."""
+    unstorable: Mapping[str, Callable[[pa.Array], Mapping[int, str]]] = field(default_factory=dict)
+    """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
 
 
 @dataclass(frozen=True, slots=True)

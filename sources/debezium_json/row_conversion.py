@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_file import RowKind
-from paimon_table.paths import long_values
 from paimon_table.types import DataType
 from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecoderOptions, DecodeTarget
 from sources.conversion import Converted, convert_column, convert_values
@@ -53,10 +52,11 @@ def convert_rows(
             unavailable[position] = mask
         converted = _convert(values, column, options[position])
         columns.append(converted.values)
-        too_long = long_values(column.name, converted.values) if column.name in target.directory_columns else {}
-        omitted[[row for row in too_long if is_retract[row]]] = True
-        stored_too_long = ((row, reason) for row, reason in too_long.items() if not is_retract[row])
-        for row, reason in (*converted.problems.items(), *stored_too_long):
+        find_unstorable = target.unstorable.get(column.name)
+        unstorable = {} if find_unstorable is None else find_unstorable(converted.values)
+        omitted[[row for row in unstorable if is_retract[row]]] = True
+        refused = ((row, reason) for row, reason in unstorable.items() if not is_retract[row])
+        for row, reason in (*converted.problems.items(), *refused):
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
         if column.name in target.primary_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
