@@ -161,13 +161,14 @@ class LocalFileIO:
         if is_there and path in _DURABLE_DIRECTORIES:
             return
         parent = os.path.dirname(path)
-        if parent != path:
-            self.mkdirs(parent)
+        if parent == path:
+            return
+        self.mkdirs(parent)
         if not is_there:
             with suppress(FileExistsError):
                 os.mkdir(path)
             sync_path(parent)
-        elif parent != path:
+        else:
             # Directories far above the table may be unreadable, or on file systems that cannot sync them.
             with suppress(OSError):
                 sync_path(parent)

@@ -147,7 +147,6 @@ class StoredRows:
         return opened
 
     def _name(self, file_name: str) -> str:
-        """Rows are kept in the table's current schema, so each schema version has its own copy."""
         return self._name_in(file_name, self._files.schema_id)
 
     def _names(self, file_name: str) -> set[str]:
@@ -155,4 +154,5 @@ class StoredRows:
         return {self._name_in(file_name, schema_id) for schema_id in self._files.schema_ids}
 
     def _name_in(self, file_name: str, schema_id: int) -> str:
+        """Rows are kept in the schema of their reader, so each schema version has its own copy."""
         return f"{self._table}/{file_name}-{schema_id}"

@@ -116,7 +116,7 @@ def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: 
         text = None if value is None else _value_text(value, field.type, options.legacy_partition_name)
         if text is None or not text.strip():
             text = options.partition_default_name
-        names.append(f"{escape_path_name(field.name)}={escape_path_name(text)}")
+        names.append(_directory_name(field.name, text))
     return "/".join(names)
 
 
@@ -141,12 +141,15 @@ def limits_names(root: str) -> bool:
 
 def long_values(column: str, values: pa.Array) -> dict[int, str]:
     """Texts that are too long for the partition column in a file system: their positions, and what is wrong."""
-    prefix = f"{escape_path_name(column)}="
     escaped_at_most = 3 * pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-    suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(prefix.encode()))
+    suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(_directory_name(column, "").encode()))
     texts = ((int(i), values[int(i)].as_py()) for i in suspects)
-    problems = ((i, _name_problem(prefix + escape_path_name(text), text)) for i, text in texts if text.strip())
+    problems = ((i, _name_problem(_directory_name(column, text), text)) for i, text in texts if text.strip())
     return {i: problem for i, problem in problems if problem is not None}
+
+
+def _directory_name(column: str, text: str) -> str:
+    return f"{escape_path_name(column)}={escape_path_name(text)}"
 
 
 def _name_problem(name: str, value: str) -> str | None:

@@ -129,11 +129,14 @@ def process_batch(blobs: DataFrame, batch: BatchRun, tables: PipelineTables, set
 def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
     """Decode, bring the blobs of a bucket together, write. Publishes nothing."""
     publish(blobs.sparkSession, plan.decode)
-    try:
-        result = unpack(_through_spool(blobs, plan) if plan.decode.spool is not None else _through_shuffle(blobs, plan))
-    finally:
-        if plan.decode.spool is not None:
-            plan.decode.spool.clear()
+    spool = plan.decode.spool
+    if spool is None:
+        result = unpack(_through_shuffle(blobs, plan))
+    else:
+        try:
+            result = unpack(_through_spool(blobs, plan))
+        finally:
+            spool.clear()
     for failure in result.failures:
         _discard(plan, result)
         raise failure

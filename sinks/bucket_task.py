@@ -10,7 +10,7 @@ import pickle
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -52,7 +52,7 @@ class WriteTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for result in self.results(blob for batch in batches for blob in from_record_batch(batch)):
-            yield _result_batch([result])
+            yield _result_batch(result)
 
     def results(self, blobs: Iterable[Blob]) -> Iterator[bytes]:
         """Write the buckets of the blobs; the pickled results, after the reports that came with the blobs."""
@@ -126,7 +126,7 @@ class CompactTask:
             for request in batch.column("data").to_pylist():
                 target, bucket = pickle.loads(request)
                 compact = partial(self.write.compact_bucket, target, bucket)
-                yield _result_batch([self.write.answer(target, bucket, compact)])
+                yield _result_batch(self.write.answer(target, bucket, compact))
 
 
 def _steps(started: float) -> dict[str, float]:
@@ -135,5 +135,5 @@ def _steps(started: float) -> dict[str, float]:
     return {"merge": time.perf_counter() - started - sum(steps.values()), **steps}
 
 
-def _result_batch(results: Sequence[bytes]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], schema=_RESULT_SCHEMA)
+def _result_batch(result: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], schema=_RESULT_SCHEMA)

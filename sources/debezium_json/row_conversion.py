@@ -52,11 +52,14 @@ def convert_rows(
             unavailable[position] = mask
         converted = _convert(values, column, options[position])
         columns.append(converted.values)
-        find_unstorable = target.unstorable.get(column.name)
-        unstorable = {} if find_unstorable is None else find_unstorable(converted.values)
-        omitted[[row for row in unstorable if is_retract[row]]] = True
-        refused = ((row, reason) for row, reason in unstorable.items() if not is_retract[row])
-        for row, reason in (*converted.problems.items(), *refused):
+        found = dict(converted.problems)
+        if column.name in target.unstorable:
+            for row, reason in target.unstorable[column.name](converted.values).items():
+                if is_retract[row]:
+                    omitted[row] = True
+                else:
+                    found.setdefault(row, reason)
+        for row, reason in found.items():
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
         if column.name in target.primary_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
