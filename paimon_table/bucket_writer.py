@@ -62,7 +62,8 @@ class WriterEnvironment:
 class BucketWriter:
     """The only writer of its bucket while it lives; may serve many commits, one after the other.
 
-    After an exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
+    Messages are committed in their order, none is left out. After an exception the writer must be dropped: what it
+    wrote since the last message is referenced by nothing.
     """
 
     def __init__(
@@ -137,11 +138,50 @@ class BucketWriter:
         The writer goes on from the state that the message leads to, so either the message is committed or the writer
         is dropped. ``full_compact`` merges all files into the highest level.
         """
+        self._finish_flushes()
+        upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
+        message = self._message(self._compact(full_compact), upper)
+        self.release_memory()
+        return message
+
+    def prepare_append(self) -> CommitMessage:
+        """Flush only; ``compact_only`` does the rest, here or of a writer opened on the state after the commit.
+
+        Both together give what ``prepare_commit`` gives, but the rows can be published while the compaction runs. What
+        was flushed stays in memory for it, up to ``KEPT_BYTES``, see ``release_memory``.
+        """
+        self._finish_flushes()
+        return self._message(CompactionResult(), frozenset())
+
+    def needs_compaction(self, full_compact: bool = False) -> bool:
+        """Whether ``compact_only`` would change anything, once what was flushed is committed."""
+        return not self._options.write_only and self._pick(full_compact) is not None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Size of the flushed rows that stay in memory."""
+        return self._kept_bytes
+
+    def release_memory(self) -> None:
+        """Forget flushed rows that stayed in memory; compactions read them from their files."""
+        self._files.release_memory()
+        self._kept_bytes = 0
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """Compact what is there, after ``prepare_append`` or a crash; the changelog of level 0 comes out with it."""
+        if not self._incoming.is_empty:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
+            )
+        return self.prepare_commit(full_compact)
+
+    def _finish_flushes(self) -> None:
         self._flush()
         if self._options.snapshot_ordering:
             self._merge_flushes()
-        upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
-        compacted = self._compact(full_compact)
+
+    def _message(self, compacted: CompactionResult, upper: frozenset[tuple[int, str]]) -> CommitMessage:
+        """What was written since the last message, all of it durable. ``upper``: files above level 0 before."""
         index = self._deletions.write()
         self._ctx.io.sync()
         message = CommitMessage(
@@ -156,18 +196,8 @@ class BucketWriter:
             compact_seen=upper if self._options.deletion_vectors and compacted.before else None,
         )
         self._new_files = self._changelog_files = ()
-        self._files.release_memory()
         self._stored.keep_only(self._levels.files)
-        self._kept_bytes = 0
         return message
-
-    def compact_only(self, full_compact: bool = False) -> CommitMessage:
-        """Compact what is there, as after a crash between APPEND and COMPACT: the missing changelog comes out again."""
-        if not self._incoming.is_empty:
-            raise BrokenInvariant(
-                f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
-            )
-        return self.prepare_commit(full_compact)
 
     def _flush(self) -> None:
         """Sort and merge the buffered rows and write them to level 0; every raw row to an input changelog."""

@@ -1,10 +1,14 @@
-"""One micro-batch, from top to bottom: plan, decode and write, follow the schema, commit.
+"""One micro-batch, from top to bottom: plan, decode, follow the schema, write, append; then compact.
 
 ``process_batch`` runs on the driver inside Spark's ``foreachBatch``. Spark decodes the records into blobs, brings them
 together so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the events show
-nothing new. If they do (a new table, a new column, a wider type), nothing of that is committed: its files are deleted,
-the tables follow what was seen and all runs again over the same offsets. It also runs again, with a single write task,
-when rows need values of rows in other buckets (a changed primary key with values that were not sent).
+nothing new. If they do (a new table, a new column, a wider type), nothing of that is committed, the tables follow what
+was seen and all runs again over the same offsets. With a single write task it runs when rows need values of rows in
+other buckets (a changed primary key with values that were not sent).
+
+Once the rows are in the tables (APPEND) Spark may go on. The higher levels and the changelog (COMPACT) follow while
+Spark closes the batch, plans the next one and decodes it. The next batch writes nothing before they are published, so
+the snapshots are those of one step after the other.
 """
 
 from __future__ import annotations
@@ -13,22 +17,27 @@ import logging
 import pickle
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from paimon_table.data_file import BucketId, CommitMessage
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused, TidemarkError
+from paimon_table.snapshot import Snapshot
+from pipelines.compactions import Compactions, RunCompactions, on_spark
 from pipelines.decode_stream import publish
 from pipelines.decode_task import DecodeReport
-from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
+from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_write
 from pipelines.tables import PipelineTables
 from sinks import faults
 from sinks.blob import REPORT, Blob, from_row
-from sinks.bucket_task import RESULT_DDL, BucketResult, CompactTask
+from sinks.bucket_task import RESULT_DDL, BucketResult, CompactTask, SlotWriter, WriteTask
 from sinks.discard import discard
+from sinks.positions import TopicPartition
+from sinks.spool import Spool
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +58,10 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one batch did, for progress lines and the summary. ``seconds`` holds wall time per step of the driver."""
+    """What one batch did, for progress lines and the summary. ``seconds`` holds wall time per step of the driver.
+
+    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started.
+    """
 
     batch_id: int
     record_count: int
@@ -58,18 +70,26 @@ class BatchReport:
     seconds: dict[str, float]
     task_seconds: dict[str, float]
     """Time inside the tasks per step, summed over tasks that run side by side."""
+    started_s: float
+    ended_s: float
 
 
 @dataclass(slots=True)
 class JobResult:
-    """What the tasks that decode and write a batch returned."""
+    """What the tasks that decode, write and compact a batch returned."""
 
     reports: list[DecodeReport] = field(default_factory=list)
     buckets: list[BucketResult] = field(default_factory=list)
     waits: list[dict[str, float]] = field(default_factory=list)
     """Seconds that each write task waited for its blobs."""
     failures: list[TidemarkError] = field(default_factory=list)
-    """What kept write tasks from merging a bucket, and would again."""
+    """What kept tasks from merging a bucket, and would again."""
+
+    def add(self, other: JobResult) -> None:
+        self.reports += other.reports
+        self.buckets += other.buckets
+        self.waits += other.waits
+        self.failures += other.failures
 
     def messages(self, target: int) -> list[CommitMessage]:
         return [b.message for b in self.buckets if b.target == target]
@@ -79,159 +99,295 @@ class JobResult:
         return {(b.target, b.message.bucket) for b in self.buckets}
 
 
-def process_batch(blobs: DataFrame, batch: BatchRun, tables: PipelineTables, settings: TaskSettings) -> BatchReport:
-    """Bring one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``).
+@dataclass(slots=True)
+class AppendedBatch:
+    """A batch whose rows are in the tables, and what is left to do for it."""
 
-    ``blobs`` are what ``decode_stream.decoded`` makes of the batch's records, not computed yet.
+    batch: BatchRun
+    identifiers: tuple[str, ...]
+    """Target tables in the order of their indices."""
+    result: JobResult
+    ends: Mapping[str, Mapping[TopicPartition, int]]
+    """Per table: where the batch ended in the topics that feed it."""
+    due: tuple[tuple[int, BucketId], ...]
+    """(target index, bucket) pairs to compact."""
+    clock: Stopwatch
+    snapshots: dict[str, tuple[Snapshot, ...]]
+    """What is published, per table."""
+
+
+def process_batch(
+    blobs: DataFrame,
+    batch: BatchRun,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    compactions: Compactions,
+    on_report: Callable[[BatchReport], None],
+) -> None:
+    """Bring the rows of one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``).
+
+    ``blobs`` are what ``decode_stream.decoded`` makes of the batch's records, not computed yet. What is left to do when
+    this returns is handed to ``compactions``, which then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
-    clock = _Stopwatch()
-    if settings.quarantine is not None:
-        settings.quarantine.clear(batch.id)
-    plan = plan_batch(tables, batch, settings)
-    clock.lap("plan")
-    result = run_job(blobs, plan)
-    for _ in range(MAX_PLANS):
-        stop_on_refusals(result, settings)
-        is_new = tables.apply(o for r in result.reports for o in r.observations)
-        is_split = settings.slots > 1 and any(r.moved_count for r in result.reports)
-        if not is_new and not is_split:
-            break
-        if is_split:
-            settings = replace(settings, slots=1)
-        _discard(plan, result)
-        if settings.quarantine is not None:
-            settings.quarantine.clear(batch.id)
-        plan = plan_batch(tables, batch, settings)
-        result = run_job(blobs, plan)
+    job = _Job(blobs, batch, tables, compactions, Stopwatch())
+    context = blobs.sparkSession.sparkContext
+    if settings.spool is None:
+        appended = job.through_shuffle(settings)
+        compacted: Callable[[], JobResult] = JobResult
     else:
-        raise BrokenInvariant(f"batch {batch.id}: its events show new columns after {MAX_PLANS} plans; please report")
-    clock.lap("job")
-    result.buckets.extend(compact_pending(blobs.sparkSession, plan, result))
+        appended, compacted = job.through_spool(settings, settings.spool)
+
+    def finish() -> None:
+        on_report(compact_batch(appended, tables, settings, on_spark(context), compacted()))
+
+    compactions.start(finish)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Decode, bring the blobs of a bucket together, write, append."""
+
+    blobs: DataFrame
+    batch: BatchRun
+    tables: PipelineTables
+    compactions: Compactions
+    clock: Stopwatch
+
+    def through_shuffle(self, settings: TaskSettings) -> AppendedBatch:
+        """One Spark job, whose shuffle carries the blobs, decodes and appends; another one will compact."""
+        self._wait()
+        for _ in range(MAX_PLANS):
+            plan = self._planned(settings)
+            result = unpack(self._decode_and_write(plan.write, settings.slots))
+            self.clock.lap("write")
+            if result.failures:
+                _discard(plan.write, result)
+                raise result.failures[0]
+            is_new = self._is_new(result, settings)
+            is_split = settings.slots > 1 and any(r.moved_count for r in result.reports)
+            if not is_new and not is_split:
+                due = [(b.target, b.message.bucket) for b in result.buckets if b.needs_compaction]
+                return append(plan, result, self.tables, self.clock, due)
+            if is_split:
+                settings = replace(settings, slots=1)
+            _discard(plan.write, result)
+        raise self._never_known()
+
+    def through_spool(self, settings: TaskSettings, spool: Spool) -> tuple[AppendedBatch, Callable[[], JobResult]]:
+        """Two Spark jobs: the first leaves the blobs in the spool, the second writes; the driver tells it their names.
+
+        Spark plans a shuffle between two steps in Python anew for every batch, which takes longer than a second job.
+        Its tasks announce what they have appended and go on to compact; the function returned waits for the end.
+        """
+        try:
+            plan, reports, slots = self._decoded(settings)
+            writing = self.compactions.start(partial(self._write, plan.write, slots, spool))
+            announced = spool.announced([str(i) for i in range(len(slots))], writing.done)
+            if announced is None:
+                writing.result()
+                raise BrokenInvariant(f"batch {self.batch.id}: its write tasks ended without a result; please report")
+        finally:
+            spool.clear()
+        result = unpack([*reports, *announced])
+        self.clock.lap("write")
+        if result.failures:
+            _discard(plan.write, unpack(writing.result()))
+            _discard(plan.write, result)
+            raise result.failures[0]
+        return append(plan, result, self.tables, self.clock), lambda: unpack(writing.result())
+
+    def _decoded(self, settings: TaskSettings) -> tuple[BatchPlan, list[bytes], list[list[Blob]]]:
+        """The plan to write by, the reports of the decode tasks, and the blobs of each write task."""
+        for _ in range(MAX_PLANS):
+            plan = self._planned(settings)
+            reports: list[bytes] = []
+            slots: defaultdict[int, list[Blob]] = defaultdict(list)
+            for blob in map(from_row, self.blobs.collect()):
+                if blob.target == REPORT:
+                    reports.append(bytes(blob.data))
+                else:
+                    slots[blob.slot_key].append(blob)
+            self.clock.lap("decode")
+            self._wait()
+            seen = unpack(reports)
+            is_new = self._is_new(seen, settings)
+            newest = plan_batch(self.tables, self.batch, settings)
+            if not is_new and newest.schema_ids == plan.schema_ids:
+                self.clock.lap("plan")
+                is_split = any(r.moved_count for r in seen.reports)
+                tasks = [[blob for blobs in slots.values() for blob in blobs]] if is_split else list(slots.values())
+                return newest, reports, tasks
+        raise self._never_known()
+
+    def _planned(self, settings: TaskSettings) -> BatchPlan:
+        """The plan that tasks decode with from now on; what was put into quarantine by an earlier one is forgotten."""
+        if settings.quarantine is not None:
+            settings.quarantine.clear(self.batch.id)
+        plan = plan_batch(self.tables, self.batch, settings)
+        publish(self.blobs.sparkSession, plan.decode)
+        self.clock.lap("plan")
+        return plan
+
+    def _decode_and_write(self, write_task: WriteTask, slots: int) -> Iterator[bytes]:
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return write_task(batches)
+
+        shuffled = self.blobs.repartition(slots, "slot")
+        return (row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+
+    def _write(self, write_task: WriteTask, slots: list[list[Blob]], spool: Spool) -> list[bytes]:
+        """Append the blobs of each task, announced under its number, then compact; gives what the compactions gave."""
+
+        def write(tasks: Iterable[tuple[int, list[Blob]]]) -> Iterator[bytes]:
+            for number, blobs in tasks:
+                slot = SlotWriter(write_task, blobs)
+                spool.announce(str(number), list(slot.append()))
+                yield from slot.compact()
+
+        if not slots:
+            return []
+        context = self.blobs.sparkSession.sparkContext
+        results: list[bytes] = context.parallelize(list(enumerate(slots)), len(slots)).mapPartitions(write).collect()
+        return results
+
+    def _wait(self) -> None:
+        self.compactions.wait()
+        self.clock.lap("wait")
+
+    def _is_new(self, result: JobResult, settings: TaskSettings) -> bool:
+        """Whether the events showed something that the tables did not know; now they do."""
+        stop_on_refusals(result, settings)
+        return self.tables.apply(o for r in result.reports for o in r.observations)
+
+    def _never_known(self) -> BrokenInvariant:
+        return BrokenInvariant(f"batch {self.batch.id}: its events show new columns after {MAX_PLANS} plans; report it")
+
+
+def append(
+    plan: BatchPlan,
+    result: JobResult,
+    tables: PipelineTables,
+    clock: Stopwatch,
+    due: Iterable[tuple[int, BucketId]] = (),
+) -> AppendedBatch:
+    """Publish the rows in every touched table; a table that is not touched gets no snapshot.
+
+    ``due`` are the (target index, bucket) pairs among those written that no task compacts yet.
+    """
     unknown_count = sum(b.unknown_count for b in result.buckets)
     if unknown_count:
         log.warning(
-            "batch %d: %d values that the source did not send are not known; NULL was written", batch.id, unknown_count
+            "batch %d: %d values that the source did not send are not known; NULL was written",
+            plan.batch.id,
+            unknown_count,
         )
-    faults.reached("after-write", batch.id)
-    reports = commit(plan, result, tables)
-    clock.lap("commit")
-    return BatchReport(
-        batch.id,
-        sum(r.record_count for r in result.reports),
-        sum(r.quarantined_count for r in result.reports),
-        reports,
-        clock.laps,
-        _task_seconds(result),
-    )
-
-
-def run_job(blobs: DataFrame, plan: BatchPlan) -> JobResult:
-    """Decode, bring the blobs of a bucket together, write. Publishes nothing."""
-    publish(blobs.sparkSession, plan.decode)
-    spool = plan.decode.spool
-    if spool is None:
-        result = unpack(_through_shuffle(blobs, plan))
-    else:
-        try:
-            result = unpack(_through_spool(blobs, plan))
-        finally:
-            spool.clear()
-    for failure in result.failures:
-        _discard(plan, result)
-        raise failure
-    return result
-
-
-def _through_shuffle(blobs: DataFrame, plan: BatchPlan) -> Iterator[bytes]:
-    """One Spark job whose shuffle carries the blobs."""
-    write_task = plan.write
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return write_task(batches)
-
-    shuffled = blobs.repartition(plan.slots, "slot")
-    return (row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
-
-
-def _through_spool(blobs: DataFrame, plan: BatchPlan) -> list[bytes]:
-    """Two Spark jobs: the first leaves the blobs in the spool and tells the driver their names.
-
-    Spark plans a shuffle between two steps in Python anew for every batch, which takes longer than a second job.
-    """
-    write_task = plan.write
-    reports: list[bytes] = []
-    by_slot: defaultdict[int, list[Blob]] = defaultdict(list)
-    for blob in map(from_row, blobs.collect()):
-        if blob.target == REPORT:
-            reports.append(bytes(blob.data))
-        else:
-            by_slot[blob.slot_key].append(blob)
-
-    def write(slots: Iterable[list[Blob]]) -> Iterator[bytes]:
-        for of_slot in slots:
-            yield from write_task.results(of_slot)
-
-    if by_slot:
-        context = blobs.sparkSession.sparkContext
-        reports += context.parallelize(list(by_slot.values()), len(by_slot)).mapPartitions(write).collect()
-    return reports
-
-
-def compact_pending(spark: SparkSession, plan: BatchPlan, result: JobResult) -> list[BucketResult]:
-    """The compactions that are due in buckets to which the job wrote nothing."""
-    requests = [(pickle.dumps(request),) for request in plan.compactions_without_rows(result.written())]
-    if not requests:
-        return []
-    log.info("batch %d: compacting %d buckets that got no rows", plan.batch.id, len(requests))
-    task = CompactTask(plan.write)
-
-    def compact(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
-
-    rows = spark.createDataFrame(requests, RESULT_DDL).mapInArrow(compact, RESULT_DDL).collect()
-    compacted = unpack(row[0] for row in rows)
-    for failure in compacted.failures:
-        _discard(plan, result)
-        _discard(plan, compacted)
-        raise failure
-    return compacted.buckets
-
-
-def commit(plan: BatchPlan, result: JobResult, tables: PipelineTables) -> tuple[TableReport, ...]:
-    """Publish every touched table; a table that is not touched gets no snapshot."""
-    ends: dict[tuple[str, int], int] = {}
+    faults.reached("after-write", plan.batch.id)
+    offsets: dict[TopicPartition, int] = {}
     for report in result.reports:
         for place, end in report.ends.items():
-            ends[place] = max(end, ends.get(place, 0))
+            offsets[place] = max(end, offsets.get(place, 0))
     topics: defaultdict[str, set[str]] = defaultdict(set)
     for source, identifier in plan.routes.items():
         if identifier is not None:
             topics[identifier].add(source.topic)
+    ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
+    without_rows = plan.compactions_without_rows(result.written())
+    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, (*due, *without_rows), clock, {})
+    _publish(appended, result, tables)
+    clock.lap("append")
+    return appended
+
+
+def compact_batch(
+    appended: AppendedBatch,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    run: RunCompactions,
+    compacted: JobResult,
+) -> BatchReport:
+    """Compact what is due, publish that with what is ``compacted`` already, and report on the whole batch.
+
+    It may be lost at any point: level 0 keeps what is to be compacted.
+    """
+    clock = appended.clock
+    result = appended.result
+    write_task = plan_write(tables, appended.batch, settings)
+    if appended.due:
+        compacted.add(unpack(run(CompactTask(write_task), appended.due)))
+    if compacted.failures:
+        _discard(write_task, compacted)
+        raise compacted.failures[0]
+    clock.lap("compact")
+    _publish(appended, compacted, tables)
+    faults.reached("after-compact", appended.batch.id)
+    clock.lap("commit")
+    result.add(compacted)
+    return BatchReport(
+        appended.batch.id,
+        sum(r.record_count for r in result.reports),
+        sum(r.quarantined_count for r in result.reports),
+        _table_reports(appended),
+        clock.laps,
+        _task_seconds(result),
+        clock.started_s,
+        clock.last_s,
+    )
+
+
+def unfinished_batches(tables: PipelineTables, planned_at_ms: Callable[[int], int | None]) -> list[AppendedBatch]:
+    """Batches whose rows an earlier process appended and whose compactions somebody waits for."""
+    due: defaultdict[int, list[tuple[int, BucketId]]] = defaultdict(list)
+    for index, sink in enumerate(tables.sinks.values()):
+        batch_id = sink.unfinished_batch()
+        if batch_id is not None:
+            buckets = sink.pending_compactions(batch_id, planned_at_ms(batch_id))
+            due[batch_id] += [(index, bucket) for bucket in buckets]
+    return [
+        AppendedBatch(
+            BatchRun(batch_id, planned_at_ms(batch_id)),
+            tuple(tables.sinks),
+            JobResult(),
+            {},
+            tuple(of_batch),
+            Stopwatch(),
+            {},
+        )
+        for batch_id, of_batch in sorted(due.items())
+        if of_batch
+    ]
+
+
+def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> None:
+    batch = appended.batch
 
     def on_step(step: str) -> None:
-        faults.reached(step, plan.batch.id)
+        faults.reached(step, batch.id)
 
-    reports = []
-    for index, identifier in enumerate(plan.identifiers):
+    for index, identifier in enumerate(appended.identifiers):
         messages = [m for m in result.messages(index) if not m.is_empty]
         if not messages:
             continue
-        own_ends = {place: end for place, end in ends.items() if place[0] in topics[identifier]}
-        sink = tables.sinks[identifier]
-        committed = sink.commit(plan.batch.id, messages, own_ends, on_step, plan.batch.started_ms)
-        snapshots = [s for s in (committed.append, committed.compact) if s is not None]
-        reports.append(
-            TableReport(
-                identifier,
-                sum(b.row_count for b in result.buckets if b.target == index),
-                len({m.bucket for m in messages}),
-                tuple(s.id for s in snapshots),
-                sum(s.changelog_record_count or 0 for s in snapshots),
-            )
+        ends = appended.ends.get(identifier, {})
+        committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms)
+        published = tuple(s for s in (committed.append, committed.compact) if s is not None)
+        appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
+
+
+def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
+    """A report for every table with something to commit."""
+    buckets = [[b for b in appended.result.buckets if b.target == i] for i, _ in enumerate(appended.identifiers)]
+    return tuple(
+        TableReport(
+            identifier,
+            sum(b.row_count for b in buckets[index]),
+            len({b.message.bucket for b in buckets[index] if not b.message.is_empty}),
+            tuple(s.id for s in appended.snapshots[identifier]),
+            sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
         )
-        faults.reached("after-compact", plan.batch.id)
-    return tuple(reports)
+        for index, identifier in enumerate(appended.identifiers)
+        if identifier in appended.snapshots
+    )
 
 
 def unpack(rows: Iterable[bytes]) -> JobResult:
@@ -264,8 +420,8 @@ def stop_on_refusals(result: JobResult, settings: TaskSettings) -> None:
             )
 
 
-def _discard(plan: BatchPlan, result: JobResult) -> None:
-    for index, target in enumerate(plan.write.targets):
+def _discard(write: WriteTask, result: JobResult) -> None:
+    for index, target in enumerate(write.targets):
         discard(target, result.messages(index))
 
 
@@ -277,15 +433,15 @@ def _task_seconds(result: JobResult) -> dict[str, float]:
     return dict(totals)
 
 
-class _Stopwatch:
+class Stopwatch:
     """Wall time between laps, by name."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.laps: dict[str, float] = {}
         self._now = now
-        self._last = now()
+        self.started_s = self.last_s = now()
 
     def lap(self, name: str) -> None:
         now = self._now()
-        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
-        self._last = now
+        self.laps[name] = self.laps.get(name, 0.0) + now - self.last_s
+        self.last_s = now

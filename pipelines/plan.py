@@ -49,8 +49,9 @@ class BatchPlan:
     routes: Mapping[SourceTable, str | None]
 
     @property
-    def slots(self) -> int:
-        return self.decode.slots
+    def schema_ids(self) -> tuple[int, ...]:
+        """The schema versions of the targets."""
+        return tuple(target.context.schema.id for target in self.write.targets)
 
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
         """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway."""
@@ -63,7 +64,7 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
     for sink in tables.sinks.values():
         sink.refresh()
     identifiers = tuple(tables.sinks)
-    targets = tuple(tables.sinks[name].target(batch.id, batch.started_ms) for name in identifiers)
+    write = plan_write(tables, batch, settings)
     index_of = {name: i for i, name in enumerate(identifiers)}
     routes = dict(tables.routes)
     decode = DecodeTask(
@@ -71,7 +72,7 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
         settings.decoder_options,
         {source: None if name is None else index_of[name] for source, name in routes.items()},
         tables.decode_targets(),
-        tuple(target.routing for target in targets),
+        tuple(target.routing for target in write.targets),
         settings.slots,
         settings.quarantine,
         settings.spool,
@@ -83,7 +84,13 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
         batch,
         identifiers,
         decode,
-        WriteTask(batch.id, targets, settings.lookup_root),
+        write,
         {i: buckets for i, buckets in pending.items() if buckets},
         routes,
     )
+
+
+def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
+    """The write side of ``batch`` against the state that its tables are known to have."""
+    targets = tuple(sink.target(batch.id, batch.started_ms) for sink in tables.sinks.values())
+    return WriteTask(batch.id, targets, settings.lookup_root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,14 @@ class ProgressLine:
         self.record_count = 0
         self.quarantined_count = 0
         self.seconds = 0.0
+        """Wall time of the batches; they overlap, because one begins while the one before is still compacted."""
+        self._ended_s = -math.inf
         self._console = console or stderr_console()
         _LINES[pipeline] = self
 
     def __call__(self, report: BatchReport) -> None:
-        seconds = sum(report.seconds.values())
+        seconds = report.ended_s - max(report.started_s, self._ended_s)
+        self._ended_s = report.ended_s
         self.record_count += report.record_count
         self.quarantined_count += report.quarantined_count
         self.seconds += seconds

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +28,8 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.file_io import file_io_for
-from pipelines.batch import BatchReport, process_batch
+from pipelines.batch import BatchReport, JobResult, compact_batch, process_batch, unfinished_batches
+from pipelines.compactions import Compactions, on_spark
 from pipelines.config import PipelineConfig
 from pipelines.decode_stream import decoded
 from pipelines.plan import BatchRun, TaskSettings
@@ -73,37 +78,43 @@ class PipelineQuery:
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._drained = threading.Event()
+        self._compactions = Compactions()
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
         self._settings = TaskSettings(
             _decoder_options(config), write_slots(spark), lookup_root(spark), None, spool(spark)
         )
+        self._finish_interrupted(spark)
         self._query = self._start(spark)
 
     @property
     def is_running(self) -> bool:
-        return self._query.isActive
+        """Whether the query or a compaction of its last batch runs."""
+        return self._query.isActive or self._compactions.is_busy
 
     @property
     def has_failed(self) -> bool:
         """Whether the query ended for another reason than a stop that was asked for."""
-        if self.is_running or isinstance(self.failure, StopRequested):
-            return False
-        return self.failure is not None or self._query.exception() is not None
+        self._note_compactions()
+        if self.failure is not None:
+            return not isinstance(self.failure, StopRequested)
+        return not self._query.isActive and self._query.exception() is not None
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
         self._stopping.set()
 
     def poll(self) -> None:
-        """Do what has become due: end the query once it is drained, or idle after a request to stop."""
+        """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
         if self._drained.is_set():
             self._stopping.set()
         is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
-        if self._stopping.is_set() and is_idle:
+        self._note_compactions()
+        if is_idle and (self._stopping.is_set() or self.failure is not None):
             self._query.stop()
 
     def raise_failure(self) -> None:
         """Raise what ended the query, if it was not a stop that somebody asked for."""
+        self._note_compactions()
         if isinstance(self.failure, StopRequested):
             return
         if self.failure is not None:
@@ -188,31 +199,78 @@ class PipelineQuery:
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
         try:
-            if self._stopping.is_set():
-                raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
-            tables = self._open_tables(batch)
-            run = BatchRun(batch_id, planned_at_ms(self.config, batch_id))
-            self._on_report(process_batch(batch, run, tables, self._settings))
-        except PySparkException as error:
-            self.failure = task_failure(str(error)) or error
+            with self._noting_failure():
+                if self._stopping.is_set():
+                    raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
+                tables = self._open_tables(batch)
+                run = BatchRun(batch_id, planned_at_ms(self.config, batch_id))
+                process_batch(batch, run, tables, self._settings, self._compactions, self._on_report)
+        finally:
+            self._is_in_batch = False
+
+    def _finish_interrupted(self, spark: SparkSession) -> None:
+        """Compact what a killed process had appended: Spark may take that batch for done and never run it again."""
+        query_id = checkpoint_id(self.config)
+        if query_id is None:
+            return
+        self.tables = tables = self._tables_of(query_id)
+        unfinished = unfinished_batches(tables, partial(planned_at_ms, self.config))
+
+        def finish() -> None:
+            for appended in unfinished:
+                log.info("batch %d: compacting %d buckets after a crash", appended.batch.id, len(appended.due))
+                compact_batch(appended, tables, self._settings, on_spark(spark.sparkContext), JobResult())
+
+        if unfinished:
+            self._compactions.start(finish)
+
+    def _note_compactions(self) -> None:
+        """Look whether compactions have failed beside the query."""
+        if self.failure is None or isinstance(self.failure, StopRequested):
+            with suppress(Exception), self._noting_failure():
+                self._compactions.raise_failure()
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """Keep what ends the query, in our own words where they are known."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            self.failure = task_failure(str(error)) or SinkUnavailable(
+                f"pipeline {self.config.name}: Spark gave a job up: {_first_cause(error)}"
+            )
             raise self.failure from error
         except BaseException as error:
             self.failure = error
             raise
-        finally:
-            self._is_in_batch = False
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:
         """The tables, opened when the first batch tells the query's id: the identity of the checkpoint."""
+        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query_id is None:
+            raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
         if self.tables is None:
-            query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            if query_id is None:
-                raise BrokenInvariant(
-                    "Spark does not tell the id of the query; without it nothing can be committed once"
-                )
-            self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-            self.tables = PipelineTables(self.config, f"tidemark-{self.config.name}-{query_id}")
+            self.tables = self._tables_of(query_id)
+        if self.tables.commit_user != _commit_user(self.config, query_id):
+            raise BrokenInvariant(f"checkpoint {self.config.checkpoint} has another id than query {query_id}")
         return self.tables
+
+    def _tables_of(self, query_id: str) -> PipelineTables:
+        self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
+        return PipelineTables(self.config, _commit_user(self.config, query_id))
+
+
+def _commit_user(config: PipelineConfig, query_id: str) -> str:
+    return f"tidemark-{config.name}-{query_id}"
+
+
+def checkpoint_id(config: PipelineConfig) -> str | None:
+    """The id that Spark gave the query of the checkpoint; None for a new checkpoint."""
+    io, path = file_io_for(config.checkpoint, config.catalog.options)
+    try:
+        return str(json.loads(io.read(f"{path}/metadata"))["id"])
+    except FileNotFoundError:
+        return None
 
 
 def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
@@ -226,9 +284,21 @@ def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
 
 
 def task_failure(text: str) -> TidemarkError | None:
-    """What ended a task, from the worker's traceback; None for an error that nobody expected."""
-    found = re.findall(r"^(?:\w+\.)*(\w+): (.+)$", text, re.MULTILINE)
-    return next((_TASK_ERRORS[kind](message) for kind, message in reversed(found) if kind in _TASK_ERRORS), None)
+    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none."""
+    _, mark, trace = text.rpartition("Traceback (most recent call last):")
+    raised = re.search(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", trace, re.MULTILINE)
+    if not mark or raised is None:
+        return None
+    kind, message = raised[1], raised[2] or ""
+    if kind in _TASK_ERRORS:
+        return _TASK_ERRORS[kind](message)
+    builtin = getattr(builtins, kind, None)
+    if isinstance(builtin, type) and issubclass(builtin, OSError):
+        return SinkUnavailable(
+            f"storage does not answer as expected: {message}; check the path, the access, the free space and the"
+            " connection"
+        )
+    return BrokenInvariant(f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
 
 
 def _decoder_options(config: PipelineConfig) -> DecoderOptions:

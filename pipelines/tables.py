@@ -19,6 +19,7 @@ from paimon_table.merge.retracts import can_retract
 from paimon_table.paths import limits_names, long_values
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
+from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, sql
@@ -99,9 +100,10 @@ class PipelineTables:
         self.routes[source] = identifier
 
     def _open_written(self) -> None:
-        """Open the tables written in earlier runs that may have to be compacted in a batch without rows for them.
+        """Open the tables written in earlier runs that may have to be compacted without new rows.
 
-        Tables that no rule writes any more are left alone.
+        That is, in a batch that has none for them, or because a process ended before it had compacted what it had
+        appended. Tables that no rule writes any more are left alone.
         """
         io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
         for found in written_tables(io, warehouse, self.config.name):
@@ -115,7 +117,8 @@ class PipelineTables:
             if rule is not None:
                 table = self._follow(rule, table, identifier)
                 self._rules[identifier] = rule
-            if table.options.compacts_without_rows:
+            is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
+            if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
                 self.sinks[identifier] = self._sink(identifier, table)
 
     def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:

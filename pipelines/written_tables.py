@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from paimon_table.file_io import FileIO
 from paimon_table.paths import TablePaths
-from paimon_table.snapshot import SnapshotStore
+from paimon_table.snapshot import CommitKind, Snapshot, SnapshotStore
 from pipelines.table_rules import TableName
-from sinks.positions import Position, newest_position
+from sinks.positions import Position, newest_with_position
 
 _READERS = 16
 """Tables that are looked at side by side: on object storage each one costs a few round trips."""
@@ -23,6 +23,8 @@ class WrittenTable:
     name: TableName
     path: str
     position: Position
+    kind: CommitKind
+    """Of the newest commit with a position."""
 
 
 def written_tables(io: FileIO, warehouse: str, pipeline: str) -> Iterator[WrittenTable]:
@@ -34,10 +36,11 @@ def written_tables(io: FileIO, warehouse: str, pipeline: str) -> Iterator[Writte
         for table in io.list_names(f"{warehouse}/{database}")
     ]
 
-    def position(name: TableName) -> Position | None:
-        return newest_position(SnapshotStore(io, TablePaths(name.path_in(warehouse))), pipeline)
+    def newest(name: TableName) -> tuple[Snapshot, Position] | None:
+        return newest_with_position(SnapshotStore(io, TablePaths(name.path_in(warehouse))), pipeline)
 
     with ThreadPoolExecutor(_READERS) as readers:
-        for name, found in zip(names, readers.map(position, names), strict=True):
+        for name, found in zip(names, readers.map(newest, names), strict=True):
             if found is not None:
-                yield WrittenTable(name, name.path_in(warehouse), found)
+                snapshot, position = found
+                yield WrittenTable(name, name.path_in(warehouse), position, snapshot.commit_kind)

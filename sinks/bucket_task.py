@@ -1,7 +1,8 @@
 """Executor side: write the buckets that one task owns and return commit messages, never data.
 
-A task receives whole buckets: every blob of a bucket of one batch arrives in the same task. It restores the order of
-arrival, fills values that the source left out, and hands the rows to the engine's bucket writer.
+A write task receives whole buckets: every blob of a bucket of one batch arrives in the same task. It restores the order
+of arrival, fills values that the source left out, and hands the rows to the engine's bucket writers: all into level 0
+first, so that the driver can publish them, then the compactions with the changelog.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.bucket_writer import KEPT_BYTES, BucketWriter, WriterEnvironment
 from paimon_table.data_file import BucketId, CommitMessage
 from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
 from paimon_table.step_times import take_seconds
@@ -40,37 +41,23 @@ class BucketResult:
     seconds: dict[str, float]
     unknown_count: int = 0
     """Values that the source left out and nobody knows; NULL was written."""
+    needs_compaction: bool = False
+    """Whether the bucket is to be compacted once the message is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """The write side of one batch as a picklable function from Arrow batches of blobs to pickled results."""
+    """The write side of one batch, picklable; ``SlotWriter`` is its share of one task."""
 
     batch_id: int
     targets: tuple[Target, ...]
     lookup_root: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for result in self.results(blob for batch in batches for blob in from_record_batch(batch)):
+        """Only append, for one Spark job with the decode tasks; their reports pass through."""
+        slot = SlotWriter(self, (blob for batch in batches for blob in from_record_batch(batch)))
+        for result in slot.append():
             yield _result_batch(result)
-
-    def results(self, blobs: Iterable[Blob]) -> Iterator[bytes]:
-        """Write the buckets of the blobs; the pickled results, after the reports that came with the blobs."""
-        started = time.perf_counter()
-        arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
-        for blob in loaded(blobs):
-            if blob.target == REPORT:
-                yield bytes(blob.data)
-            else:
-                arrived[blob.target][blob.bucket].append(blob)
-        faults.reached("after-decode", self.batch_id)
-        yield pickle.dumps({"shuffle": time.perf_counter() - started})
-        for target, buckets in arrived.items():
-            rows = ArrivedRows(self.targets[target], buckets, self.open_writer)
-            for bucket in buckets:
-                write = partial(self.write_bucket, target, bucket, rows)
-                yield self.answer(target, bucket, write)
-                faults.reached("between-data-files", self.batch_id)
 
     def answer(self, target_index: int, bucket: BucketId, work: Callable[[], BucketResult]) -> bytes:
         """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
@@ -80,22 +67,13 @@ class WriteTask:
             place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
             return pickle.dumps(type(error)(f"{place}: {error}"))
 
-    def write_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
-        """Merge the changes of one bucket into its files."""
-        take_seconds()
-        started = time.perf_counter()
-        writer = self.open_writer(self.targets[target_index], bucket)
-        filled = arrived.filled(bucket)
-        writer.write(filled.rows)
-        message = writer.prepare_commit(full_compact=self.targets[target_index].compacts_fully)
-        return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count)
-
-    def compact_bucket(self, target_index: int, bucket: BucketId) -> BucketResult:
-        """Compact what is stored: level-0 files that an interrupted run left, everything where that is due."""
+    def compact_bucket(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> BucketResult:
+        """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
         take_seconds()
         started = time.perf_counter()
         target = self.targets[target_index]
-        message = self.open_writer(target, bucket).compact_only(full_compact=target.compacts_fully)
+        writer = writer or self.open_writer(target, bucket)
+        message = writer.compact_only(full_compact=target.compacts_fully)
         return BucketResult(target_index, message, 0, _steps(started))
 
     def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
@@ -115,18 +93,69 @@ class WriteTask:
         )
 
 
+class SlotWriter:
+    """The buckets of one write task: ``append``, then ``compact``; both give pickled results."""
+
+    def __init__(self, task: WriteTask, blobs: Iterable[Blob]) -> None:
+        self._task = task
+        self._blobs = blobs
+        self._due: list[tuple[int, BucketId, BucketWriter]] = []
+        self._kept_bytes = 0
+
+    def append(self) -> Iterator[bytes]:
+        """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs."""
+        started = time.perf_counter()
+        arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
+        for blob in loaded(self._blobs):
+            if blob.target == REPORT:
+                yield bytes(blob.data)
+            else:
+                arrived[blob.target][blob.bucket].append(blob)
+        faults.reached("after-decode", self._task.batch_id)
+        yield pickle.dumps({"shuffle": time.perf_counter() - started})
+        for target, buckets in arrived.items():
+            rows = ArrivedRows(self._task.targets[target], buckets, self._task.open_writer)
+            for bucket in buckets:
+                yield self._task.answer(target, bucket, partial(self._append_bucket, target, bucket, rows))
+                faults.reached("between-data-files", self._task.batch_id)
+
+    def _append_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
+        take_seconds()
+        started = time.perf_counter()
+        target = self._task.targets[target_index]
+        writer = self._task.open_writer(target, bucket)
+        filled = arrived.filled(bucket)
+        writer.write(filled.rows)
+        message = writer.prepare_append()
+        is_due = writer.needs_compaction(target.compacts_fully)
+        if is_due:
+            self._keep(target_index, bucket, writer)
+        return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count, is_due)
+
+    def _keep(self, target_index: int, bucket: BucketId, writer: BucketWriter) -> None:
+        if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:
+            writer.release_memory()
+        self._kept_bytes += writer.kept_bytes
+        self._due.append((target_index, bucket, writer))
+
+    def compact(self) -> Iterator[bytes]:
+        """Do the compactions that the appended rows made due; their messages hold once the rows are committed."""
+        while self._due:
+            target, bucket, writer = self._due.pop(0)
+            yield self._task.answer(target, bucket, partial(self._task.compact_bucket, target, bucket, writer))
+            faults.reached("between-compactions", self._task.batch_id)
+
+
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """Compaction without new rows, of (target, bucket) pairs given as pickled requests in a ``data`` column."""
+    """Compaction of what is committed, as a picklable function from (target index, bucket) pairs to pickled results."""
 
     write: WriteTask
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for request in batch.column("data").to_pylist():
-                target, bucket = pickle.loads(request)
-                compact = partial(self.write.compact_bucket, target, bucket)
-                yield _result_batch(self.write.answer(target, bucket, compact))
+    def __call__(self, buckets: Iterable[tuple[int, BucketId]]) -> Iterator[bytes]:
+        for target, bucket in buckets:
+            yield self.write.answer(target, bucket, partial(self.write.compact_bucket, target, bucket))
+            faults.reached("between-compactions", self.write.batch_id)
 
 
 def _steps(started: float) -> dict[str, float]:

@@ -19,6 +19,7 @@ POINTS = (
     "after-write",
     "before-append",
     "after-append",
+    "between-compactions",
     "after-compact",
 )
 """Every crash point, in the order in which a batch passes them."""

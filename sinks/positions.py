@@ -73,11 +73,18 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
 
 def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
     """The newest position of ``pipeline`` in a table; snapshots of other writers (compaction jobs) are passed over."""
+    found = newest_with_position(snapshots, pipeline)
+    return None if found is None else found[1]
+
+
+def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snapshot, Position] | None:
+    """The newest snapshot of ``pipeline`` that records a position, with it."""
     latest, earliest = snapshots.latest_id(), snapshots.earliest_id()
     if latest is None or earliest is None:
         return None
     for snapshot_id in range(latest, earliest - 1, -1):
-        position = position_of(snapshots.read(snapshot_id), pipeline)
+        snapshot = snapshots.read(snapshot_id)
+        position = position_of(snapshot, pipeline)
         if position is not None:
-            return position
+            return snapshot, position
     return None

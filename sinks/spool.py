@@ -10,9 +10,11 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import pickle
 import shutil
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
@@ -22,6 +24,8 @@ from sinks.blob import Blob
 
 SMALLEST_BYTES = 64 << 10
 """Fewer bytes travel with the names: a file of their own would cost more."""
+
+_POLL_S = 0.002
 
 _ALIGNMENT = 64
 """Of the data of a blob in its file, so that Arrow reads it where it lies."""
@@ -64,6 +68,26 @@ class Spool:
                 placed.append(replace(blob, data=b"", file=file, file_offset=out.tell(), byte_count=size))
                 out.write(blob.data)
         return placed
+
+    def announce(self, name: str, results: Sequence[bytes]) -> None:
+        """Give the driver results of a task that goes on."""
+        written = f"{self.directory}/{uuid.uuid4()}"
+        with open(written, "wb") as out:
+            pickle.dump(list(results), out)
+        os.rename(written, f"{self.directory}/{name}")
+
+    def announced(self, names: Sequence[str], is_over: Callable[[], bool]) -> list[bytes] | None:
+        """Wait for what the tasks announce under ``names``; None when some did not until all was over."""
+        found: list[bytes] = []
+        for name in names:
+            file = f"{self.directory}/{name}"
+            while not os.path.exists(file):
+                if is_over() and not os.path.exists(file):
+                    return None
+                time.sleep(_POLL_S)
+            with open(file, "rb") as source:
+                found += pickle.load(source)
+        return found
 
     def clear(self) -> None:
         """Remove the files of a batch whose tasks have ended; what a worker still maps stays readable."""

@@ -10,6 +10,7 @@ properties then say which rows the table holds already, and rows below them (``f
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from sinks.target import Target
 
 
 class TableSink:
-    """A target table as the driver sees it between batches. Not thread-safe; one batch at a time."""
+    """A target table as the driver sees it. One batch at a time; another thread may compact what it has appended."""
 
     def __init__(self, identifier: str, table: Table, pipeline: str, commit_user: str, *, resumes: bool) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``)."""
@@ -35,6 +36,7 @@ class TableSink:
         self._pipeline = pipeline
         self._user = commit_user
         self._on_step: Callable[[str], None] = lambda _: None
+        self._lock = threading.RLock()
         found = newest_position(table.snapshots, pipeline)
         self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
         if found is None or (self._is_lost_checkpoint and not resumes):
@@ -55,40 +57,49 @@ class TableSink:
 
     def refresh(self) -> None:
         """Catch up with schemas and snapshots that other writers have published since."""
-        newest = self.table.refreshed()
-        if newest is not self.table:
-            self._use(newest)
-        self._commit.refresh()
+        with self._lock:
+            newest = self.table.refreshed()
+            if newest is not self.table:
+                self._use(newest)
+            self._commit.refresh()
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
         """Publish a new schema version with ``changes``."""
-        self._use(self.table.evolve(changes, time_ms))
+        with self._lock:
+            self._use(self.table.evolve(changes, time_ms))
 
     def target(self, batch_id: int, started_ms: int | None) -> Target:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
-        context = self.table.context()
-        is_appended = self.is_appended(batch_id, started_ms)
-        return Target(
-            self.identifier,
-            context,
-            context.options.bucket,
-            self.state.files,
-            self.state.deletion_files(),
-            self._position.floors,
-            is_appended,
-            self.compacts_fully(batch_id),
-            self.state.total_buckets,
-        )
+        with self._lock:
+            context = self.table.context()
+            is_appended = self.is_appended(batch_id, started_ms)
+            return Target(
+                self.identifier,
+                context,
+                context.options.bucket,
+                self.state.files,
+                self.state.deletion_files(),
+                self._position.floors,
+                is_appended,
+                self.compacts_fully(batch_id),
+                self.state.total_buckets,
+            )
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
-        newest = self._commit.committed_identifier(started_ms)
+        with self._lock:
+            newest = self._commit.committed_identifier(started_ms)
         return newest is not None and newest >= batch_id
 
     def compacts_fully(self, batch_id: int) -> bool:
         """Whether ``full-compaction.delta-commits`` falls on this batch: every N-th, as in Paimon's Spark writer."""
         interval = self.table.options.full_compaction_interval
         return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
+
+    def unfinished_batch(self) -> int | None:
+        """The newest batch of this checkpoint if its rows were appended and nothing was compacted for it."""
+        newest = self.table.snapshots.newest_of_user(self._user)
+        return newest.commit_identifier if newest is not None and newest.commit_kind == CommitKind.APPEND else None
 
     def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
         """Buckets that ``batch_id`` must compact even if no rows arrive for them.
@@ -125,19 +136,20 @@ class TableSink:
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
         against another writer's is dropped: the next batch of the bucket compacts anew.
         """
-        position = self._position.advanced(ends)
-        self._on_step = on_step
-        try:
-            result = self._commit.commit(
-                batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
-            )
-        except CommitConflict:
-            self._commit.refresh()
-            if not self.is_appended(batch_id, started_ms):
-                raise
-            result = CommitResult(None, None, False)
-        self._position = position
-        return result
+        with self._lock:
+            position = self._position.advanced(ends)
+            self._on_step = on_step
+            try:
+                result = self._commit.commit(
+                    batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
+                )
+            except CommitConflict:
+                self._commit.refresh()
+                if not self.is_appended(batch_id, started_ms):
+                    raise
+                result = CommitResult(None, None, False)
+            self._position = position
+            return result
 
     def _use(self, table: Table) -> None:
         self.table = table

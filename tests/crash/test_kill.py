@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from paimon_table.changelog_scan import read_changes
 from paimon_table.scan import read_all
+from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from sinks.faults import CRASH_VARIABLE, POINTS
 from tests.support.changelog import replay_strictly
@@ -29,8 +31,36 @@ def test_killed_batch_is_neither_lost_nor_doubled(tmp_path: Path, point: str) ->
     restarted = run_once(file)
     assert restarted.returncode == 0, restarted.stderr
 
+    _check(tmp_path, histories)
+
+
+def test_a_batch_that_spark_took_for_done_is_compacted_after_the_restart(tmp_path: Path) -> None:
+    """Killed after Spark has closed its last batch and before its compactions are published; no more events come."""
+    histories = [History("orders", seed=3).extend(CHANGES)]
+    write_dump(tmp_path / "dumps", histories)
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=900)
+    batches = -(-len(list(histories[0].lines())) // 900)
+
+    killed = run_once(file, {CRASH_VARIABLE: f"after-append@{batches - 1}"})
+    assert killed.returncode < 0, killed.stderr
+    closed = tmp_path / "checkpoint" / "commits"
+    assert not (closed / str(batches - 1)).exists()
+    shutil.copy(closed / str(batches - 2), closed / str(batches - 1))
+    table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
+    assert replay_strictly([rows for _, rows in read_changes(table)], ["id"]) != histories[0].rows
+
+    restarted = run_once(file)
+    assert restarted.returncode == 0, restarted.stderr
+    _check(tmp_path, histories)
+    newest = table.snapshots.latest()
+    assert newest is not None
+    assert (newest.commit_identifier, newest.commit_kind) == (batches - 1, CommitKind.COMPACT)
+
+
+def _check(directory: Path, histories: list[History]) -> None:
+    """Tables and changelogs equal the source, and no batch was committed twice."""
     for history in histories:
-        table = Table.open(f"{tmp_path}/warehouse/lake.db/{history.table}")
+        table = Table.open(f"{directory}/warehouse/lake.db/{history.table}")
         assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
         changes = [rows for _, rows in read_changes(table)]
         assert replay_strictly(changes, ["id"]) == {(key,): row for key, row in history.rows.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.scan import read_all
+from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
@@ -32,6 +33,28 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     newest = Table.open(f"{tmp_path}/warehouse/lake.db/orders").snapshots.latest()
     assert newest is not None
     assert newest.commit_identifier == commits[-1], "the running batch was finished"
+    assert newest.commit_kind is CommitKind.COMPACT, "with its compactions"
     assert run_once(file).returncode == 0
     rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
     assert {row["id"]: row for row in rows} == history.rows
+
+
+def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(tmp_path: Path) -> None:
+    history = History("orders", seed=10).extend(300)
+    write_dump(tmp_path / "dumps", [history])
+    file = write_pipeline(tmp_path, tmp_path / "dumps")
+    assert run_once(file).returncode == 0
+    bucket = tmp_path / "warehouse" / "lake.db" / "orders" / "bucket-0"
+    for data_file in bucket.glob("data-*"):
+        data_file.unlink()
+    write_dump(tmp_path / "later", [History("orders", seed=10).extend(310)])
+    (later,) = (tmp_path / "later").iterdir()
+    later.rename(tmp_path / "dumps" / "later.jsonl")
+    log = tmp_path / "tidemark.log"
+
+    with running(file, log) as process:
+        assert process.wait(timeout=120) == 1, log.read_text()
+
+    assert "table lake.orders, bucket 0" in log.read_text()
+    assert "is missing" in log.read_text()
+    assert "Traceback" not in log.read_text()

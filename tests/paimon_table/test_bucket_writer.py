@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -288,6 +289,54 @@ def test_a_crash_between_append_and_compact_loses_no_changelog(lookup_dir: Path)
     assert bucket.changes(message.compact_changelog) == bucket.changes(lost.compact_changelog)
     assert bucket.content() == [(1, 5), (3, 3)]
     assert bucket.new_writer().compact_only().is_empty
+
+
+@pytest.mark.parametrize("compactor", ["same writer", "same writer without memory", "another writer"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"changelog_producer": "input"},
+        {"changelog_producer": "lookup"},
+        {"changelog_producer": "lookup", "merge_engine": "partial-update"},
+        {"changelog_producer": "lookup", "lookup_compact": "gentle"},
+        {"merge_engine": "first-row"},
+        {"deletion_vectors__enabled": "true"},
+        {"changelog_producer": "full-compaction"},
+    ],
+)
+def test_appending_first_and_compacting_then_is_the_same(
+    tmp_path: Path, options: dict[str, str], compactor: str
+) -> None:
+    whole, split = (_bucket(tmp_path / name, **options) for name in ("whole", "split"))
+    kinds = ["+I"] if options.get("merge_engine") in {"first-row", "partial-update"} else ["+I", "+U", "-D"]
+    random = Random(str(options))
+    compacted = 0
+    for number in range(14):
+        rows = [(random.choice(kinds), random.randrange(60), random.randrange(10_000)) for _ in range(40)]
+        full = options.get("changelog_producer") == "full-compaction" and number % 3 == 2
+        expected = whole.commit(rows, full=full)
+
+        writer = split.new_writer()
+        writer.write(split.table(rows))
+        appended = writer.prepare_append()
+        assert not appended.has_compact
+        assert split.changes(appended.changelog_files) == whole.changes(expected.changelog_files)
+        split.apply(appended)
+        assert writer.needs_compaction(full) == expected.has_compact
+        if compactor == "same writer without memory":
+            assert writer.kept_bytes > 0
+            writer.release_memory()
+            assert writer.kept_bytes == 0
+        message = (split.new_writer() if compactor == "another writer" else writer).compact_only(full_compact=full)
+        assert message.new_files == message.changelog_files == ()
+        split.apply(message)
+
+        compacted += message.has_compact
+        assert split.changes(message.compact_changelog) == whole.changes(expected.compact_changelog)
+        assert [f.level for f in split.files] == [f.level for f in whole.files]
+        assert split.content() == whole.content()
+    assert compacted
 
 
 def test_compact_only_refuses_buffered_rows(lookup_dir: Path) -> None:

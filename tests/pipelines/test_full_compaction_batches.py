@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ from paimon_table.scan import read_all
 from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
-from pipelines.batch import commit
+from pipelines.batch import JobResult, Stopwatch, append, compact_batch, unfinished_batches
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
+from sinks.positions import newest_position
 from sources.changes import DecoderOptions
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
@@ -102,14 +102,48 @@ def test_an_interrupted_full_compaction_is_made_up_for_once(tmp_path: Path, lost
     assert len(_replayed(table)) == read_all(table).num_rows
 
 
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {**_FULL, "full-compaction.delta-commits": "2"}])
+def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, options: dict[str, str]) -> None:
+    """Spark took batch 1 for done before it was compacted, and never runs it again."""
+    batches = _batches(tmp_path, History("orders", seed=25, keys=40).extend(200), 70)[:3]
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    run_batches(tables, batches[:1], tmp_path, 0)
+    _run_until_append(tables, batches[1], tmp_path, 1)
+
+    restarted = pipeline_tables(tmp_path, _RULES, **options)
+    (unfinished,) = unfinished_batches(restarted, lambda _: None)
+    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    report = compact_batch(unfinished, restarted, settings, lambda task, due: list(task(due)), JobResult())
+
+    table = _table(tables)
+    latest = table.snapshots.latest()
+    assert latest is not None
+    assert (latest.commit_kind, latest.commit_identifier) == (CommitKind.COMPACT, 1)
+    assert report.tables[0].changelog_row_count > 0
+    before = newest_position(table.snapshots, "shop")
+    assert before is not None and sum(before.offsets.values()) == 140
+    assert 0 not in _levels(table)
+    assert len(_replayed(table)) == read_all(table).num_rows
+    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), lambda _: None) == []
+    run_batches(restarted, batches[2:], tmp_path, 2)
+    changes = [rows for _, rows in read_changes(_table(tables))]
+    if options["changelog-producer"] == "lookup":
+        assert len(replay_strictly(changes, ["id"])) == read_all(_table(tables)).num_rows
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup", "write-only": "true"}])
+def test_nothing_is_left_to_do_where_nobody_waits_for_compactions(tmp_path: Path, options: dict[str, str]) -> None:
+    (records,) = _batches(tmp_path, History("orders", seed=26).extend(40), 1000)
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    _run_until_append(tables, records, tmp_path, 0)
+    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), lambda _: None) == []
+
+
 def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> None:
     """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
     settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
     plan = plan_batch(tables, BatchRun(batch_id), settings)
-    result = run_tasks(records, plan)
-    nothing = {"compact_before": (), "compact_after": (), "compact_changelog": ()}
-    result.buckets[:] = [replace(b, message=replace(b.message, **nothing)) for b in result.buckets]
-    commit(plan, result, tables)
+    append(plan, run_tasks(records, plan), tables, Stopwatch())
 
 
 def test_a_write_only_table_is_left_alone(tmp_path: Path) -> None:

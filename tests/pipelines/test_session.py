@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import MalformedRecord
+from paimon_table.errors import BrokenInvariant, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.query import task_failure
 from pipelines.session import names_collector
@@ -78,4 +79,40 @@ paimon_table.errors.SinkUnavailable: the disk is full: make room and start again
     failure = task_failure(text)
     assert failure is not None and type(failure).__name__ == "SinkUnavailable"
     assert str(failure) == "the disk is full: make room and start again"
-    assert task_failure("Traceback\nKeyError: 'x'") is None
+    assert task_failure("java.lang.OutOfMemoryError: Java heap space") is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "message"),
+    [
+        (
+            "OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
+            SinkUnavailable,
+            r"storage .* No space left on device; check .* free space",
+        ),
+        (
+            "NotADirectoryError: [Errno 20] Not a directory: '/lake/a'",
+            SinkUnavailable,
+            "a directory: ./lake/a.; check",
+        ),
+        ("KeyError: 'x'", BrokenInvariant, "KeyError: 'x'; TIDEMARK_DEBUG=1"),
+        ("MemoryError", BrokenInvariant, "MemoryError"),
+    ],
+)
+def test_an_unexpected_error_of_a_task_is_one_line(raised: str, kind: type[TidemarkError], message: str) -> None:
+    text = f"""An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 13.0:
+Traceback (most recent call last):
+  File "file_io.py", line 116, in open_output
+    self.delete(path)
+    ^^^^^^^^^^^^^^^^^
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.read(PythonRunner.scala:581)
+Driver stacktrace:
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+    failure = task_failure(text)
+    assert type(failure) is kind
+    assert re.search(message, str(failure))
+    assert "\n" not in str(failure)

@@ -19,9 +19,13 @@ from tests.pipelines.small_table import SmallTable
 ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 10, 45678)
 
 
-def report(batch_id: int = 3, records: int = 50_000, quarantined: int = 0, tables: int = 2) -> BatchReport:
+def report(
+    batch_id: int = 3, records: int = 50_000, quarantined: int = 0, tables: int = 2, started_s: float = 10.0
+) -> BatchReport:
     written = tuple(TableReport(f"lake.t{i}", 1000 + i, 2, (1, 2), 1000) for i in range(tables))
-    return BatchReport(batch_id, records, quarantined, written, {"plan": 0.5, "job": 1.5}, {})
+    return BatchReport(
+        batch_id, records, quarantined, written, {"plan": 0.5, "write": 1.5}, {}, started_s, started_s + 2
+    )
 
 
 def printed(summary: RunSummary) -> str:
@@ -44,8 +48,8 @@ def test_progress_adds_batches_up() -> None:
     stream = io.StringIO()
     progress = ProgressLine("shop", Console(file=stream, soft_wrap=True))
     progress(report(0))
-    progress(report(1, quarantined=2))
-    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 4.0)
+    progress(report(1, quarantined=2, started_s=11.5))
+    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 3.5)
     assert len(stream.getvalue().splitlines()) == 2
 
 

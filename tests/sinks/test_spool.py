@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,3 +103,21 @@ def test_a_directory_that_somebody_cleaned_away_is_made_again(tmp_path: Path) ->
     os.rmdir(spool.directory)
     spool.clear()
     assert files(spool) == []
+
+
+def test_the_driver_gets_what_tasks_announce_while_they_go_on(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    announcing = threading.Thread(target=lambda: (time.sleep(0.05), spool.announce("0", [b"a", b"b"])))
+    spool.announce("1", [b"c"])
+    announcing.start()
+    assert spool.announced(["0", "1"], lambda: False) == [b"a", b"b", b"c"]
+    announcing.join()
+    spool.clear()
+    assert files(spool) == []
+
+
+def test_the_driver_does_not_wait_for_tasks_that_have_ended(tmp_path: Path) -> None:
+    spool = Spool.open(str(tmp_path))
+    spool.announce("0", [b"a"])
+    assert spool.announced(["0"], lambda: True) == [b"a"]
+    assert spool.announced(["0", "1"], lambda: True) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.batch import JobResult, commit, unpack
+from pipelines.batch import JobResult, Stopwatch, append, compact_batch, unpack
 from pipelines.config import PipelineConfig
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
@@ -32,8 +32,9 @@ def run_batches(
             quarantine.clear(batch_id)
             plan = plan_batch(tables, run, settings)
             result = run_tasks(records, plan)
-        compact_pending(plan, result)
-        commit(plan, result, tables)
+        due = [(b.target, b.message.bucket) for b in result.buckets if b.needs_compaction]
+        appended = append(plan, result, tables, Stopwatch(), due)
+        compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
     return quarantine
 
 
@@ -48,12 +49,6 @@ def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
     for failure in result.failures:
         raise failure
     return result
-
-
-def compact_pending(plan: BatchPlan, result: JobResult) -> None:
-    """The compactions of buckets that got no rows, added to the result."""
-    for index, bucket in plan.compactions_without_rows(result.written()):
-        result.buckets.append(plan.write.compact_bucket(index, bucket))
 
 
 def dump_batches(path: Path, max_records: int) -> Iterator[pa.RecordBatch]:
