@@ -7,8 +7,8 @@ was seen and all runs again over the same offsets. With a single write task it r
 other buckets (a changed primary key with values that were not sent).
 
 Once the rows are in the tables (APPEND) Spark may go on. The higher levels and the changelog (COMPACT) follow while
-Spark closes the batch, plans the next one and decodes it. The next batch writes nothing before they are published, so
-the snapshots are those of one step after the other.
+Spark closes the batch, plans the next one and, with tasks on this machine, decodes it. The next batch writes nothing
+before they are published, so the snapshots are those of one step after the other.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,8 +31,8 @@ from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRe
 from paimon_table.snapshot import Snapshot
 from pipelines.compactions import Compactions, RunCompactions, on_spark
 from pipelines.decode_stream import publish
-from pipelines.decode_task import DecodeReport
-from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_write
+from pipelines.decode_task import DecodeReport, DecodeTask
+from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode, plan_write
 from pipelines.tables import PipelineTables
 from sinks import faults
 from sinks.blob import REPORT, Blob, from_row
@@ -158,7 +160,8 @@ class _Job:
         """One Spark job, whose shuffle carries the blobs, decodes and appends; another one will compact."""
         self._wait()
         for _ in range(MAX_PLANS):
-            plan = self._planned(settings)
+            plan = plan_batch(self.tables, self.batch, settings)
+            self._publish(plan.decode, settings)
             result = unpack(self._decode_and_write(plan.write, settings.slots))
             self.clock.lap("write")
             if result.failures:
@@ -181,9 +184,10 @@ class _Job:
         Its tasks announce what they have appended and go on to compact; the function returned waits for the end.
         """
         try:
-            plan, reports, slots = self._decoded(settings)
-            writing = self.compactions.start(partial(self._write, plan.write, slots, spool))
-            announced = spool.announced([str(i) for i in range(len(slots))], writing.done)
+            plan, reports, slots = self._decoded(settings, spool)
+            named = {str(uuid.uuid4()): blobs for blobs in slots}
+            writing = self.compactions.start(partial(self._write, plan.write, named, spool))
+            announced = spool.announced(list(named), writing.done)
             if announced is None:
                 writing.result()
                 raise BrokenInvariant(f"batch {self.batch.id}: its write tasks ended without a result; please report")
@@ -192,15 +196,18 @@ class _Job:
         result = unpack([*reports, *announced])
         self.clock.lap("write")
         if result.failures:
-            _discard(plan.write, unpack(writing.result()))
+            with suppress(Exception):
+                _discard(plan.write, unpack(writing.result()))
             _discard(plan.write, result)
             raise result.failures[0]
         return append(plan, result, self.tables, self.clock), lambda: unpack(writing.result())
 
-    def _decoded(self, settings: TaskSettings) -> tuple[BatchPlan, list[bytes], list[list[Blob]]]:
+    def _decoded(self, settings: TaskSettings, spool: Spool) -> tuple[BatchPlan, list[bytes], list[list[Blob]]]:
         """The plan to write by, the reports of the decode tasks, and the blobs of each write task."""
         for _ in range(MAX_PLANS):
-            plan = self._planned(settings)
+            spool.clear()
+            decode = plan_decode(self.tables, self.batch, settings)
+            self._publish(decode, settings)
             reports: list[bytes] = []
             slots: defaultdict[int, list[Blob]] = defaultdict(list)
             for blob in map(from_row, self.blobs.collect()):
@@ -211,23 +218,22 @@ class _Job:
             self.clock.lap("decode")
             self._wait()
             seen = unpack(reports)
-            is_new = self._is_new(seen, settings)
-            newest = plan_batch(self.tables, self.batch, settings)
-            if not is_new and newest.schema_ids == plan.schema_ids:
-                self.clock.lap("plan")
+            if self._is_new(seen, settings):
+                continue
+            plan = plan_batch(self.tables, self.batch, settings)
+            self.clock.lap("plan")
+            if plan.decode.schema_ids == decode.schema_ids:
                 is_split = any(r.moved_count for r in seen.reports)
                 tasks = [[blob for blobs in slots.values() for blob in blobs]] if is_split else list(slots.values())
-                return newest, reports, tasks
+                return plan, reports, tasks
         raise self._never_known()
 
-    def _planned(self, settings: TaskSettings) -> BatchPlan:
-        """The plan that tasks decode with from now on; what was put into quarantine by an earlier one is forgotten."""
+    def _publish(self, decode: DecodeTask, settings: TaskSettings) -> None:
+        """Let tasks decode by ``decode`` from now on; what they put into quarantine before is forgotten."""
         if settings.quarantine is not None:
             settings.quarantine.clear(self.batch.id)
-        plan = plan_batch(self.tables, self.batch, settings)
-        publish(self.blobs.sparkSession, plan.decode)
+        publish(self.blobs.sparkSession, decode)
         self.clock.lap("plan")
-        return plan
 
     def _decode_and_write(self, write_task: WriteTask, slots: int) -> Iterator[bytes]:
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -236,19 +242,19 @@ class _Job:
         shuffled = self.blobs.repartition(slots, "slot")
         return (row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
 
-    def _write(self, write_task: WriteTask, slots: list[list[Blob]], spool: Spool) -> list[bytes]:
-        """Append the blobs of each task, announced under its number, then compact; gives what the compactions gave."""
+    def _write(self, write_task: WriteTask, slots: dict[str, list[Blob]], spool: Spool) -> list[bytes]:
+        """Append the blobs of each task, announced under its name, then compact; gives what the compactions gave."""
 
-        def write(tasks: Iterable[tuple[int, list[Blob]]]) -> Iterator[bytes]:
-            for number, blobs in tasks:
+        def write(tasks: Iterable[tuple[str, list[Blob]]]) -> Iterator[bytes]:
+            for name, blobs in tasks:
                 slot = SlotWriter(write_task, blobs)
-                spool.announce(str(number), list(slot.append()))
+                spool.announce(name, list(slot.append()))
                 yield from slot.compact()
 
         if not slots:
             return []
         context = self.blobs.sparkSession.sparkContext
-        results: list[bytes] = context.parallelize(list(enumerate(slots)), len(slots)).mapPartitions(write).collect()
+        results: list[bytes] = context.parallelize(list(slots.items()), len(slots)).mapPartitions(write).collect()
         return results
 
     def _wait(self) -> None:
@@ -261,7 +267,9 @@ class _Job:
         return self.tables.apply(o for r in result.reports for o in r.observations)
 
     def _never_known(self) -> BrokenInvariant:
-        return BrokenInvariant(f"batch {self.batch.id}: its events show new columns after {MAX_PLANS} plans; report it")
+        return BrokenInvariant(
+            f"batch {self.batch.id}: after {MAX_PLANS} plans its events still show something new; please report"
+        )
 
 
 def append(
@@ -308,15 +316,15 @@ def compact_batch(
 ) -> BatchReport:
     """Compact what is due, publish that with what is ``compacted`` already, and report on the whole batch.
 
-    It may be lost at any point: level 0 keeps what is to be compacted.
+    It may be lost at any point: the files of the snapshot tell what is to be compacted, see ``unfinished_batches``.
     """
     clock = appended.clock
     result = appended.result
-    write_task = plan_write(tables, appended.batch, settings)
     if appended.due:
-        compacted.add(unpack(run(CompactTask(write_task), appended.due)))
+        task = CompactTask(plan_write(tables, appended.batch, settings))
+        compacted.add(unpack(run(task, appended.due)))
     if compacted.failures:
-        _discard(write_task, compacted)
+        _discard(plan_write(tables, appended.batch, settings), compacted)
         raise compacted.failures[0]
     clock.lap("compact")
     _publish(appended, compacted, tables)
@@ -335,11 +343,16 @@ def compact_batch(
     )
 
 
-def unfinished_batches(tables: PipelineTables, planned_at_ms: Callable[[int], int | None]) -> list[AppendedBatch]:
-    """Batches whose rows an earlier process appended and whose compactions somebody waits for."""
+def unfinished_batches(
+    tables: PipelineTables, closed_batch: int | None, planned_at_ms: Callable[[int], int | None]
+) -> list[AppendedBatch]:
+    """Batches of an earlier process that lack compactions which somebody waits for.
+
+    ``closed_batch`` is the last batch that Spark took for done; it runs later ones again.
+    """
     due: defaultdict[int, list[tuple[int, BucketId]]] = defaultdict(list)
     for index, sink in enumerate(tables.sinks.values()):
-        batch_id = sink.unfinished_batch()
+        batch_id = sink.unfinished_batch(closed_batch)
         if batch_id is not None:
             buckets = sink.pending_compactions(batch_id, planned_at_ms(batch_id))
             due[batch_id] += [(index, bucket) for bucket in buckets]

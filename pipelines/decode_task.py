@@ -69,6 +69,11 @@ class DecodeTask:
     spool: Spool | None = None
     """Where large blobs go; None: through the shuffle."""
 
+    @property
+    def schema_ids(self) -> tuple[int, ...]:
+        """The schema versions of the targets."""
+        return tuple(target.schema.id for target in self.targets)
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = DecodeReport()
         decoder = DebeziumJsonDecoder(self.options)

@@ -48,11 +48,6 @@ class BatchPlan:
     """Per target index: buckets that this batch must compact even if no rows arrive for them."""
     routes: Mapping[SourceTable, str | None]
 
-    @property
-    def schema_ids(self) -> tuple[int, ...]:
-        """The schema versions of the targets."""
-        return tuple(target.context.schema.id for target in self.write.targets)
-
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
         """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway."""
         due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
@@ -61,36 +56,36 @@ class BatchPlan:
 
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
     """Plan ``batch`` against the newest state of every known table."""
-    for sink in tables.sinks.values():
-        sink.refresh()
-    identifiers = tuple(tables.sinks)
     write = plan_write(tables, batch, settings)
-    index_of = {name: i for i, name in enumerate(identifiers)}
-    routes = dict(tables.routes)
-    decode = DecodeTask(
+    pending = [sink.pending_compactions(batch.id, batch.started_ms) for sink in tables.sinks.values()]
+    return BatchPlan(
+        batch,
+        tuple(tables.sinks),
+        plan_decode(tables, batch, settings),
+        write,
+        {index: buckets for index, buckets in enumerate(pending) if buckets},
+        dict(tables.routes),
+    )
+
+
+def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
+    """The decode side of ``batch`` as the tables are known to be; asks the storage nothing."""
+    index_of = {name: i for i, name in enumerate(tables.sinks)}
+    return DecodeTask(
         batch.id,
         settings.decoder_options,
-        {source: None if name is None else index_of[name] for source, name in routes.items()},
+        {source: None if name is None else index_of[name] for source, name in tables.routes.items()},
         tables.decode_targets(),
-        tuple(target.routing for target in write.targets),
+        tuple(sink.routing() for sink in tables.sinks.values()),
         settings.slots,
         settings.quarantine,
         settings.spool,
     )
-    pending = {
-        index_of[name]: tables.sinks[name].pending_compactions(batch.id, batch.started_ms) for name in identifiers
-    }
-    return BatchPlan(
-        batch,
-        identifiers,
-        decode,
-        write,
-        {i: buckets for i, buckets in pending.items() if buckets},
-        routes,
-    )
 
 
 def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
-    """The write side of ``batch`` against the state that its tables are known to have."""
+    """The write side of ``batch`` against the newest state of its tables."""
+    for sink in tables.sinks.values():
+        sink.refresh()
     targets = tuple(sink.target(batch.id, batch.started_ms) for sink in tables.sinks.values())
     return WriteTask(batch.id, targets, settings.lookup_root)

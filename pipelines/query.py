@@ -209,16 +209,16 @@ class PipelineQuery:
             self._is_in_batch = False
 
     def _finish_interrupted(self, spark: SparkSession) -> None:
-        """Compact what a killed process had appended: Spark may take that batch for done and never run it again."""
+        """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
         query_id = checkpoint_id(self.config)
         if query_id is None:
             return
         self.tables = tables = self._tables_of(query_id)
-        unfinished = unfinished_batches(tables, partial(planned_at_ms, self.config))
+        unfinished = unfinished_batches(tables, closed_batch(self.config), partial(planned_at_ms, self.config))
 
         def finish() -> None:
             for appended in unfinished:
-                log.info("batch %d: compacting %d buckets after a crash", appended.batch.id, len(appended.due))
+                log.info("batch %d: doing the %d compactions that it left", appended.batch.id, len(appended.due))
                 compact_batch(appended, tables, self._settings, on_spark(spark.sparkContext), JobResult())
 
         if unfinished:
@@ -281,6 +281,12 @@ def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
     except FileNotFoundError:
         return None
     return int(json.loads(lines[1])["batchTimestampMs"])
+
+
+def closed_batch(config: PipelineConfig) -> int | None:
+    """The last batch that Spark took for done."""
+    io, path = file_io_for(config.checkpoint, config.catalog.options)
+    return max((int(name) for name in io.list_names(f"{path}/commits") if name.isdecimal()), default=None)
 
 
 def task_failure(text: str) -> TidemarkError | None:

@@ -163,8 +163,14 @@ def lookup_root(session: SparkSession) -> str:
 
 
 def spool(session: SparkSession) -> Spool | None:
-    """Where tasks leave large blobs for each other; None where they run on other machines."""
-    return Spool.open(f"{_local_directory(session)}/tidemark-spool-{os.getuid()}") if runs_here(session) else None
+    """Where tasks leave large blobs for each other and results for the driver.
+
+    None where they run on other machines, and with a master ``local[N, M]``: it tries failed tasks again, but the rows
+    whose result a task has left there may be committed already.
+    """
+    if not runs_here(session) or "," in (session.sparkContext.master or ""):
+        return None
+    return Spool.open(f"{_local_directory(session)}/tidemark-spool-{os.getuid()}")
 
 
 def _local_directory(session: SparkSession) -> str:

@@ -109,7 +109,7 @@ class SlotWriter:
         for blob in loaded(self._blobs):
             if blob.target == REPORT:
                 yield bytes(blob.data)
-            else:
+            elif not self._task.targets[blob.target].is_appended:
                 arrived[blob.target][blob.bucket].append(blob)
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps({"shuffle": time.perf_counter() - started})

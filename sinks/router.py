@@ -35,7 +35,7 @@ def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, sl
     floor = target.floors.get((origin.topic, origin.partition))
     if floor is not None:
         rows = rows.filter(pc.greater_equal(rows.column(OFFSET), floor))
-    if target.is_appended or rows.num_rows == 0:
+    if rows.num_rows == 0:
         return
     schema = target.schema
     buckets = _buckets(rows, schema, target)

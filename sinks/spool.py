@@ -70,8 +70,9 @@ class Spool:
         return placed
 
     def announce(self, name: str, results: Sequence[bytes]) -> None:
-        """Give the driver results of a task that goes on."""
+        """Give the driver results of a task that goes on. A name is used once."""
         written = f"{self.directory}/{uuid.uuid4()}"
+        os.makedirs(self.directory, exist_ok=True)
         with open(written, "wb") as out:
             pickle.dump(list(results), out)
         os.rename(written, f"{self.directory}/{name}")
@@ -90,7 +91,7 @@ class Spool:
         return found
 
     def clear(self) -> None:
-        """Remove the files of a batch whose tasks have ended; what a worker still maps stays readable."""
+        """Remove the files that tasks have read; what a worker still maps stays readable."""
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory, exist_ok=True)
 

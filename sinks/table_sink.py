@@ -23,7 +23,7 @@ from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import TableState
 from sinks.positions import Position, TopicPartition, newest_position, to_properties
-from sinks.target import Target
+from sinks.target import Routing, Target
 
 
 class TableSink:
@@ -68,6 +68,10 @@ class TableSink:
         with self._lock:
             self._use(self.table.evolve(changes, time_ms))
 
+    def routing(self) -> Routing:
+        """What the decode tasks need to know, as far as it is known already: no look at the storage."""
+        return Routing(self.table.schema, self.table.options, self.table.options.bucket, self._position.floors)
+
     def target(self, batch_id: int, started_ms: int | None) -> Target:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
         with self._lock:
@@ -96,9 +100,15 @@ class TableSink:
         interval = self.table.options.full_compaction_interval
         return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
 
-    def unfinished_batch(self) -> int | None:
-        """The newest batch of this checkpoint if its rows were appended and nothing was compacted for it."""
+    def unfinished_batch(self, closed_batch: int | None) -> int | None:
+        """The newest batch that may have left compactions to do: it appended rows and did not compact them.
+
+        ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
+        """
         newest = self.table.snapshots.newest_of_user(self._user)
+        is_older = closed_batch is not None and (newest is None or newest.commit_identifier < closed_batch)
+        if closed_batch is not None and is_older and self.compacts_fully(closed_batch):
+            return closed_batch
         return newest.commit_identifier if newest is not None and newest.commit_kind == CommitKind.APPEND else None
 
     def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
@@ -121,7 +131,8 @@ class TableSink:
             return tuple(b for b, files in self.state.files.items() if not _is_compacted(files, options.max_level))
         if not options.needs_lookup:
             return ()
-        return tuple(b for b, files in self.state.files.items() if any(f.level == 0 for f in files))
+        patience = options.level0_patience
+        return tuple(b for b, files in self.state.files.items() if sum(f.level == 0 for f in files) >= patience)
 
     def commit(
         self,

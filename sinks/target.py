@@ -30,7 +30,6 @@ class Routing:
     options: TableOptions
     total_buckets: int
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    is_appended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,3 @@ class Target:
     """Whether this batch ends with a full compaction of every bucket."""
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
     """Number of buckets of each partition that has files; writers refuse rows where it is not ``total_buckets``."""
-
-    @property
-    def routing(self) -> Routing:
-        context = self.context
-        return Routing(context.schema, context.options, self.total_buckets, self.floors, self.is_appended)

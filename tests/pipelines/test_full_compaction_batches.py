@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,22 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.changelog_scan import read_changes
+from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, RowKind
 from paimon_table.scan import read_all
+from paimon_table.schema_evolution import AddColumn
 from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
-from pipelines.batch import JobResult, Stopwatch, append, compact_batch, unfinished_batches
+from paimon_table.types import parse_type
+from pipelines.batch import (
+    AppendedBatch,
+    BatchReport,
+    JobResult,
+    Stopwatch,
+    append,
+    compact_batch,
+    unfinished_batches,
+)
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
 from sinks.positions import newest_position
@@ -21,6 +33,7 @@ from sources.changes import DecoderOptions
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+from tests.support.table_driver import TableDriver
 
 _RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
 _FULL = {"changelog-producer": "full-compaction"}
@@ -111,9 +124,8 @@ def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, 
     _run_until_append(tables, batches[1], tmp_path, 1)
 
     restarted = pipeline_tables(tmp_path, _RULES, **options)
-    (unfinished,) = unfinished_batches(restarted, lambda _: None)
-    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
-    report = compact_batch(unfinished, restarted, settings, lambda task, due: list(task(due)), JobResult())
+    (unfinished,) = unfinished_batches(restarted, 1, lambda _: None)
+    report = _compact(unfinished, restarted, tmp_path)
 
     table = _table(tables)
     latest = table.snapshots.latest()
@@ -124,11 +136,57 @@ def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, 
     assert before is not None and sum(before.offsets.values()) == 140
     assert 0 not in _levels(table)
     assert len(_replayed(table)) == read_all(table).num_rows
-    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), lambda _: None) == []
+    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), 1, lambda _: None) == []
     run_batches(restarted, batches[2:], tmp_path, 2)
     changes = [rows for _, rows in read_changes(_table(tables))]
     if options["changelog-producer"] == "lookup":
         assert len(replay_strictly(changes, ["id"])) == read_all(_table(tables)).num_rows
+
+
+def test_a_full_compaction_that_was_left_is_done_for_tables_without_rows_too(tmp_path: Path) -> None:
+    rules: list[dict[str, object]] = [{"match": {"table": "(.*)"}, "into": "lake.{table}"}]
+    options = {**_FULL, "full-compaction.delta-commits": "2"}
+    orders = _batches(tmp_path, History("orders", seed=27).extend(80), 40)
+    (customers,) = _batches(tmp_path, History("customers", seed=28).extend(40), 1000)
+    tables = pipeline_tables(tmp_path, rules, **options)
+    run_batches(tables, [pa.concat_batches([orders[0], customers])], tmp_path, 0)
+    _run_until_append(tables, orders[1], tmp_path, 1)
+
+    restarted = pipeline_tables(tmp_path, rules, **options)
+    for unfinished in unfinished_batches(restarted, 1, lambda _: None):
+        _compact(unfinished, restarted, tmp_path)
+
+    for name in ("orders", "customers"):
+        table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/{name}")
+        assert _levels(table) == {table.options.max_level}
+        assert len(_replayed(table)) == read_all(table).num_rows
+    assert unfinished_batches(pipeline_tables(tmp_path, rules, **options), 1, lambda _: None) == []
+
+
+def test_a_compaction_knows_the_schema_that_another_writer_has_published_meanwhile(tmp_path: Path) -> None:
+    first, second = _batches(tmp_path, History("orders", seed=29).extend(60), 35)[:2]
+    tables = pipeline_tables(tmp_path, _RULES, **{"changelog-producer": "lookup", "bucket": "1"})
+    run_batches(tables, [first], tmp_path, 0)
+    appended = _run_until_append(tables, second, tmp_path, 1)
+    other = _table(tables).evolve([AddColumn("note", parse_type("STRING"))], 0)
+    names = [f.name for f in other.schema.fields]
+    row = {**read_all(_table(tables)).slice(0, 1).to_pylist()[0], "note": "kept"}
+    rows = pa.Table.from_pylist([row], schema=other.schema.arrow_schema).select(names)
+    driver = TableDriver(other, tmp_path / "other", write_only=True)
+    driver.commit_arrow(rows.append_column(VALUE_KIND, pa.array([RowKind.UPDATE_AFTER], pa.int8())))
+
+    _compact(replace(appended, due=((0, BucketId(EMPTY_ROW, 0)),)), tables, tmp_path)
+
+    assert 0 not in _levels(_table(tables))
+    assert "kept" in read_all(_table(tables)).column("note").to_pylist()
+    assert len(_replayed(_table(tables))) == read_all(_table(tables)).num_rows
+
+
+def test_level_0_files_below_the_patience_of_a_table_are_not_left_work(tmp_path: Path) -> None:
+    options = {"changelog-producer": "lookup", "lookup-compact": "gentle"}
+    (records,) = _batches(tmp_path, History("orders", seed=30).extend(40), 1000)
+    run_batches(pipeline_tables(tmp_path, _RULES, **options), [records], tmp_path, 0)
+    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), 0, lambda _: None) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup", "write-only": "true"}])
@@ -136,14 +194,19 @@ def test_nothing_is_left_to_do_where_nobody_waits_for_compactions(tmp_path: Path
     (records,) = _batches(tmp_path, History("orders", seed=26).extend(40), 1000)
     tables = pipeline_tables(tmp_path, _RULES, **options)
     _run_until_append(tables, records, tmp_path, 0)
-    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), lambda _: None) == []
+    assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), 1, lambda _: None) == []
 
 
-def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> None:
+def _compact(appended: AppendedBatch, tables: PipelineTables, directory: Path) -> BatchReport:
+    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
+    return compact_batch(appended, tables, settings, lambda task, due: list(task(due)), JobResult())
+
+
+def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> AppendedBatch:
     """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
     settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
     plan = plan_batch(tables, BatchRun(batch_id), settings)
-    append(plan, run_tasks(records, plan), tables, Stopwatch())
+    return append(plan, run_tasks(records, plan), tables, Stopwatch())
 
 
 def test_a_write_only_table_is_left_alone(tmp_path: Path) -> None:

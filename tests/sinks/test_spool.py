@@ -108,6 +108,7 @@ def test_a_directory_that_somebody_cleaned_away_is_made_again(tmp_path: Path) ->
 def test_the_driver_gets_what_tasks_announce_while_they_go_on(tmp_path: Path) -> None:
     spool = Spool.open(str(tmp_path))
     announcing = threading.Thread(target=lambda: (time.sleep(0.05), spool.announce("0", [b"a", b"b"])))
+    os.rmdir(spool.directory)
     spool.announce("1", [b"c"])
     announcing.start()
     assert spool.announced(["0", "1"], lambda: False) == [b"a", b"b", b"c"]
