@@ -161,7 +161,7 @@ class _Job:
         self._wait()
         for _ in range(MAX_PLANS):
             plan = plan_batch(self.tables, self.batch, settings)
-            self._publish(plan.decode, settings)
+            self._decode_by(plan.decode, settings)
             result = unpack(self._decode_and_write(plan.write, settings.slots))
             self.clock.lap("write")
             if result.failures:
@@ -207,7 +207,7 @@ class _Job:
         for _ in range(MAX_PLANS):
             spool.clear()
             decode = plan_decode(self.tables, self.batch, settings)
-            self._publish(decode, settings)
+            self._decode_by(decode, settings)
             reports: list[bytes] = []
             slots: defaultdict[int, list[Blob]] = defaultdict(list)
             for blob in map(from_row, self.blobs.collect()):
@@ -228,8 +228,8 @@ class _Job:
                 return plan, reports, tasks
         raise self._never_known()
 
-    def _publish(self, decode: DecodeTask, settings: TaskSettings) -> None:
-        """Let tasks decode by ``decode`` from now on; what they put into quarantine before is forgotten."""
+    def _decode_by(self, decode: DecodeTask, settings: TaskSettings) -> None:
+        """Let tasks decode by this from now on; what they put into quarantine before is forgotten."""
         if settings.quarantine is not None:
             settings.quarantine.clear(self.batch.id)
         publish(self.blobs.sparkSession, decode)

@@ -125,6 +125,8 @@ def _log_to_stderr() -> None:
         logger.addHandler(handler)
         logger.setLevel(os.environ.get("TIDEMARK_LOG_LEVEL", "INFO").upper())
         logger.propagate = False
+    # Without a handler there, py4j's errors would be printed with their frames; they come up as exceptions as well.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _count(number: int, thing: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -121,7 +120,7 @@ class PipelineQuery:
             raise self.failure
         exception = self._query.exception()
         if exception is not None:
-            raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {_first_cause(exception)}")
+            raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {first_cause(exception)}")
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = file_io_for(self.config.quarantine, self.config.catalog.options)
@@ -237,7 +236,7 @@ class PipelineQuery:
             yield
         except (PySparkException, Py4JJavaError) as error:
             self.failure = task_failure(str(error)) or SinkUnavailable(
-                f"pipeline {self.config.name}: Spark gave a job up: {_first_cause(error)}"
+                f"pipeline {self.config.name}: Spark gave a job up: {first_cause(error)}"
             )
             raise self.failure from error
         except BaseException as error:
@@ -328,8 +327,16 @@ def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
     return Quarantine(io, f"{path}/{query_id}")
 
 
-def _first_cause(error: Any) -> str:
+def first_cause(error: object) -> str:
     """The innermost message of a Spark exception, one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
+    cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
+    if cause == "null" or "Python worker exited unexpectedly" in text:
+        # Spark has nothing but the end of a socket to tell.
+        return (
+            "a Python process that it had started has ended, perhaps for lack of memory; start again, it goes on where"
+            " it stopped"
+        )
+    return cause

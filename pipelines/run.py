@@ -9,14 +9,17 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
+from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.config import PipelineConfig
 from pipelines.progress import ProgressLine
 from pipelines.query import PipelineQuery
-from pipelines.session import open_session
+from pipelines.session import jvm_has_ended, open_session
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.1
+JVM_END_S = 1.0
+"""How long after an error to wait for the end of a JVM that the error may come from."""
 
 
 def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[PipelineQuery]:
@@ -43,8 +46,18 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[Pipelin
         for query in queries:
             query.raise_failure()
         return queries
+    except TidemarkError:
+        raise
+    except Exception as error:
+        if jvm_has_ended(spark, JVM_END_S):
+            raise SinkUnavailable(
+                "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
+                " goes on where it stopped"
+            ) from error
+        raise
     finally:
-        spark.stop()
+        if not jvm_has_ended(spark):
+            spark.stop()
 
 
 def _install_signal_handlers(stop: threading.Event) -> None:

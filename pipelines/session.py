@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -184,6 +185,18 @@ def runs_here(session: SparkSession) -> bool:
     """Whether the executor is the driver itself."""
     master = session.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
+
+
+def jvm_has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
+    """Whether the JVM that this process started is gone, or is so ``within_s``; Spark itself does not tell."""
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def write_slots(session: SparkSession) -> int:

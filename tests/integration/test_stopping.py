@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
+from paimon_table.changelog_scan import read_changes
 from paimon_table.scan import read_all
 from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
+from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 
@@ -58,3 +61,22 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(t
     assert "table lake.orders, bucket 0" in log.read_text()
     assert "is missing" in log.read_text()
     assert "Traceback" not in log.read_text()
+
+
+def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    history = History("orders", seed=11).extend(2_000)
+    write_dump(tmp_path / "dumps", [history])
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
+    log = tmp_path / "tidemark.log"
+
+    with running(file, log) as process:
+        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+        (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
+        jvm.kill()
+        assert process.wait(timeout=60) == 1, log.read_text()
+    assert log.read_text().rstrip().endswith("start again, every pipeline goes on where it stopped")
+
+    assert run_once(file).returncode == 0
+    table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
+    assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
+    assert len(replay_strictly([rows for _, rows in read_changes(table)], ["id"])) == len(history.rows)

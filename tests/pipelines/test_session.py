@@ -11,7 +11,7 @@ import pytest
 
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
-from pipelines.query import task_failure
+from pipelines.query import first_cause, task_failure
 from pipelines.session import names_collector
 from sources.changes import DecoderOptions
 from tests.support.events import History, write_dump
@@ -116,3 +116,21 @@ Driver stacktrace:
     assert type(failure) is kind
     assert re.search(message, str(failure))
     assert "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Job aborted\nDriver stacktrace:\nCaused by: java.io.IOException: broken disk\n\tat a.b", "broken disk"),
+        ("Query [id = 1] terminated with exception: no offsets", "no offsets"),
+        ("null\n=== Streaming Query ===", "lack of memory"),
+        (
+            "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker exited unexpectedly"
+            " (crashed)\nCaused by: java.io.EOFException",
+            "lack of memory",
+        ),
+    ],
+)
+def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
+    assert cause in first_cause(Exception(text))
+    assert "\n" not in first_cause(Exception(text))
