@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.1
 JVM_END_S = 1.0
-"""How long after an error to wait for the end of a JVM that the error may come from."""
+"""How long to wait for the end of a JVM that an error may come from."""
 
 
 def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[PipelineQuery]:
@@ -46,10 +46,8 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[Pipelin
         for query in queries:
             query.raise_failure()
         return queries
-    except TidemarkError:
-        raise
     except Exception as error:
-        if jvm_has_ended(spark, JVM_END_S):
+        if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
                 " goes on where it stopped"

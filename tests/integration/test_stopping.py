@@ -74,7 +74,7 @@ def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
         (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
         jvm.kill()
         assert process.wait(timeout=60) == 1, log.read_text()
-    assert log.read_text().rstrip().endswith("start again, every pipeline goes on where it stopped")
+    assert "JVM has ended" in log.read_text() and "start again" in log.read_text()
 
     assert run_once(file).returncode == 0
     table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
