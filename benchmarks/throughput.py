@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
-from pipelines.batch import BatchReport
+from pipelines.batch_report import BatchReport
 from pipelines.config import PipelineConfig
 from pipelines.query import PipelineQuery
 from pipelines.session import open_session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from pipelines.batch import BatchReport
+    from pipelines.batch_report import BatchReport
 
 TABLES_SHOWN = 3
 

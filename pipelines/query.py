@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
-import json
 import logging
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,21 +15,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_table.errors import (
     BrokenInvariant,
-    CommitConflict,
     ConfigError,
-    CorruptFile,
-    MalformedRecord,
     SinkUnavailable,
     TidemarkError,
 )
 from paimon_table.file_io import file_io_for
-from pipelines.batch import BatchReport, JobResult, compact_batch, process_batch, unfinished_batches
+from pipelines.batch import process_batch
+from pipelines.batch_commit import compact_batch, unfinished_batches
+from pipelines.batch_report import BatchReport
+from pipelines.checkpoint import Checkpoint
 from pipelines.compactions import Compactions, on_spark
 from pipelines.config import PipelineConfig
 from pipelines.decode_stream import decoded
+from pipelines.job_result import JobResult
 from pipelines.plan import BatchRun, TaskSettings
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
+from pipelines.spark_errors import first_cause, task_failure
 from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
 from pipelines.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -51,12 +49,6 @@ KAFKA_DEFAULTS = {
 
 Spark asks for the ends of the partition with every poll, so polls should be few.
 """
-
-
-_TASK_ERRORS: Mapping[str, type[TidemarkError]] = {
-    kind.__name__: kind for kind in (SinkUnavailable, BrokenInvariant, CommitConflict, MalformedRecord, CorruptFile)
-}
-"""Errors of tasks that reach the driver as the text of a Python traceback."""
 
 
 class StopRequested(TidemarkError):
@@ -78,6 +70,7 @@ class PipelineQuery:
         self._is_in_batch = False
         self._drained = threading.Event()
         self._compactions = Compactions()
+        self._checkpoint = Checkpoint(config)
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
         self._settings = TaskSettings(
             _decoder_options(config), write_slots(spark), lookup_root(spark), None, spool(spark)
@@ -164,23 +157,10 @@ class PipelineQuery:
             options["subscribe"] = ",".join(source.topics.names)
         else:
             options["subscribePattern"] = source.topics.subscribe_pattern()
-        if self._is_new_checkpoint():
+        if self._checkpoint.is_new:
             options |= starting_options(source, self._resume_positions())
-            self._forget_unused_start()
+            self._checkpoint.forget_unused_start()
         return spark.readStream.format("kafka").options(**options).load()
-
-    def _is_new_checkpoint(self) -> bool:
-        io, path = file_io_for(self.config.checkpoint, self.config.catalog.options)
-        return not io.list_names(f"{path}/offsets")
-
-    def _forget_unused_start(self) -> None:
-        """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
-
-        Nothing refers to them: the offset log is empty. Kept, they would win over the positions of the tables.
-        """
-        io, path = file_io_for(self.config.checkpoint, self.config.catalog.options)
-        for name in io.list_names(f"{path}/sources/0"):
-            io.delete(f"{path}/sources/0/{name}")
 
     def _resume_positions(self) -> dict[tuple[str, int], int]:
         if self.config.on_lost_checkpoint == "restart":
@@ -202,18 +182,18 @@ class PipelineQuery:
                 if self._stopping.is_set():
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
-                run = BatchRun(batch_id, planned_at_ms(self.config, batch_id))
+                run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
                 process_batch(batch, run, tables, self._settings, self._compactions, self._on_report)
         finally:
             self._is_in_batch = False
 
     def _finish_interrupted(self, spark: SparkSession) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
-        query_id = checkpoint_id(self.config)
+        query_id = self._checkpoint.query_id
         if query_id is None:
             return
         self.tables = tables = self._tables_of(query_id)
-        unfinished = unfinished_batches(tables, closed_batch(self.config), partial(planned_at_ms, self.config))
+        unfinished = unfinished_batches(tables, self._checkpoint.closed_batch, self._checkpoint.planned_at_ms)
 
         def finish() -> None:
             for appended in unfinished:
@@ -263,49 +243,6 @@ def _commit_user(config: PipelineConfig, query_id: str) -> str:
     return f"tidemark-{config.name}-{query_id}"
 
 
-def checkpoint_id(config: PipelineConfig) -> str | None:
-    """The id that Spark gave the query of the checkpoint; None for a new checkpoint."""
-    io, path = file_io_for(config.checkpoint, config.catalog.options)
-    try:
-        return str(json.loads(io.read(f"{path}/metadata"))["id"])
-    except FileNotFoundError:
-        return None
-
-
-def planned_at_ms(config: PipelineConfig, batch_id: int) -> int | None:
-    """When Spark planned the batch for the first time (ms), from the checkpoint's offset log, if there."""
-    io, path = file_io_for(config.checkpoint, config.catalog.options)
-    try:
-        lines = io.read(f"{path}/offsets/{batch_id}").decode().splitlines()
-    except FileNotFoundError:
-        return None
-    return int(json.loads(lines[1])["batchTimestampMs"])
-
-
-def closed_batch(config: PipelineConfig) -> int | None:
-    """The last batch that Spark took for done."""
-    io, path = file_io_for(config.checkpoint, config.catalog.options)
-    return max((int(name) for name in io.list_names(f"{path}/commits") if name.isdecimal()), default=None)
-
-
-def task_failure(text: str) -> TidemarkError | None:
-    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none."""
-    _, mark, trace = text.rpartition("Traceback (most recent call last):")
-    raised = re.search(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", trace, re.MULTILINE)
-    if not mark or raised is None:
-        return None
-    kind, message = raised[1], raised[2] or ""
-    if kind in _TASK_ERRORS:
-        return _TASK_ERRORS[kind](message)
-    builtin = getattr(builtins, kind, None)
-    if isinstance(builtin, type) and issubclass(builtin, OSError):
-        return SinkUnavailable(
-            f"storage does not answer as expected: {message}; check the path, the access, the free space and the"
-            " connection"
-        )
-    return BrokenInvariant(f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
-
-
 def _decoder_options(config: PipelineConfig) -> DecoderOptions:
     given = config.source.format.debezium_json
     return DecoderOptions(
@@ -325,18 +262,3 @@ def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
         return None
     io, path = file_io_for(config.quarantine, config.catalog.options)
     return Quarantine(io, f"{path}/{query_id}")
-
-
-def first_cause(error: object) -> str:
-    """The innermost message of a Spark exception, one line."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
-    if cause == "null" or "Python worker exited unexpectedly" in text:
-        # Spark has nothing but the end of a socket to tell.
-        return (
-            "a Python process that it had started has ended, perhaps for lack of memory; start again, it goes on where"
-            " it stopped"
-        )
-    return cause

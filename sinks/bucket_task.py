@@ -67,6 +67,12 @@ class WriteTask:
             place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
             return pickle.dumps(type(error)(f"{place}: {error}"))
 
+    def compact(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> bytes:
+        """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
+        result = self.answer(target_index, bucket, partial(self.compact_bucket, target_index, bucket, writer))
+        faults.reached("between-compactions", self.batch_id)
+        return result
+
     def compact_bucket(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> BucketResult:
         """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
         take_seconds()
@@ -141,9 +147,7 @@ class SlotWriter:
     def compact(self) -> Iterator[bytes]:
         """Do the compactions that the appended rows made due; their messages hold once the rows are committed."""
         while self._due:
-            target, bucket, writer = self._due.pop(0)
-            yield self._task.answer(target, bucket, partial(self._task.compact_bucket, target, bucket, writer))
-            faults.reached("between-compactions", self._task.batch_id)
+            yield self._task.compact(*self._due.pop(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,7 @@ class CompactTask:
 
     def __call__(self, buckets: Iterable[tuple[int, BucketId]]) -> Iterator[bytes]:
         for target, bucket in buckets:
-            yield self.write.answer(target, bucket, partial(self.write.compact_bucket, target, bucket))
-            faults.reached("between-compactions", self.write.batch_id)
+            yield self.write.compact(target, bucket)
 
 
 def _steps(started: float) -> dict[str, float]:

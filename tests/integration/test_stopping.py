@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,15 +22,21 @@ from tests.support.pipeline_run import run_once, running, wait_until, write_pipe
 pytestmark = pytest.mark.spark
 
 
+@contextlib.contextmanager
+def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Path, Path, subprocess.Popen[bytes]]]:
+    """The pipeline file, the log and the process of a run that has many batches of the history before it."""
+    write_dump(directory / "dumps", [history])
+    file = write_pipeline(directory, directory / "dumps", max_records=100)
+    log = directory / "tidemark.log"
+    with running(file, log) as process:
+        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+        yield file, log, process
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
     history = History("orders", seed=9).extend(3_000)
-    write_dump(tmp_path / "dumps", [history])
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
-    log = tmp_path / "tidemark.log"
-
-    with running(file, log) as process:
-        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+    with _after_three_batches(tmp_path, history) as (file, log, process):
         process.send_signal(number)
         assert process.wait(timeout=60) == 0, log.read_text()
     assert "Traceback" not in log.read_text()
@@ -65,12 +74,7 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(t
 
 def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
     history = History("orders", seed=11).extend(2_000)
-    write_dump(tmp_path / "dumps", [history])
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
-    log = tmp_path / "tidemark.log"
-
-    with running(file, log) as process:
-        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
+    with _after_three_batches(tmp_path, history) as (file, log, process):
         (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
         jvm.kill()
         assert process.wait(timeout=60) == 1, log.read_text()

@@ -17,15 +17,9 @@ from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
 from paimon_table.types import parse_type
-from pipelines.batch import (
-    AppendedBatch,
-    BatchReport,
-    JobResult,
-    Stopwatch,
-    append,
-    compact_batch,
-    unfinished_batches,
-)
+from pipelines.batch_commit import AppendedBatch, append, compact_batch, unfinished_batches
+from pipelines.batch_report import BatchReport, Stopwatch
+from pipelines.job_result import JobResult
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
 from sinks.positions import newest_position

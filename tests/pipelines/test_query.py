@@ -14,7 +14,7 @@ from paimon_table.scan import read_all
 from paimon_table.schema_evolution import AddColumn
 from paimon_table.table import Table
 from paimon_table.types import parse_type
-from pipelines.batch import BatchReport
+from pipelines.batch_report import BatchReport
 from pipelines.compactions import Compactions
 from pipelines.config import PipelineConfig
 from pipelines.config_file import load_pipelines

@@ -11,8 +11,8 @@ import pytest
 
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
-from pipelines.query import first_cause, task_failure
 from pipelines.session import names_collector
+from pipelines.spark_errors import first_cause, task_failure
 from sources.changes import DecoderOptions
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
-from pipelines.batch import BatchReport, TableReport
+from pipelines.batch_report import BatchReport, TableReport
 from pipelines.config_file import load_pipeline
 from pipelines.progress import ProgressLine, progress_line
 from pipelines.run_summary import summarize

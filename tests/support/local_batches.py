@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.batch import JobResult, Stopwatch, append, compact_batch, unpack
+from pipelines.batch_commit import append, compact_batch
+from pipelines.batch_report import Stopwatch
 from pipelines.config import PipelineConfig
+from pipelines.job_result import JobResult, unpack
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
 from pipelines.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -32,8 +34,7 @@ def run_batches(
             quarantine.clear(batch_id)
             plan = plan_batch(tables, run, settings)
             result = run_tasks(records, plan)
-        due = [(b.target, b.message.bucket) for b in result.buckets if b.needs_compaction]
-        appended = append(plan, result, tables, Stopwatch(), due)
+        appended = append(plan, result, tables, Stopwatch(), result.needing_compaction)
         compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
     return quarantine
 

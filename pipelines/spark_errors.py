@@ -1,0 +1,54 @@
+"""What Spark's exceptions mean to a user: one line instead of two stack traces."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Mapping
+
+from paimon_table.errors import (
+    BrokenInvariant,
+    CommitConflict,
+    CorruptFile,
+    MalformedRecord,
+    SinkUnavailable,
+    TidemarkError,
+)
+
+_TASK_ERRORS: Mapping[str, type[TidemarkError]] = {
+    kind.__name__: kind for kind in (SinkUnavailable, BrokenInvariant, CommitConflict, MalformedRecord, CorruptFile)
+}
+"""Errors of tasks that reach the driver as the text of a Python traceback."""
+
+
+def task_failure(text: str) -> TidemarkError | None:
+    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none."""
+    _, mark, trace = text.rpartition("Traceback (most recent call last):")
+    raised = re.search(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", trace, re.MULTILINE)
+    if not mark or raised is None:
+        return None
+    kind, message = raised[1], raised[2] or ""
+    if kind in _TASK_ERRORS:
+        return _TASK_ERRORS[kind](message)
+    builtin = getattr(builtins, kind, None)
+    if isinstance(builtin, type) and issubclass(builtin, OSError):
+        return SinkUnavailable(
+            f"storage does not answer as expected: {message}; check the path, the access, the free space and the"
+            " connection"
+        )
+    return BrokenInvariant(f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
+
+
+def first_cause(error: object) -> str:
+    """The innermost message of a Spark exception, one line."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
+    if cause == "null" or "Python worker exited unexpectedly" in text:
+        # Spark has nothing but the end of a socket to tell.
+        return (
+            "a Python process that it had started has ended, perhaps for lack of memory; start again, it goes on where"
+            " it stopped"
+        )
+    return cause
