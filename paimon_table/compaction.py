@@ -228,8 +228,14 @@ class Compactor:
         return result
 
     def _chunks(self, section: Section, chunk_bytes: int) -> Iterator[list[Piece]]:
-        read = self._files.batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
+        read = self._cheapest_batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
         return run_chunks(section, read, self._order, chunk_bytes)
+
+    def _cheapest_batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
+        """The live rows of a file from where they need no decoding: memory, or a lookup file that is there."""
+        if self._files.rows_in_memory(file) is None and self._stored.has_copy(file):
+            return self._stored.batches(file, batch_rows)
+        return self._files.batches(file, batch_rows)
 
     def _remember(self, files: Sequence[DataFileMeta], rows: pa.Table | None) -> None:
         """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does."""

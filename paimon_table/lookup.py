@@ -82,6 +82,10 @@ class StoredRows:
         self._cache.discard(self._names(file.file_name) - {name})
         return built
 
+    def has_copy(self, file: DataFileMeta) -> bool:
+        """Whether there is a lookup file of a data file, so that ``batches`` need not read that."""
+        return file.file_name in self._opened or self._opened_copy(file) is not None
+
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
         """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
         deleted = self._files.deleted(file)
@@ -138,12 +142,16 @@ class StoredRows:
         return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
 
     def _open(self, file: DataFileMeta) -> LookupFile:
-        opened = self._opened.get(file.file_name)
+        opened = self._opened.get(file.file_name) or self._opened_copy(file)
         if opened is None:
-            opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
-        if opened is None:
-            opened = self.remember(file, self._files.stored_batches(file))
-        self._opened[file.file_name] = opened
+            opened = self._opened[file.file_name] = self.remember(file, self._files.stored_batches(file))
+        return opened
+
+    def _opened_copy(self, file: DataFileMeta) -> LookupFile | None:
+        """The lookup file of an earlier look-up, which now stays open; None when there is none."""
+        opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
+        if opened is not None:
+            self._opened[file.file_name] = opened
         return opened
 
     def _name(self, file_name: str) -> str:

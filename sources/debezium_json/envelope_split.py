@@ -37,17 +37,18 @@ _NAMES = ("db", "schema", "table")
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The parts of split texts with the row images: heads without the closing brace, or one bare image of each.
+    """The parts of split texts with the row images: heads, or one bare image of each.
 
-    ``is_before`` tells for bare images which are ``before``, the others being ``after``; None for heads.
+    ``lines`` are JSON objects, each with a newline behind it. ``is_before`` tells for bare images which are ``before``,
+    the others being ``after``; None for heads.
     """
 
-    texts: pa.Array
+    lines: pa.Array
     is_before: npt.NDArray[np.bool_] | None = None
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Heads:
         is_before = None if self.is_before is None else self.is_before[indices]
-        return Heads(taken(self.texts, indices), is_before)
+        return Heads(taken(self.lines, indices), is_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,11 @@ def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     if len(found) * 2 < len(texts):
         return None
     starts, cuts, ends = offsets[:-1][found], cuts[found], offsets[1:][found]
-    tails = _slices(texts, data, cuts, ends)
-    blanked = _blanked(tails)
+    blanked = _blanked(_slices(texts, data, cuts, ends))
     if blanked is None or len(blanked.dictionary) > _MOST_SHAPES:
         return None
     shape_of = np.asarray(blanked.indices).astype(np.int64)
-    shapes, usable = _parsed_shapes(tails, shape_of, len(blanked.dictionary), data, cuts)
+    shapes, usable = _parsed_shapes(shape_of, len(blanked.dictionary), data, cuts, ends)
     usable &= data[starts] == ord("{")
     heads = _heads(texts, data, starts[usable], cuts[usable])
     return SplitEnvelopes(found[usable], heads, shapes, shape_of[usable])
@@ -98,8 +98,17 @@ def _heads(
     lasts = ends - np.where(is_before, len(right), 0)
     alone = (is_after | is_before) & (lasts - firsts >= 2)
     if not alone.all() or (data[firsts] != ord("{")).any() or (data[lasts - 1] != ord("}")).any():
-        return Heads(_slices(texts, data, starts, ends))
-    return Heads(_slices(texts, data, firsts, lasts), is_before)
+        return Heads(_ended_with(b"}\n", _slices(texts, data, starts, ends + 2)))
+    return Heads(_ended_with(b"\n", _slices(texts, data, firsts, lasts + 1)), is_before)
+
+
+def _ended_with(end: bytes, texts: pa.Array) -> pa.Array:
+    """The texts, which nobody else has seen yet, with their last bytes replaced."""
+    data = np.frombuffer(texts.buffers()[2], np.uint8)
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[1 : len(texts) + 1]
+    for distance, char in enumerate(reversed(end), start=1):
+        data[ends - distance] = char
+    return texts
 
 
 def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -133,21 +142,23 @@ def _stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], te
     if not found.any():
         return found
     places = positions if found.all() else np.where(found, positions, 0)
-    for step, char in enumerate(text):
-        found &= data[places + step] == char
+    word = np.dtype((np.void, len(text)))
+    words = np.ndarray(len(data) - len(text) + 1, word, data.data, strides=(1,))
+    found &= words[places] == np.frombuffer(text, word)[0]
     return found
 
 
 def _slices(
     texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> pa.Array:
-    """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere."""
+    """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere.
+
+    The views have no prefixes, which serve comparisons only.
+    """
     lengths = ends - starts
-    views = np.zeros(len(starts), [("length", "<i4"), ("prefix", "u1", 4), ("buffer", "<i4"), ("offset", "<i4")])
+    views = np.zeros(len(starts), [("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
     views["length"] = lengths
     views["offset"] = starts
-    for position in range(4):
-        views["prefix"][:, position] = data[np.minimum(starts + position, len(data) - 1)]
     inlined = views.view(np.uint8).reshape(-1, 16)
     for short in np.flatnonzero(lengths <= 12).tolist():
         inlined[short, 4:] = 0
@@ -157,26 +168,25 @@ def _slices(
 
 
 def _blanked(tails: pa.Array) -> pa.DictionaryArray | None:
-    """The tails with blanked digits, dictionary encoded; None if a sample shows too many shapes."""
+    """The tails, in place, with blanked digits, dictionary encoded; None if a sample shows too many shapes."""
     sample = {tail.translate(_BLANKED) for tail in tails[:64].to_pylist()}
     if len(sample) > 48:
         return None
-    blanked = np.array(np.frombuffer(tails.buffers()[2], np.uint8))
-    for start in range(0, len(blanked), _BLOCK_BYTES):
-        block = blanked[start : start + _BLOCK_BYTES]
+    chars = np.frombuffer(tails.buffers()[2], np.uint8)
+    for start in range(0, len(chars), _BLOCK_BYTES):
+        block = chars[start : start + _BLOCK_BYTES]
         above_zero = block - ord("0")
         above_zero *= above_zero < 10
         block -= above_zero
-    buffers = [None, tails.buffers()[1], pa.py_buffer(blanked)]
-    return pa.Array.from_buffers(pa.binary(), len(tails), buffers).dictionary_encode()
+    return tails.dictionary_encode()
 
 
 def _parsed_shapes(
-    tails: pa.Array,
     shape_of: npt.NDArray[np.int64],
     count: int,
     data: npt.NDArray[np.uint8],
     cuts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
 ) -> tuple[tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
     """The parsed first tail of each shape, and which tails it stands for.
 
@@ -187,7 +197,7 @@ def _parsed_shapes(
     usable = np.ones(len(shape_of), np.bool_)
     shapes: list[Mapping[str, Any]] = []
     for shape, first in enumerate(firsts.tolist()):
-        tail = tails[first].as_py()
+        tail = data[cuts[first] : ends[first]].tobytes()
         members = _members(tail)
         literals = None if members is None else _name_literals(members, tail)
         if members is None or literals is None:

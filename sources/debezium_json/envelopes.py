@@ -102,7 +102,7 @@ class EnvelopeParser:
         self._texts = texts
         self._heads = heads
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
-        self._eligible &= ~_may_be_deep(texts if heads is None else heads.texts)
+        self._eligible &= ~_may_be_deep(texts if heads is None else heads.lines)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
@@ -174,18 +174,16 @@ class EnvelopeParser:
         fields = [pa.field("before", rows), pa.field("after", rows)]
         is_before = None if self._heads is None else self._heads.is_before
         if self._heads is None:
-            joined = _joined(self._texts.slice(start, stop - start), b"\n", b"")
+            lines = _joined(self._texts.slice(start, stop - start))
             fields += [pa.field("source", NAMES), pa.field("op", pa.string())]
-        elif is_before is None:
-            joined = _joined(self._heads.texts.slice(start, stop - start), b"}\n", b"}")
         else:
-            joined = _joined(self._heads.texts.slice(start, stop - start), b"\n", b"")
-            fields = list(rows)
+            lines = _bytes_of(self._heads.lines.slice(start, stop - start))
+            fields = fields if is_before is None else list(rows)
         unexpected = "infer" if plan else "ignore"
         try:
             table = pj.read_json(
-                pa.BufferReader(joined),
-                read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
+                pa.BufferReader(lines),
+                read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
                 parse_options=pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=unexpected),
             )
         except pa.ArrowInvalid as error:
@@ -224,9 +222,13 @@ def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
     return deep
 
 
-def _joined(texts: pa.Array, separator: bytes, end: bytes) -> pa.Buffer:
+def _joined(texts: pa.Array) -> pa.Buffer:
+    """The texts with newlines between them."""
     lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-    joined = pc.binary_join(lists, separator)
-    if end:
-        joined = pc.binary_join_element_wise(joined, pa.scalar(end, pa.binary()), pa.scalar(b"", pa.binary()))
-    return joined[0].as_buffer()
+    return pc.binary_join(lists, b"\n")[0].as_buffer()
+
+
+def _bytes_of(texts: pa.Array) -> pa.Buffer:
+    """The texts one after the other, not copied."""
+    first, last = np.frombuffer(texts.buffers()[1], np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+    return texts.buffers()[2].slice(first, last - first)
