@@ -32,10 +32,11 @@ from pipelines.decode_stream import publish
 from pipelines.decode_task import DecodeTask
 from pipelines.job_result import JobResult, unpack
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.spooled_writes import SpooledWrites
 from pipelines.tables import PipelineTables
 from sinks import faults
 from sinks.blob import REPORT, Blob, from_row
-from sinks.bucket_task import RESULT_DDL, SlotWriter, WriteTask
+from sinks.bucket_task import RESULT_DDL, WriteTask
 from sinks.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -49,22 +50,24 @@ def process_batch(
     batch: BatchRun,
     tables: PipelineTables,
     settings: TaskSettings,
+    writes: SpooledWrites | None,
     compactions: Compactions,
     on_report: Callable[[BatchReport], None],
 ) -> None:
     """Bring the rows of one batch into its tables, exactly once (the argument stands in ``sinks.table_sink``).
 
-    ``blobs`` are what ``decode_stream.decoded`` makes of the batch's records, not computed yet. What is left to do when
-    this returns is handed to ``compactions``, which then calls ``on_report``.
+    ``blobs`` are what ``decode_stream.decoded`` makes of the batch's records, not computed yet. ``writes`` uses the
+    spool of the settings and is None where they have none. What is left to do when this returns is handed to
+    ``compactions``, which then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
     job = _Job(blobs, batch, tables, compactions, Stopwatch())
     context = blobs.sparkSession.sparkContext
-    if settings.spool is None:
+    if writes is None:
         appended = job.through_shuffle(settings)
         compacted: Callable[[], JobResult] = JobResult
     else:
-        appended, compacted = job.through_spool(settings, settings.spool)
+        appended, compacted = job.through_spool(settings, writes)
 
     def finish() -> None:
         on_report(compact_batch(appended, tables, settings, on_spark(context), compacted()))
@@ -102,16 +105,19 @@ class _Job:
             result.discard(plan.write)
         raise self._never_known()
 
-    def through_spool(self, settings: TaskSettings, spool: Spool) -> tuple[AppendedBatch, Callable[[], JobResult]]:
+    def through_spool(
+        self, settings: TaskSettings, writes: SpooledWrites
+    ) -> tuple[AppendedBatch, Callable[[], JobResult]]:
         """Two Spark jobs: the first leaves the blobs in the spool, the second writes; the driver tells it their names.
 
         Spark plans a shuffle between two steps in Python anew for every batch, which takes longer than a second job.
         Its tasks announce what they have appended and go on to compact; the function returned waits for the end.
         """
+        spool = writes.spool
         try:
             plan, reports, slots = self._decoded(settings, spool)
             named = {str(uuid.uuid4()): blobs for blobs in slots}
-            writing = self.compactions.start(partial(self._write, plan.write, named, spool))
+            writing = self.compactions.start(partial(writes.run, plan.write, named))
             announced = spool.announced(list(named), writing.done)
             if announced is None:
                 writing.result()
@@ -166,21 +172,6 @@ class _Job:
 
         shuffled = self.blobs.repartition(slots, "slot")
         return (row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
-
-    def _write(self, write_task: WriteTask, slots: dict[str, list[Blob]], spool: Spool) -> list[bytes]:
-        """Append the blobs of each task, announced under its name, then compact; gives what the compactions gave."""
-
-        def write(tasks: Iterable[tuple[str, list[Blob]]]) -> Iterator[bytes]:
-            for name, blobs in tasks:
-                slot = SlotWriter(write_task, blobs)
-                spool.announce(name, list(slot.append()))
-                yield from slot.compact()
-
-        if not slots:
-            return []
-        context = self.blobs.sparkSession.sparkContext
-        results: list[bytes] = context.parallelize(list(slots.items()), len(slots)).mapPartitions(write).collect()
-        return results
 
     def _wait(self) -> None:
         self.compactions.wait()

@@ -32,6 +32,7 @@ from pipelines.plan import BatchRun, TaskSettings
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
 from pipelines.spark_errors import first_cause, task_failure
+from pipelines.spooled_writes import SpooledWrites
 from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
 from pipelines.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -75,6 +76,8 @@ class PipelineQuery:
         self._settings = TaskSettings(
             _decoder_options(config), write_slots(spark), lookup_root(spark), None, spool(spark)
         )
+        shared = self._settings.spool
+        self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._finish_interrupted(spark)
         self._query = self._start(spark)
 
@@ -183,7 +186,7 @@ class PipelineQuery:
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                process_batch(batch, run, tables, self._settings, self._compactions, self._on_report)
+                process_batch(batch, run, tables, self._settings, self._writes, self._compactions, self._on_report)
         finally:
             self._is_in_batch = False
 

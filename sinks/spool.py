@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -69,25 +69,35 @@ class Spool:
                 out.write(blob.data)
         return placed
 
-    def announce(self, name: str, results: Sequence[bytes]) -> None:
-        """Give the driver results of a task that goes on. A name is used once."""
+    def give(self, name: str, value: Any) -> None:
+        """Leave a picklable value for whoever knows its name, which is used once."""
         written = f"{self.directory}/{uuid.uuid4()}"
         os.makedirs(self.directory, exist_ok=True)
         with open(written, "wb") as out:
-            pickle.dump(list(results), out)
+            pickle.dump(value, out)
         os.rename(written, f"{self.directory}/{name}")
+
+    def given(self, name: str) -> Any | None:
+        """What was left under the name; None when nothing was."""
+        try:
+            with open(f"{self.directory}/{name}", "rb") as source:
+                return pickle.load(source)
+        except FileNotFoundError:
+            return None
+
+    def announce(self, name: str, results: Sequence[bytes]) -> None:
+        """Give the driver results of a task that goes on. A name is used once."""
+        self.give(name, list(results))
 
     def announced(self, names: Sequence[str], is_over: Callable[[], bool]) -> list[bytes] | None:
         """Wait for what the tasks announce under ``names``; None when some did not until all was over."""
         found: list[bytes] = []
         for name in names:
-            file = f"{self.directory}/{name}"
-            while not os.path.exists(file):
-                if is_over() and not os.path.exists(file):
+            while (results := self.given(name)) is None:
+                if is_over() and not os.path.exists(f"{self.directory}/{name}"):
                     return None
                 time.sleep(_POLL_S)
-            with open(file, "rb") as source:
-                found += pickle.load(source)
+            found += results
         return found
 
     def clear(self) -> None:

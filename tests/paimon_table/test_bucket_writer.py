@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
@@ -16,6 +17,7 @@ import pytest
 from paimon_table.binary_row import serialize_row
 from paimon_table.data_file import VALUE_KIND, BucketId, FileSource
 from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord
+from paimon_table.memory_io import MemoryFileIO
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.schema_evolution import AddColumn, apply_changes
 from paimon_table.types import parse_type
@@ -337,6 +339,45 @@ def test_appending_first_and_compacting_then_is_the_same(
         assert [f.level for f in split.files] == [f.level for f in whole.files]
         assert split.content() == whole.content()
     assert compacted
+
+
+class _WatchedIO(MemoryFileIO):
+    """Notes which files are opened for reading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: set[str] = set()
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self.opened.add(path.rpartition("/")[2])
+        return super().open_input(path)
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
+@pytest.mark.parametrize("deletion_vectors", ["false", "true"])
+def test_compaction_decodes_no_data_file_that_has_a_lookup_file(
+    lookup_dir: Path, engine: str, deletion_vectors: str
+) -> None:
+    io = _WatchedIO()
+    options = {"changelog-producer": "lookup", "merge-engine": engine, "fields.v.aggregate-function": "max"}
+    options |= {"deletion-vectors.enabled": deletion_vectors, "num-sorted-run.compaction-trigger": "3"}
+    bucket = BucketHarness(context(_TWO, ["k"], options, io), lookup_dir)
+    model: dict[int, int] = {}
+    rewritten = 0
+    for number in range(12):
+        has_lost_lookup_files = number == 8
+        if has_lost_lookup_files:
+            shutil.rmtree(lookup_dir)
+        rows = [("+I", key, number) for key in range(number, 60, 1 + number % 5)]
+        before = {file.file_name for file in bucket.files}
+        io.opened.clear()
+        message = bucket.commit(rows)
+        read_again = io.opened & before
+        rewritten += len({file.file_name for file in message.compact_before} & before)
+        assert bool(read_again) == has_lost_lookup_files
+        model.update((key, value) for _, key, value in rows)
+        assert bucket.content() == sorted(model.items())
+    assert rewritten > 3
 
 
 def test_compact_only_refuses_buffered_rows(lookup_dir: Path) -> None:
