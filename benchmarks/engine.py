@@ -7,7 +7,8 @@ A pass is ``--rows`` rows (1 000 000) in 5 commits over ``--keys`` random keys (
 second updates and is the one that counts. A commit is timed from the first row handed to the writer of the one bucket
 to the published snapshot, compaction waited for; making the rows and choosing the bucket are not counted on either
 side. Both run on the same core, one after the other, with equal rows (engine_rows.py, JavaWriter.java) and equal
-options. Java is left out where no JDK is installed.
+options; the process allocates as the workers of a pipeline do (``pipelines.session``). Java is left out where no JDK is
+installed.
 
 ``--at-size`` asks whether a commit costs the same in a large table: it times commits of 10 000 updates in tables of
 500 000 and of 5 000 000 rows.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -35,6 +37,7 @@ from paimon_table.data_file import EMPTY_ROW, BucketId
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
+from pipelines.session import LOCAL_ALLOCATION
 from tests.support.table_driver import clock_ms, new_table, new_uuid
 
 COMMITS_PER_PASS = 5
@@ -189,6 +192,13 @@ def at_size(options: Mapping[str, str], sizes: Sequence[int], batch: int, batche
     print(f"ratio of the medians {medians[-1] / medians[0]:.2f}")
 
 
+def allocate_as_workers_do() -> None:
+    """Start this program again under the workers' environment, which is read when a process begins."""
+    missing = {name: value for name, value in LOCAL_ALLOCATION.items() if name not in os.environ}
+    if missing:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **missing})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a pass")
@@ -200,6 +210,7 @@ def main() -> None:
     parser.add_argument("--at-size", action="store_true", help="time small commits in a small and in a large table")
     parser.add_argument("--producer", default="lookup", help="changelog producer of --at-size")
     args = parser.parse_args()
+    allocate_as_workers_do()
     os.sched_setaffinity(0, {args.core})
     if args.at_size:
         at_size({"changelog-producer": args.producer}, (500_000, 5_000_000), 10_000, 60)

@@ -301,6 +301,8 @@ class _ReadPlan:
     """How the columns of one file become the requested columns of the current schema."""
 
     requested: tuple[DataField, ...]
+    schema: pa.Schema
+    """Of the rows that ``apply`` gives."""
     written: dict[str, DataField]
     """Column in the file for each requested column that the file has."""
     constants: dict[str, pa.Scalar]
@@ -324,7 +326,8 @@ class _ReadPlan:
         constants = {f.name: pa.scalar(value, arrow_type(f.type)) for f, value in partition_values}
         by_id = {f.id: f for f in file_schema.fields}
         written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
-        return cls(requested, written, constants, _common_sequence_number(ctx, file))
+        result = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(requested)])
+        return cls(requested, result, written, constants, _common_sequence_number(ctx, file))
 
     @property
     def physical_columns(self) -> tuple[DataField, ...]:
@@ -332,8 +335,10 @@ class _ReadPlan:
 
     def apply(self, physical: pa.Table) -> pa.Table:
         columns = [self._sequence_numbers(physical), physical.column(VALUE_KIND)]
-        columns += [self._column(physical, f) for f in self.requested]
-        return pa.Table.from_arrays(columns, schema=pa.schema([*_SYSTEM_FIELDS, *arrow_schema(self.requested)]))
+        there = frozenset(physical.column_names)
+        targets = self.schema.types[len(_SYSTEM_FIELDS) :]
+        columns += [self._column(physical, there, f, t) for f, t in zip(self.requested, targets, strict=True)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _sequence_numbers(self, physical: pa.Table) -> pa.ChunkedArray:
         if self.sequence_number is None:
@@ -341,15 +346,19 @@ class _ReadPlan:
         numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
         return pa.chunked_array([numbers])
 
-    def _column(self, physical: pa.Table, wanted: DataField) -> pa.ChunkedArray:
-        target = arrow_type(wanted.type)
+    def _column(
+        self, physical: pa.Table, there: frozenset[str], wanted: DataField, target: pa.DataType
+    ) -> pa.ChunkedArray:
         constant = self.constants.get(wanted.name)
         if constant is not None:
             return pa.chunked_array([pa.repeat(constant, physical.num_rows)], target)
         written = self.written.get(wanted.name)
-        if written is None or written.name not in physical.column_names:
+        if written is None or written.name not in there:
             return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
-        return conform_column(physical.column(written.name), written, wanted)
+        column = physical.column(written.name)
+        if written.type is wanted.type and column.type == target:
+            return column
+        return conform_column(column, written, wanted)
 
 
 def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:

@@ -56,7 +56,7 @@ _LOCAL_DEFAULTS = {
 _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
-_LOCAL_ALLOCATION = {
+LOCAL_ALLOCATION = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MIMALLOC_PURGE_DELAY": "5000",
@@ -102,7 +102,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if master is not None and master.startswith("local"):
         properties = {**_LOCAL_DEFAULTS, **properties}
-        for name, value in _LOCAL_ALLOCATION.items():
+        for name, value in LOCAL_ALLOCATION.items():
             os.environ.setdefault(name, value)
     if all(is_local_path(c.checkpoint) for c in configs):
         properties = {**_LOCAL_CHECKPOINT, **properties}
