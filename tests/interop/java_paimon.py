@@ -95,11 +95,18 @@ class JavaPaimon:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 
     def read(
-        self, path: str, options: Mapping[str, str] | None = None, columns: Sequence[str] | None = None
+        self,
+        path: str,
+        options: Mapping[str, str] | None = None,
+        columns: Sequence[str] | None = None,
+        equal: Mapping[str, Plain] | None = None,
     ) -> list[list[Plain]]:
-        """Rows with kinds; ``options`` are dynamic ones such as ``scan.snapshot-id``."""
+        """Rows with kinds; ``options`` are dynamic ones such as ``scan.snapshot-id``.
+
+        ``equal`` is a filter that Java pushes down as far as it can; rows that it does not match may be left.
+        """
         arguments = {"options": dict(options or {}), "columns": None if columns is None else list(columns)}
-        return list(self._ask("read", path=path, **arguments)["rows"])
+        return list(self._ask("read", path=path, equal=dict(equal or {}), **arguments)["rows"])
 
     def changes(self, path: str, from_id: int = 1, to_id: int = 2**62) -> list[SnapshotChanges]:
         answers = self._ask("changes", path=path, from_id=from_id, to_id=to_id)

@@ -276,11 +276,25 @@ class JavaTables:
         finally:
             write.close()
 
-    def read(self, path: str, options: dict[str, str] | None = None, columns: list[str] | None = None) -> Json:
-        """Content as a batch read gives it: rows ``[kind, values...]``."""
+    def read(
+        self,
+        path: str,
+        options: dict[str, str] | None = None,
+        columns: list[str] | None = None,
+        equal: dict[str, Any] | None = None,
+    ) -> Json:
+        """Content as a batch read gives it: rows ``[kind, values...]``.
+
+        ``equal`` has columns with the value that rows must have; Java may leave out less than it says.
+        """
         table = self._table(path, options)
         builder = table.newReadBuilder()
         row_type = table.rowType()
+        predicates = self.core.predicate.PredicateBuilder(row_type)
+        for name, value in (equal or {}).items():
+            column = int(predicates.indexOf(name))
+            wanted = self._to_java(value, self._types(row_type)[column])
+            builder.withFilter(predicates.equal(column, wanted))
         if columns is not None:
             row_type = row_type.project(self.java.util.ArrayList(columns))
             builder.withReadType(row_type)

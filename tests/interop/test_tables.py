@@ -6,6 +6,7 @@ import pytest
 
 from paimon_table.deletion_vector_index import read_vectors
 from paimon_table.table import Table
+from paimon_table.types import parse_type
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
@@ -113,6 +114,38 @@ def _marked(driver: TableDriver) -> set[tuple[str, int]]:
     index = [file for files in driver.state().deletion_files().values() for file in files]
     vectors = read_vectors(driver.table.io, driver.table.paths, index)
     return {(name, position) for name, vector in vectors.items() for position in vector.positions.tolist()}
+
+
+@pytest.mark.parametrize("full_compact", [False, True])
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_overwritten_tables_read_equal_and_are_continued_by_java(
+    producer: str, full_compact: bool, tmp_path: Path, readers: Readers
+) -> None:
+    # given a table of three partitions
+    path = tmp_path / "overwritten"
+    columns = tuple((name, parse_type(text)) for name, text in {"p": "INT", "k": "INT", "v": "STRING"}.items())
+    steps = tuple(
+        Step(tuple(["+I", p, k, f"{p}-{k}"] for p in range(3) for k in range(low, low + 40))) for low in (0, 20)
+    )
+    scenario = Scenario("overwritten", columns, ("p", "k"), steps, ("p",), {"changelog-producer": producer})
+    create_by_tidemark(scenario, path)
+    write_by_tidemark(path, steps)
+    driver = TableDriver(Table.open(str(path)), tmp_path / "lookup", "overwriter")
+
+    # when one partition is overwritten by name and another one by its rows
+    driver.overwrite([["+I", 1, 7, "new"]], {"p": 1}, full_compact)
+    first = readers.assert_equal(path, scenario)
+    driver.overwrite([["+I", 2, 8, "newer"], ["+I", 2, 9, "newest"]], full_compact=full_compact)
+
+    # then all readers see the new rows in place of the old ones, and Java goes on from there
+    untouched = [[0, k, f"0-{k}"] for k in range(60)]
+    kept = [[2, k, f"2-{k}"] for k in range(60)]
+    assert first == sorted_rows([*untouched, [1, 7, "new"], *kept])
+    left = [*untouched, [1, 7, "new"], [2, 8, "newer"], [2, 9, "newest"]]
+    assert readers.assert_equal(path, scenario) == sorted_rows(left)
+    readers.java.write(str(path), [["-D", 1, 7, "new"], ["+U", 2, 8, "java"]], identifier=100, compact=True)
+    left = [*untouched, [2, 8, "java"], [2, 9, "newest"]]
+    assert readers.assert_equal(path, scenario) == sorted_rows(left)
 
 
 def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers: Readers) -> None:
