@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -51,7 +52,10 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     assert {row["id"]: row for row in rows} == history.rows
 
 
-def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(tmp_path: Path) -> None:
+def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
     history = History("orders", seed=10).extend(300)
     write_dump(tmp_path / "dumps", [history])
     file = write_pipeline(tmp_path, tmp_path / "dumps")
@@ -59,6 +63,7 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(t
     bucket = tmp_path / "warehouse" / "lake.db" / "orders" / "bucket-0"
     for data_file in bucket.glob("data-*"):
         data_file.unlink()
+    shutil.rmtree(tmp_path / "local")  # lookup files hold the same rows
     write_dump(tmp_path / "later", [History("orders", seed=10).extend(310)])
     (later,) = (tmp_path / "later").iterdir()
     later.rename(tmp_path / "dumps" / "later.jsonl")
