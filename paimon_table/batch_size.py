@@ -13,6 +13,8 @@ import pyarrow as pa
 BATCH_BYTES = 1 << 20
 """Size in memory that the rows of a batch should not exceed."""
 
+_MOST_BATCH_BYTES = 2 * BATCH_BYTES
+
 
 def rows_per_batch(rows: pa.Table) -> int:
     """Rows of a batch that are like these ones, at least one."""
@@ -21,10 +23,20 @@ def rows_per_batch(rows: pa.Table) -> int:
 
 
 def in_batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
-    """``rows``, at most ``batch_rows`` at a time and as few as the size demands."""
+    """``rows``, at most ``batch_rows`` at a time and as few as the size demands, whatever rows are the large ones."""
     step = min(batch_rows, rows_per_batch(rows))
     for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step)
+        yield from _halves(rows.slice(start, step))
+
+
+def _halves(rows: pa.Table) -> Iterator[pa.Table]:
+    """``rows``, in parts where they are much larger than a batch should be."""
+    if rows.num_rows <= 1 or rows.nbytes <= _MOST_BATCH_BYTES:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from _halves(rows.slice(0, half))
+    yield from _halves(rows.slice(half))
 
 
 def packed(batches: Iterator[pa.Table], schema: pa.Schema) -> pa.Buffer:

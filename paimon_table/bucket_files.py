@@ -6,7 +6,7 @@ process has just written can be kept in memory and are then not read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -14,7 +14,8 @@ from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, DataFi
 from paimon_table.deleted_positions import without_deleted
 from paimon_table.deletion_vector import DeletionVector
 from paimon_table.deletion_vector_index import BucketDeletions
-from paimon_table.file_settings import FileSettings, changelog_file_settings, data_file_settings
+from paimon_table.file_formats import FORMATS
+from paimon_table.file_settings import FileSettings, changelog_file_settings, data_file_settings, format_of
 from paimon_table.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
 from paimon_table.paths import TablePaths
 from paimon_table.schema import TableSchema
@@ -88,11 +89,19 @@ class BucketFiles:
         )
 
     def keep_in_memory(self, files: tuple[DataFileMeta, ...], rows: pa.Table) -> None:
-        """Remember the rows that were just written, in order, to these files."""
+        """Remember the rows that were just written, in order, to these files, where reading gives the same rows."""
+        for file, its_rows in self.read_as_written(files, rows):
+            self._in_memory[file.file_name] = its_rows
+
+    def read_as_written(self, files: Iterable[DataFileMeta], rows: pa.Table) -> Iterator[tuple[DataFileMeta, pa.Table]]:
+        """Of files that rows were written to, in order, those that give exactly these rows back, with their rows."""
         start = 0
         for file in files:
-            self._in_memory[file.file_name] = rows.slice(start, file.row_count)
+            its_rows = rows.slice(start, file.row_count)
             start += file.row_count
+            alters = FORMATS[format_of(file.file_name)].alters
+            if not any(alters(its_rows.column(f.name), f.type) for f in self._ctx.schema.fields):
+                yield file, its_rows
 
     def rows_in_memory(self, file: DataFileMeta) -> pa.Table | None:
         return self._in_memory.get(file.file_name)

@@ -238,10 +238,10 @@ class Compactor:
         return self._files.batches(file, batch_rows)
 
     def _remember(self, files: Sequence[DataFileMeta], rows: pa.Table | None) -> None:
-        """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does."""
-        if not self._options.needs_lookup or rows is None:
-            return
-        start = 0
-        for file in files:
-            self._stored.remember(file, [rows.slice(start, file.row_count)])
-            start += file.row_count
+        """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does.
+
+        So it does for files that give other rows back: a lookup file holds what its data file holds.
+        """
+        if self._options.needs_lookup and rows is not None:
+            for file, its_rows in self._files.read_as_written(files, rows):
+                self._stored.remember(file, [its_rows])

@@ -148,7 +148,7 @@ class StoredRows:
         return opened
 
     def _opened_copy(self, file: DataFileMeta) -> LookupFile | None:
-        """The lookup file of an earlier look-up, which now stays open; None when there is none."""
+        """The lookup file that is there already, which now stays open; None when there is none."""
         opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
         if opened is not None:
             self._opened[file.file_name] = opened

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.batch_size import in_batches
 from paimon_table.bucket import key_hash64
 from paimon_table.errors import BrokenInvariant
 from paimon_table.merge.gather import concat, gather
@@ -32,7 +33,7 @@ from paimon_table.types import INTEGERS
 KeyHash = Callable[[pa.Table], U64]
 """Hash of each row of a table of the key columns; the same in every process that shares the directory."""
 
-_MAGIC = b"TMLOOK01"
+_MAGIC = b"TMLOOK02"
 _TAIL = struct.Struct("<Q8s")
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 64 << 20
@@ -154,10 +155,9 @@ class LookupFile:
         return _merge_located(found, wanted)
 
     def batches(self, batch_rows: int) -> Iterator[pa.Table]:
-        """All rows in file order, at most ``batch_rows`` at a time, without copying them."""
+        """All rows in file order, not copied, at most ``batch_rows`` at a time and as few as the size demands."""
         for batch in self._batches:
-            for start in range(0, batch.num_rows, batch_rows):
-                yield pa.Table.from_batches([batch.slice(start, batch_rows)])
+            yield from in_batches(pa.Table.from_batches([batch]), batch_rows)
 
     def rows_at(self, row_numbers: Indices, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number, in the given order; all columns or some of them."""

@@ -85,8 +85,13 @@ def is_local_path(location: str) -> bool:
 def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     """Start Spark for these pipelines, or join the session of ``spark-submit``.
 
-    Raises ConfigError when two files ask for different Spark properties, SinkUnavailable when Spark does not start.
+    Raises ConfigError when two files ask for different Spark properties or when threads are not pinned, SinkUnavailable
+    when Spark does not start.
     """
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+        raise ConfigError(
+            "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
+        )
     given = _merged_properties(configs)
     properties = {**_DEFAULTS, **given}
     if any(c.source.kafka is not None for c in configs):
@@ -164,7 +169,7 @@ def lookup_root(session: SparkSession) -> str:
 
 
 def spool(session: SparkSession) -> Spool | None:
-    """Where tasks leave large blobs for each other and results for the driver.
+    """Where tasks leave large blobs and results, and the driver leaves the plans of tasks.
 
     None where they run on other machines, and with a master ``local[N, M]``: it tries failed tasks again, but the rows
     whose result a task has left there may be committed already.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.batch_size import BATCH_BYTES
+from paimon_table.batch_size import BATCH_BYTES, in_batches
 from paimon_table.key_value_file import iter_key_value_batches
 from tests.paimon_table.bucket_harness import BucketHarness, context
 
@@ -56,3 +56,16 @@ def test_batches_have_no_more_rows_than_asked_for(tmp_path: Path, file_format: s
 
     assert max(batch.num_rows for batch in batches) <= 3_000
     assert len(batches) <= _ROWS / 3_000 + 4
+
+
+def test_few_large_rows_among_small_ones_make_no_large_batch() -> None:
+    texts = ["short"] * 5_000 + ["x" * (BATCH_BYTES // 4)] * 12 + [""] + ["y" * (2 * BATCH_BYTES)] + ["short"] * 5_000
+    rows = pa.table({"number": range(len(texts)), "text": texts})
+
+    batches = list(in_batches(rows, 4_000))
+
+    assert pa.concat_tables(batches) == rows
+    assert max(batch.num_rows for batch in batches) <= 4_000
+    assert all(batch.nbytes <= 2 * BATCH_BYTES or batch.num_rows == 1 for batch in batches)
+    assert len(batches) < 40
+    assert list(in_batches(rows.slice(0, 0), 4_000)) == []

@@ -380,6 +380,39 @@ def test_compaction_decodes_no_data_file_that_has_a_lookup_file(
     assert rewritten > 3
 
 
+_LAST_SECOND = datetime(1969, 12, 31, 23, 59, 59, 900_000)
+
+
+@pytest.mark.parametrize("formats", ["parquet", "orc", "avro", "orc, 5:parquet", "parquet, 5:orc"])
+@pytest.mark.parametrize("sequence", ["", "at"])
+def test_what_is_stored_does_not_depend_on_lookup_files(tmp_path: Path, formats: str, sequence: str) -> None:
+    # ORC gives the last second before 1970 back as one second later, and CHAR without trailing blanks
+    file_format, _, per_level = formats.partition(", ")
+    options = {"changelog-producer": "lookup", "file.format": file_format}
+    options |= {"file.format.per.level": per_level} if per_level else {}
+    options |= {"sequence.field": sequence} if sequence else {}
+    columns = (("k", "INT"), ("at", "TIMESTAMP(3)"), ("c", "CHAR(3)"), ("r", "ROW<at TIMESTAMP(3)>"))
+    kept, wiped = (BucketHarness(context(columns, ["k"], options), tmp_path / name) for name in ("kept", "wiped"))
+    random = Random(formats)
+    moments = [
+        _LAST_SECOND,
+        datetime(1970, 1, 1, 0, 0, 0, 500_000),
+        datetime(1969, 12, 31, 23, 59, 58),
+        datetime(2024, 1, 1),
+    ]
+
+    for number in range(12):
+        at = [random.choice(moments) for _ in range(6)]
+        rows = [
+            ("+I", random.randrange(12), at[i], random.choice(["a  ", "a", "abc"]), {"at": at[-i]}) for i in range(6)
+        ]
+        shutil.rmtree(tmp_path / "wiped", ignore_errors=True)
+        messages = [bucket.commit(rows, full=number % 4 == 3) for bucket in (kept, wiped)]
+        assert kept.content() == wiped.content()
+        published = [bucket.changes(m.compact_changelog) for bucket, m in zip((kept, wiped), messages, strict=True)]
+        assert published[0] == published[1]
+
+
 def test_compact_only_refuses_buffered_rows(lookup_dir: Path) -> None:
     bucket = _bucket(lookup_dir)
     writer = bucket.new_writer()

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_table.batch_size import BATCH_BYTES
 from paimon_table.bucket_files import row_schema
 from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from paimon_table.lookup_cache import LookupCache
@@ -99,6 +100,18 @@ def test_rows_of_many_batches_come_back_in_the_asked_order(tmp_path: Path) -> No
     file = _write(tmp_path / "f", _INT, _words(_INT), rows)
     numbers = np.array([199_999, 0, 65_536, 65_535, 131_072, 7])
     assert file.rows_at(numbers).column("k0").to_pylist() == numbers.tolist()
+
+
+def test_rows_that_take_much_memory_come_in_small_batches(tmp_path: Path) -> None:
+    rows = _rows(_INT, [(i,) for i in range(3_000)])
+    large = rows.set_column(rows.num_columns - 1, rows.schema.field(-1), pa.array(["x" * 2_000] * 3_000))
+    file = _write(tmp_path / "large.lookup", _INT, _words(_INT), large)
+
+    batches = list(file.batches(65_536))
+
+    assert pa.concat_tables(batches) == large
+    assert max(batch.nbytes for batch in batches) < 1.1 * BATCH_BYTES
+    assert max(batch.num_rows for batch in file.batches(7)) <= 7
 
 
 def test_rows_out_of_order_are_refused(tmp_path: Path) -> None:

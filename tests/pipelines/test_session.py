@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import BrokenInvariant, MalformedRecord, SinkUnavailable, TidemarkError
+from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
-from pipelines.session import names_collector
+from pipelines.session import names_collector, open_session
 from pipelines.spark_errors import first_cause, task_failure
 from sources.changes import DecoderOptions
 from tests.support.events import History, write_dump
@@ -134,3 +134,9 @@ Driver stacktrace:
 def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
     assert cause in first_cause(Exception(text))
     assert "\n" not in first_cause(Exception(text))
+
+
+def test_threads_that_are_not_pinned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "False")
+    with pytest.raises(ConfigError, match=r"PYSPARK_PIN_THREAD.*unset it"):
+        open_session([])
