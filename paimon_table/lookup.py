@@ -84,7 +84,7 @@ class StoredRows:
 
     def has_copy(self, file: DataFileMeta) -> bool:
         """Whether there is a lookup file of a data file, so that ``batches`` need not read that."""
-        return file.file_name in self._opened or self._opened_copy(file) is not None
+        return self._opened_copy(file) is not None
 
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
         """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
@@ -142,16 +142,18 @@ class StoredRows:
         return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
 
     def _open(self, file: DataFileMeta) -> LookupFile:
-        opened = self._opened.get(file.file_name) or self._opened_copy(file)
+        opened = self._opened_copy(file)
         if opened is None:
             opened = self._opened[file.file_name] = self.remember(file, self._files.stored_batches(file))
         return opened
 
     def _opened_copy(self, file: DataFileMeta) -> LookupFile | None:
         """The lookup file that is there already, which now stays open; None when there is none."""
-        opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
-        if opened is not None:
-            self._opened[file.file_name] = opened
+        opened = self._opened.get(file.file_name)
+        if opened is None:
+            opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
+            if opened is not None:
+                self._opened[file.file_name] = opened
         return opened
 
     def _name(self, file_name: str) -> str:

@@ -20,7 +20,7 @@ from paimon_table.batch_size import in_batches, packed, unpacked
 from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction
 from paimon_table.nested_arrays import column_with_leaves, list_array, map_array, struct_array
 from paimon_table.options import TableOptions
-from paimon_table.orc_rows import UNITS_PER_SECOND, OrcRowWriter, has_early_fractions, holds_timestamps
+from paimon_table.orc_rows import UNITS_PER_SECOND, OrcRowWriter, any_leaf, has_early_fractions, holds_timestamps
 from paimon_table.orc_timestamps import far_timestamps
 from paimon_table.parquet_schema import key_value_fields, schema_with_ids
 from paimon_table.schema import TableSchema
@@ -199,19 +199,17 @@ def _gap(t: DataType) -> str | None:
 
 def _alters(column: pa.ChunkedArray, t: DataType) -> bool:
     """Trailing blanks of CHAR are lost, and moments of the last second before 1970 come back one second later."""
-    if t.is_nested:
-        return any(_may_alter(part) for _, part in t.parts)
+    return any_leaf(column, t, _comes_back_altered)
+
+
+def _comes_back_altered(values: pa.Array, t: DataType) -> bool:
     if t.root is Root.CHAR:
-        return bool(pc.any(pc.ends_with(column, " ")).as_py())
+        return bool(pc.any(pc.ends_with(values, " ")).as_py())
     if t.root in TIMESTAMPS:
-        numbers = column.cast(pa.int64())
-        last_second = pc.and_(pc.less(numbers, 0), pc.greater_equal(numbers, -UNITS_PER_SECOND[column.type.unit]))
+        numbers = values.cast(pa.int64())
+        last_second = pc.and_(pc.less(numbers, 0), pc.greater_equal(numbers, -UNITS_PER_SECOND[values.type.unit]))
         return bool(pc.any(last_second).as_py())
     return False
-
-
-def _may_alter(t: DataType) -> bool:
-    return t.root is Root.CHAR or t.root in TIMESTAMPS or any(_may_alter(part) for _, part in t.parts)
 
 
 ORC = FileFormat("orc", tuple(_CODECS), _gap, _alters, _open_writer, OrcReader)

@@ -7,7 +7,7 @@ one second later, because ORC cannot tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -34,21 +34,28 @@ def holds_timestamps(t: DataType) -> bool:
 
 def has_early_fractions(rows: pa.Table, fields: Sequence[DataField]) -> bool:
     """Whether a timestamp lies before 1970 and is no whole second."""
+    return any(any_leaf(rows.column(f.name), f.type, _is_early_fraction) for f in fields if holds_timestamps(f.type))
+
+
+def any_leaf(column: pa.ChunkedArray, t: DataType, test: Callable[[pa.Array, DataType], bool]) -> bool:
+    """Whether ``test`` holds for the values of a column, or for those of an atomic type anywhere inside of them."""
     found = False
 
-    def look(values: pa.Array, t: DataType) -> pa.Array:
+    def look(values: pa.Array, leaf: DataType) -> pa.Array:
         nonlocal found
-        if t.root in TIMESTAMPS and not found:
-            early = values.cast(pa.int64()).drop_null()
-            early = early.filter(pc.less(early, 0))
-            per_second = UNITS_PER_SECOND[timestamp_unit(t.precision or 0)]
-            found = bool((early.to_numpy() % per_second).any())
+        found = found or test(values, leaf)
         return values
 
-    for f in fields:
-        if holds_timestamps(f.type):
-            column_with_leaves(rows.column(f.name), f.type, look)
+    column_with_leaves(column, t, look)
     return found
+
+
+def _is_early_fraction(values: pa.Array, t: DataType) -> bool:
+    if t.root not in TIMESTAMPS:
+        return False
+    early = values.cast(pa.int64()).drop_null()
+    early = early.filter(pc.less(early, 0))
+    return bool((early.to_numpy() % UNITS_PER_SECOND[timestamp_unit(t.precision or 0)]).any())
 
 
 class Nanoseconds(pyorc.converters.ORCConverter):
