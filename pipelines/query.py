@@ -45,8 +45,11 @@ KAFKA_DEFAULTS = {
     "max.poll.records": "10000",
     "fetch.max.bytes": str(64 << 20),
     "max.partition.fetch.bytes": str(16 << 20),
+    "isolation.level": "read_committed",
 }
 """Client properties that differ from Kafka's own defaults; the YAML's `options` win over them.
+
+Records of aborted transactions never happened. Spark looks the ends of partitions up with the same isolation level.
 
 Spark asks for the ends of the partition with every poll, so polls should be few.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -33,6 +34,18 @@ UNSUPPORTED_FORMATS = (
     "json",
 )
 """Formats that the design names and this version refuses."""
+
+
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+"""What Kafka allows as the name of a topic."""
+
+_NOT_IN_JAVA = (
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?P"), "(?P...) for a named group; write (?:...)"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?\("), "(?(...)...) for a condition"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "a reference to a group, which counts the groups of all patterns"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?[A-Za-z-]*[aLx]"), "the flags a, L and x"),
+)
+"""Syntax of Python's that Spark, which chooses the topics by Java's regular expressions, reads otherwise or not."""
 
 
 class TopicFilter(ConfigModel):
@@ -76,13 +89,13 @@ class TopicFilter(ConfigModel):
         return included and not any(name_matches(p, topic) for p in self.exclude)
 
     def subscribe_pattern(self) -> str:
-        """One regular expression in Java's syntax with the same meaning, for Kafka's `subscribePattern`.
+        """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.
 
-        Only for a filter without `names`.
+        Only for a filter without `names`. Spark looks for it anywhere in a topic's name, so it is anchored.
         """
         included = "|".join(f"(?:{p})" for p in self.include) or ".*"
         excluded = "|".join(f"(?:{p})" for p in self.exclude)
-        return f"(?!(?:{excluded})$)(?:{included})" if excluded else f"(?:{included})"
+        return f"^(?!(?:{excluded})$)(?:{included})$" if excluded else f"^(?:{included})$"
 
 
 class StartTimestamp(ConfigModel):
@@ -158,7 +171,8 @@ class KafkaSource(ConfigModel):
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
-        description="Properties of the Kafka client under their own names, such as `security.protocol`.",
+        description="Properties of the Kafka client under their own names, such as `security.protocol`. Records of "
+        "aborted transactions are left out unless `isolation.level` is `read_uncommitted`.",
     )
 
     @field_validator("options")
@@ -171,11 +185,22 @@ class KafkaSource(ConfigModel):
                 raise refused(f"{name} is not set here: {_CLIENT_KEYS_OF_TIDEMARK[name]}", name)
         return options
 
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        if self.topics.is_everything:
-            raise refused("`topics` must name at least one topic or pattern")
-        return self
+    @field_validator("topics")
+    @classmethod
+    def _of_kafka(cls, topics: TopicFilter) -> TopicFilter:
+        if topics.is_everything:
+            raise refused("give at least one topic or pattern")
+        for name in topics.names:
+            if not _TOPIC_NAME.fullmatch(name):
+                raise refused(
+                    f"'{name}' cannot be the name of a topic (letters, digits, '.', '_' and '-', at most 249); write a "
+                    "list of names, or patterns under `include`"
+                )
+        for pattern in (*topics.include, *topics.exclude):
+            for syntax, words in _NOT_IN_JAVA:
+                if syntax.search(pattern):
+                    raise refused(f"pattern {pattern}: patterns of topics cannot have {words}")
+        return topics
 
 
 class FilesSource(ConfigModel):

@@ -117,7 +117,7 @@ FILES = "{ files: { path: dumps }, format: debezium-json }"
         (
             "{ kafka: { bootstrap_servers: 'a:1', topics: {} }, format: debezium-json }",
             "otherwise: create",
-            "3:18: source.kafka: `topics` must name at least one topic or pattern",
+            "3:54: source.kafka.topics: give at least one topic or pattern",
         ),
         (
             "{ kafka: { bootstrap_servers: 'a:1', topics: [a], options: { kafka.acks: 1 } }, format: debezium-json }",
