@@ -17,17 +17,9 @@ FILTERS = (
     TopicFilter(exclude=("shop",)),
 )
 TOPICS = (
-    (
-        "c.t",
-        "public.t",
-        "c.public.secret",
-        "pat.public.keep",
-        "pat.public.secret",
-        "pat.public.secret2",
-        "event.public.a",
-    )
-    + ("shop.public.orders", "shop.public.orders_archive", "preshop.public.orders", "shop", "shop2", "myshop")
-    + ("a.x", "a.x2", "za.x", "b.x", "b.y", "b.yz", "ab.y")
+    *("c.t", "public.t", "c.public.secret", "pat.public.keep", "pat.public.secret", "pat.public.secret2"),
+    *("event.public.a", "shop.public.orders", "shop.public.orders_archive", "preshop.public.orders", "shop", "shop2"),
+    *("myshop", "a.x", "a.x2", "za.x", "b.x", "b.y", "b.yz", "ab.y"),
 )
 
 
