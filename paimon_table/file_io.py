@@ -85,6 +85,9 @@ class FileIO(Protocol):
 class LocalFileIO:
     """Files of a local or mounted POSIX file system; publishing is safe across processes and needs hard links."""
 
+    private: bool = False
+    """Whether files and directories that this makes are for their owner alone."""
+
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
@@ -93,14 +96,14 @@ class LocalFileIO:
         return pa.memory_map(path, "r") if os.path.getsize(path) else pa.OSFile(path, "rb")
 
     def write(self, path: str, data: bytes, durable: bool = True) -> None:
-        temporary = _write_temporary(path, data, durable)
+        temporary = self._write_temporary(path, data, durable)
         os.replace(temporary, path)
         if durable:
             sync_path(os.path.dirname(path))
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
-            _write_new(path, data, durable=False)
+            self._write_new(path, data, durable=False)
             _SYNCS.add(path)
         _SYNCS.wait()
 
@@ -120,7 +123,7 @@ class LocalFileIO:
         _SYNCS.wait()
 
     def publish(self, path: str, data: bytes) -> bool:
-        temporary = _write_temporary(path, data, durable=True)
+        temporary = self._write_temporary(path, data, durable=True)
         try:
             created = _link(temporary, path)
         finally:
@@ -166,7 +169,7 @@ class LocalFileIO:
         self.mkdirs(parent)
         if not is_there:
             with suppress(FileExistsError):
-                os.mkdir(path)
+                os.mkdir(path, 0o700 if self.private else 0o777)
             sync_path(parent)
         else:
             # Directories far above the table may be unreadable, or on file systems that cannot sync them.
@@ -174,23 +177,21 @@ class LocalFileIO:
                 sync_path(parent)
         _DURABLE_DIRECTORIES.add(path)
 
+    def _write_temporary(self, path: str, data: bytes, durable: bool) -> str:
+        """Write a hidden sibling, named as Java names its own, which orphan cleaning recognises."""
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+        self._write_new(temporary, data, durable)
+        return temporary
 
-def _write_temporary(path: str, data: bytes, durable: bool) -> str:
-    """Write a hidden sibling, named as Java names its own, which orphan cleaning recognises."""
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
-    _write_new(temporary, data, durable)
-    return temporary
-
-
-def _write_new(path: str, data: bytes, durable: bool) -> None:
-    LocalFileIO().mkdirs(os.path.dirname(path))
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
+    def _write_new(self, path: str, data: bytes, durable: bool) -> None:
+        self.mkdirs(os.path.dirname(path))
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if self.private else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
 
 
 def _link(temporary: str, path: str) -> bool:

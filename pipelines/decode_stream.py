@@ -47,8 +47,10 @@ def publish(spark: SparkSession, task: DecodeTask) -> None:
 def _published(quarantine_io: FileIO) -> DecodeTask:
     context = TaskContext.get()
     data = None if context is None else context.getLocalProperty(_PROPERTY)
-    if data is None:
+    if context is None or data is None:
         raise BrokenInvariant("a decode task runs without the plan of its batch; publish it before the job starts")
     task: DecodeTask
     task, path = pickle.loads(zlib.decompress(base64.b64decode(data)))
-    return task if path is None else replace(task, quarantine=Quarantine(quarantine_io, path))
+    if path is None:
+        return task
+    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from sources.changes import (
 )
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.moved_keys import other_keys
+from sources.dump_records import without_malformed
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class DecodeReport:
     moved_count: int = 0
     """Rows that need values from a row under another key, which may be in another bucket."""
     quarantined_count: int = 0
+    stretch_count: int = 0
+    """How often records went to quarantine."""
     first_quarantined: QuarantineRow | None = None
     observations: list[Observation] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -89,18 +92,15 @@ class DecodeTask:
 
     def _blobs(self, decoder: DebeziumJsonDecoder, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
         started = time.perf_counter()
-        decoded = decoder.decode(batch, self.decode_targets)
-        decoded_at = time.perf_counter()
         report.record_count += batch.num_rows
         _note_ends(batch, report)
+        batch, malformed = without_malformed(batch)
+        decoded = decoder.decode(batch, self.decode_targets)
+        decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts
-        if decoded.quarantine:
-            report.quarantined_count += len(decoded.quarantine)
-            report.first_quarantined = report.first_quarantined or decoded.quarantine[0]
-            if self.quarantine is not None:
-                self.quarantine.add(self.batch_id, decoded.quarantine)
+        self._to_quarantine((*malformed, *decoded.quarantine), report)
         for change in decoded.changes:
             index = self.routes[change.source]
             if index is None:
@@ -114,6 +114,15 @@ class DecodeTask:
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
+        if not bad:
+            return
+        report.quarantined_count += len(bad)
+        report.first_quarantined = report.first_quarantined or bad[0]
+        if self.quarantine is not None:
+            self.quarantine.add(self.batch_id, report.stretch_count, bad)
+        report.stretch_count += 1
 
     def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
         """The rows, with the other keys of those that a change of the primary key moved."""

@@ -19,7 +19,7 @@ from paimon_table.errors import (
     SinkUnavailable,
     TidemarkError,
 )
-from paimon_table.file_io import file_io_for
+from paimon_table.file_io import FileIO, LocalFileIO, file_io_for
 from pipelines.batch import process_batch
 from pipelines.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch_report import BatchReport
@@ -122,7 +122,7 @@ class PipelineQuery:
             raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {first_cause(exception)}")
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
-        quarantine_io, _ = file_io_for(self.config.quarantine, self.config.catalog.options)
+        quarantine_io, _ = _quarantine_storage(self.config)
         blobs = decoded(self._read(spark), self._settings.slots, quarantine_io)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
@@ -266,5 +266,11 @@ def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
     """The quarantine of this checkpoint: batch numbers start again under another one."""
     if config.source.on_bad_record == "fail":
         return None
-    io, path = file_io_for(config.quarantine, config.catalog.options)
+    io, path = _quarantine_storage(config)
     return Quarantine(io, f"{path}/{query_id}")
+
+
+def _quarantine_storage(config: PipelineConfig) -> tuple[FileIO, str]:
+    """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
+    io, path = file_io_for(config.quarantine, config.catalog.options)
+    return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path

@@ -204,7 +204,10 @@ class KafkaSource(ConfigModel):
 
 
 class FilesSource(ConfigModel):
-    """Records dumped to files as `kcat -J` prints them: one JSON object a line, plain or gzip."""
+    """Records dumped to files as `kcat -J` prints them, also mended lines of a quarantine: one JSON object a line.
+
+    Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
+    """
 
     path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")
     topics: TopicFilter = Field(

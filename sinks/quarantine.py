@@ -1,19 +1,23 @@
 """Where records go that cannot be decoded or converted: one directory of JSON lines per batch.
 
-A line holds the place of the record, the reason and the whole record, so that it can be mended and replayed. The files
-of a batch lie in a directory of its own, which is emptied before the batch (re)runs: a replayed batch leaves each bad
-record once.
+A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be mended
+and read again by a pipeline whose source is files. The files of a batch lie in a directory of its own, which is emptied
+before the batch (re)runs: a replayed batch leaves each bad record once. Files are named after the task that writes them
+and its stretch of records, so two never meet, and a task that Spark tries again writes the same ones.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paimon_table.file_io import FileIO
+
+_TOPIC_CHARACTERS = 100
+"""Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
 
 
 class BadRecord(Protocol):
@@ -43,6 +47,8 @@ class Quarantine:
 
     io: FileIO
     path: str
+    task: int = 0
+    """Number of the decode task in its job."""
 
     def clear(self, batch_id: int) -> None:
         """Forget what an earlier run of this batch left; its directory holds nothing else."""
@@ -50,41 +56,63 @@ class Quarantine:
         for name in self.io.list_names(directory):
             self.io.delete(f"{directory}/{name}")
 
-    def add(self, batch_id: int, records: Iterable[BadRecord]) -> None:
-        """Write the records of one stretch of one topic partition; the file is named after the first of them."""
+    def add(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
+        """Write bad records; ``stretch`` counts how often this task has done that."""
         rows = list(records)
         if not rows:
             return
         first = rows[0]
         directory = self.directory(batch_id)
         self.io.mkdirs(directory)
-        topic = "".join(c if c.isalnum() or c in "._-" else "_" for c in first.topic)
+        name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}.jsonl"
         text = "".join(json.dumps(record_line(r), ensure_ascii=False) + "\n" for r in rows)
-        self.io.write(f"{directory}/{topic}-{first.partition}-{first.offset}.jsonl", text.encode())
+        self.io.write(f"{directory}/{name}", text.encode())
 
     def directory(self, batch_id: int) -> str:
         return f"{self.path}/batch-{batch_id:012d}"
 
 
 def record_line(record: BadRecord) -> dict[str, Any]:
-    """A bad record as one JSON object; bytes that are no UTF-8 text stand in base64 under ``<name>_base64``."""
+    """A bad record as a line of a dump; bytes that are no UTF-8 text stand in base64 under ``<name>_b64``."""
     line: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
+        "ts": record.timestamp_ms,
         "reason": record.reason,
     }
-    line.update(_text("key", record.key))
-    line.update(_text("value", record.value))
-    line["headers"] = [{"key": name, **_text("value", value)} for name, value in record.headers]
+    headers = list(record.headers)
+    if headers:
+        line.update(_headers(headers))
+    line.update(_content("key", record.key))
+    line.update(_content("payload", record.value))
     return line
 
 
-def _text(name: str, value: bytes | None) -> Mapping[str, str | None]:
-    if value is None:
-        return {name: None}
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> Mapping[str, list[str | None]]:
+    """Names and values by turns."""
+    values = [value for _, value in headers]
+    if all(value is None or _text(value) is not None for value in values):
+        name, texts = "headers", [None if value is None else _text(value) for value in values]
+    else:
+        name, texts = "headers_b64", [None if value is None else base64.b64encode(value).decode() for value in values]
+    return {name: [part for (key, _), text in zip(headers, texts, strict=True) for part in (key, text)]}
+
+
+def _content(name: str, value: bytes | None) -> Mapping[str, str | None]:
+    text = None if value is None else _text(value)
+    if value is not None and text is None:
+        return {f"{name}_b64": base64.b64encode(value).decode()}
+    return {name: text}
+
+
+def _text(value: bytes) -> str | None:
     try:
-        return {name: value.decode()}
+        return value.decode()
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
+        return None
+
+
+def _readable(topic: str) -> str:
+    """The topic as far as it fits into a file name; other topics may give the same."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in topic)[:_TOPIC_CHARACTERS]

@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from paimon_table.errors import ConfigError, CorruptFile
 from sources.dump_file import DumpFile, FilePosition, advanced, is_compressed, line_boundary
-from sources.dump_records import MALFORMED_PREFIX, records_of_text
+from sources.dump_lines import MALFORMED_PREFIX
+from sources.dump_records import records_of_text
 
 SCHEMA = (
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "

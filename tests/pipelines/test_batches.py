@@ -125,7 +125,39 @@ def test_bad_records_go_to_quarantine_whole_and_once(tmp_path: Path) -> None:
     files = list(Path(quarantine.directory(1)).iterdir())
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted((line["partition"], line["offset"]) for line in lines) == [(1, 1000), (1, 1001), (1, 1002)]
-    assert all(line["reason"] and line["value"] for line in lines)
+    assert all(line["reason"] and line["payload"] for line in lines)
+
+
+def test_a_quarantined_record_is_mended_and_read_as_a_dump(tmp_path: Path) -> None:
+    good = History("orders", seed=3).extend(20)
+    source = '"source":{"db":"shop","schema":"public","table":"orders"}'
+    value = '{"op":"c","before":null,"after":{"id":904,"name":"mended","amount":"zwei","step":1},' + source + "}"
+    key = pa.array([b'{"id":904}'], pa.binary())
+    broken = raw_records(good.topic, 0, 1000, [value.encode()]).set_column(4, "key", key)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    quarantine = run_batches(tables, [records_of(good), broken], tmp_path)
+    (file,) = Path(quarantine.directory(1)).iterdir()
+
+    mended = tmp_path / "mended.jsonl"
+    mended.write_text(file.read_text().replace(r"\"zwei\"", "2"))
+    redrive = PipelineTables(tables.config.model_copy(update={"name": "redrive"}), "tidemark-redrive-test")
+    run_batches(redrive, dump_batches(mended, 10), tmp_path / "redrive")
+
+    rows = {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()}
+    assert rows.pop(904) == {"id": 904, "name": "mended", "amount": 2, "step": 1}
+    assert rows == good.rows
+    assert not list((tmp_path / "redrive" / "quarantine").glob("*/*"))
+
+
+def test_a_line_that_is_no_record_goes_to_quarantine_and_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "dump.jsonl").write_text('{"topic":"t","partition":0,"offset":0,"valeu":"{}"}\n')
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+
+    quarantine = run_batches(tables, dump_batches(tmp_path / "dump.jsonl", 10), tmp_path)
+
+    (file,) = Path(quarantine.directory(0)).iterdir()
+    line = json.loads(file.read_text())
+    assert line["reason"].startswith(f"byte 0 of {tmp_path}/dump.jsonl: unknown field 'valeu'")
 
 
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path) -> None:

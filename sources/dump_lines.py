@@ -1,0 +1,226 @@
+"""One line of a dump, read exactly: every form that a line may have, and why another one is no record.
+
+The vectorised reader in ``dump_records`` knows the plain form alone and hands over what it does not understand.
+
+A line of a quarantine is a line of a dump with ``reason``. One that stands for a line which was no record holds that
+line as payload: it is read again in its place, so that it can be mended there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+MALFORMED_PREFIX = "malformed:"
+"""Begins the topic of lines that are no records."""
+
+IGNORED = ("tstype", "broker", "reason")
+"""Fields that say nothing about the record: two of kcat, and why it was in quarantine."""
+
+_ALIASES = {
+    "timestamp_ms": "ts",
+    "value": "payload",
+    "value_base64": "payload_b64",
+    "key_base64": "key_b64",
+}
+"""Names in quarantine lines of earlier versions."""
+
+_FIELDS = (
+    "topic",
+    "partition",
+    "offset",
+    "ts",
+    "key",
+    "key_b64",
+    "payload",
+    "payload_b64",
+    "headers",
+    "headers_b64",
+    *IGNORED,
+)
+
+_LIMIT_MS = 2**63 // 1000
+"""Times beyond it have no place among 64-bit microseconds."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with every name in it, also one given twice."""
+
+
+class NoRecord(ValueError):
+    """A line is no record; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRecord:
+    """A Kafka record as a line holds it."""
+
+    topic: str
+    partition: int
+    offset: int
+    ts: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None
+
+
+def record_of_line(line: bytes) -> DumpRecord:
+    """The record of one line; NoRecord says what is wrong with it."""
+    fields = _fields(line)
+    topic = _typed(fields, "topic", str)
+    if topic is not None and topic.startswith(MALFORMED_PREFIX):
+        return record_of_line(_content(fields, "payload") or b"")
+    return DumpRecord(
+        _required(fields, "topic", topic),
+        _required(fields, "partition", _number(fields, "partition", 2**31)),
+        _required(fields, "offset", _number(fields, "offset", 2**63)),
+        _number(fields, "ts", _LIMIT_MS, -_LIMIT_MS),
+        _content(fields, "key"),
+        _content(fields, "payload"),
+        _headers(fields),
+    )
+
+
+def _fields(line: bytes) -> Mapping[str, Any]:
+    try:
+        pairs = json.loads(line, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:
+        raise NoRecord(f"the line is no JSON: {error}") from error
+    if not isinstance(pairs, _Pairs):
+        raise NoRecord("the line is no JSON object")
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        known = _ALIASES.get(name, name)
+        if known not in _FIELDS:
+            raise NoRecord(f"unknown field {name[:80]!r}; {_advice(name)}")
+        if known in fields:
+            raise NoRecord(f"field {known!r} is given twice, with {name!r}; leave one")
+        fields[known] = dict(value) if isinstance(value, _Pairs) else value
+    return fields
+
+
+def _advice(name: str) -> str:
+    close = difflib.get_close_matches(name, _FIELDS, 1)
+    wanted = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
+    return f"{wanted} (a record of a dump is a line as `kcat -J` prints it)"
+
+
+def _required(fields: Mapping[str, Any], name: str, value: _T | None) -> _T:
+    if value is None:
+        raise NoRecord(f"field {name!r} is {'null' if name in fields else 'missing'}")
+    return value
+
+
+def _typed(fields: Mapping[str, Any], name: str, kind: type[_T]) -> _T | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise NoRecord(f"field {name!r} is {_word(value)}, expected {'text' if kind is str else 'a whole number'}")
+    if isinstance(value, str):
+        _bytes(name, value)
+    return value
+
+
+def _number(fields: Mapping[str, Any], name: str, limit: int, least: int = 0) -> int | None:
+    value = _typed(fields, name, int)
+    if value is not None and not least <= value < limit:
+        raise NoRecord(f"field {name!r} is {value}, expected a number from {least} to {limit - 1}")
+    return value
+
+
+def _content(fields: Mapping[str, Any], name: str) -> bytes | None:
+    """Key or payload: text, or bytes in base64 under the name with ``_b64``."""
+    text, encoded = fields.get(name), fields.get(f"{name}_b64")
+    if text is not None and encoded is not None:
+        raise NoRecord(f"fields '{name}' and '{name}_b64' are both given; leave one")
+    return _bytes(name, text) if encoded is None else _from_base64(f"{name}_b64", encoded)
+
+
+def _bytes(name: str, text: object) -> bytes | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise NoRecord(f"field {name!r} is {_word(text)}, expected text: write the JSON of the {name} as a string")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise NoRecord(f"field {name!r} has half a surrogate pair; write its bytes under '{name}_b64'") from error
+
+
+def _from_base64(name: str, text: object) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        if isinstance(text, str):
+            return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise NoRecord(f"field {name!r} is not base64")
+
+
+def _headers(fields: Mapping[str, Any]) -> Headers | None:
+    """Names and values by turns, or in an object of lists, or (earlier quarantines) as objects of key and value."""
+    plain, encoded = fields.get("headers"), fields.get("headers_b64")
+    if plain is not None and encoded is not None:
+        raise NoRecord("fields 'headers' and 'headers_b64' are both given; leave one")
+    if encoded is not None:
+        return _by_turns("headers_b64", encoded, _from_base64)
+    if plain is None:
+        return None
+    if isinstance(plain, dict):
+        flat = [part for name, values in plain.items() for value in _list(values) for part in (name, value)]
+        return _by_turns("headers", flat, _bytes)
+    if isinstance(plain, list) and plain and all(isinstance(header, _Pairs) for header in plain):
+        return tuple(_header(dict(header)) for header in plain)
+    return _by_turns("headers", plain, _bytes)
+
+
+def _list(values: object) -> list[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+def _header(header: Mapping[str, Any]) -> tuple[str, bytes | None]:
+    unknown = [name for name in header if name not in ("key", "value", "value_base64")]
+    if unknown or not isinstance(header.get("key"), str):
+        raise NoRecord("a header of field 'headers' is no object of 'key' and 'value'")
+    _bytes("headers", header["key"])
+    if "value_base64" in header:
+        return header["key"], _from_base64("headers", header["value_base64"])
+    return header["key"], _bytes("headers", header.get("value"))
+
+
+def _by_turns(name: str, flat: object, decode: Callable[[str, object], bytes | None]) -> Headers:
+    if not isinstance(flat, list):
+        raise NoRecord(f"field {name!r} is {_word(flat)}, expected a list of names and values by turns")
+    if len(flat) % 2:
+        raise NoRecord(f"field {name!r} has a name without a value")
+    names: Sequence[object] = flat[::2]
+    if not all(isinstance(header, str) for header in names):
+        raise NoRecord(f"field {name!r} has a name that is no text")
+    for header in names:
+        _bytes(name, header)
+    return tuple((str(header), decode(name, value)) for header, value in zip(names, flat[1::2], strict=True))
+
+
+def _word(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case dict() | _Pairs():
+            return "an object"
+        case list():
+            return "a list"
+        case str():
+            return "text"
+        case _:
+            return f"the number {value}"
