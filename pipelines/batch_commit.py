@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from paimon_table.data_file import BucketId
 from paimon_table.snapshot import Snapshot
+from pipelines.accounting import check_accounted, counted
 from pipelines.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.compactions import RunCompactions
 from pipelines.job_result import JobResult, unpack
@@ -47,8 +48,10 @@ def append(
 ) -> AppendedBatch:
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
+    Nothing is published unless every record is accounted for.
     ``due`` are the (target index, bucket) pairs among those written that no task compacts yet.
     """
+    check_accounted(plan.batch.id, result.reports)
     unknown_count = sum(b.unknown_count for b in result.buckets)
     if unknown_count:
         log.warning(
@@ -101,6 +104,7 @@ def compact_batch(
         appended.batch.id,
         sum(r.record_count for r in result.reports),
         sum(r.quarantined_count for r in result.reports),
+        counted(result.reports).skipped,
         _table_reports(appended),
         clock.laps,
         result.task_seconds,

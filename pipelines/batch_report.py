@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -28,6 +28,8 @@ class BatchReport:
     batch_id: int
     record_count: int
     quarantined_count: int
+    skipped: Mapping[str, int]
+    """Records that give nothing on purpose, by a word for why; without zeros."""
     tables: tuple[TableReport, ...]
     seconds: dict[str, float]
     task_seconds: dict[str, float]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,10 +19,12 @@ from sinks.slots import slot_keys
 from sinks.spool import Spool
 from sinks.target import OTHER_KEY, Routing
 from sources.changes import (
+    OFFSET_COLUMN,
     ChangeBatch,
     DecodeCounts,
     DecoderOptions,
     DecodeTarget,
+    Goal,
     Observation,
     QuarantineRow,
     Refusal,
@@ -64,7 +67,7 @@ class DecodeTask:
     batch_id: int
     options: DecoderOptions
     routes: Mapping[SourceTable, int | None]
-    decode_targets: Mapping[SourceTable, DecodeTarget | None]
+    decode_targets: Mapping[SourceTable, Goal]
     targets: tuple[Routing, ...]
     slots: int
     quarantine: Quarantine | None
@@ -107,6 +110,10 @@ class DecodeTask:
                 continue
             report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
+            stored_before = _records_below(
+                self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
+            )
+            report.counts += DecodeCounts(with_rows=-stored_before, already_stored=stored_before)
             rows = self._with_other_keys(batch, change, report)
             table = self.targets[index]
             rows = without_sequence_of_deletes(rows, table.options.sequence_fields, table.schema.primary_keys)
@@ -127,7 +134,7 @@ class DecodeTask:
     def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
         """The rows, with the other keys of those that a change of the primary key moved."""
         target = self.decode_targets[change.source]
-        if target is None:
+        if not isinstance(target, DecodeTarget):
             return change.rows
         moved = other_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
         if moved is None:
@@ -135,6 +142,14 @@ class DecodeTask:
         deletes = pc.equal(change.rows.column(VALUE_KIND), RowKind.DELETE)
         report.moved_count += pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(moved))).as_py() or 0
         return change.rows.append_column(OTHER_KEY, moved)
+
+
+def _records_below(floor: int | None, rows: pa.Table) -> int:
+    """Of how many records below the offset ``floor`` the rows are, which lie in order of offsets."""
+    if floor is None or rows.num_rows == 0 or rows.column(OFFSET_COLUMN)[0].as_py() >= floor:
+        return 0
+    offsets = np.asarray(rows.column(OFFSET_COLUMN))
+    return len(np.unique(offsets[offsets < floor]))
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:

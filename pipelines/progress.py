@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ class ProgressLine:
         self.pipeline = pipeline
         self.record_count = 0
         self.quarantined_count = 0
+        self.skipped: Counter[str] = Counter()
         self.seconds = 0.0
         """Wall time of the batches; they overlap, because one begins while the one before is still compacted."""
         self._ended_s = -math.inf
@@ -37,6 +39,7 @@ class ProgressLine:
         self._ended_s = report.ended_s
         self.record_count += report.record_count
         self.quarantined_count += report.quarantined_count
+        self.skipped.update(report.skipped)
         self.seconds += seconds
         line = progress_line(self.pipeline, report, seconds)
         self._console.print(line, style="yellow" if report.quarantined_count else None)
@@ -60,7 +63,14 @@ def progress_line(pipeline: str, report: BatchReport, seconds: float) -> str:
         line += f" -> {written}"
     if report.quarantined_count:
         line += f"; {report.quarantined_count:,} quarantined"
+    if report.skipped:
+        line += f"; skipped: {skipped_text(report.skipped)}"
     return line
+
+
+def skipped_text(skipped: Mapping[str, int]) -> str:
+    """``120 tombstones, 3 of skipped tables``."""
+    return ", ".join(f"{number:,} {word}" for word, number in skipped.items())
 
 
 def _busiest(table_rows: Mapping[str, int]) -> str:

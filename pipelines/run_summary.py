@@ -41,6 +41,7 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
         summaries,
         None if largest is None else _sample(largest.identifier, shown[largest.identifier]),
         config.quarantine,
+        dict(progress.skipped),
     )
 
 

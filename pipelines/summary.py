@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.progress import skipped_text
 from pipelines.row_output import add_rows, print_table, rich_table
 
 
@@ -48,6 +49,8 @@ class RunSummary:
     tables: tuple[TableSummary, ...]
     sample: TableSample | None = None
     quarantine: str | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Records that gave nothing on purpose, by a word for why."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -77,6 +80,8 @@ def headline(summary: RunSummary) -> str:
     if summary.quarantined_count:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
         line += f"; {summary.quarantined_count:,} could not be decoded and lie{where}"
+    if summary.skipped:
+        line += f"; skipped: {skipped_text(summary.skipped)}"
     return line
 
 

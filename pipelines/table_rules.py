@@ -19,6 +19,8 @@ PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_LONGEST_NAME_BYTES = 250
+"""What file systems take for a name, less the ending of a database's directory."""
 _IMPOSSIBLE_NAME = re.compile(r"[/\\\x00-\x1f]|^\.{0,2}$")
 
 
@@ -221,6 +223,11 @@ class TargetRule:
         for part in resolved:
             if _IMPOSSIBLE_NAME.search(part):
                 raise ConfigError(f"into: {self.into!r} gives {part!r} for topic {topic}, which cannot be a name")
+            if len(part.encode()) > _LONGEST_NAME_BYTES:
+                raise ConfigError(
+                    f"into: {self.into!r} gives a name for topic {topic} that is {len(part.encode())} bytes long;"
+                    f" directories take {_LONGEST_NAME_BYTES}"
+                )
         return TableName(*resolved)
 
 

@@ -30,7 +30,7 @@ from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.table_rules import TargetRule
 from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
-from sources.changes import DecodeTarget, Observation, SourceTable
+from sources.changes import DecodeTarget, Goal, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,15 @@ class Seen:
     key_columns: tuple[str, ...] | None
 
 
+class Rejected(Exception):
+    """A source table cannot have a route; ``waits`` for one that is to be expected."""
+
+    def __init__(self, rejection: Rejection, waits: bool = False) -> None:
+        super().__init__(rejection.reason)
+        self.rejection = rejection
+        self.waits = waits
+
+
 class PipelineTables:
     """All tables that the pipeline writes, by identifier, and the route from source tables to them."""
 
@@ -51,6 +60,10 @@ class PipelineTables:
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
+        self.rejections: dict[SourceTable, Rejection] = {}
+        """Source tables without a route, and why."""
+        self._topics: set[str] = set()
+        """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
         self._open_written()
 
@@ -62,22 +75,40 @@ class PipelineTables:
         changed = False
         for source, seen in _merged(observations).items():
             if source not in self.routes:
-                self._open(source, seen)
-                changed = True
+                changed |= self._route(source, seen)
+                if source in self.rejections:
+                    continue
                 seen = self._additions(source, seen)
             identifier = self.routes[source]
             if identifier is not None:
                 changed |= self._evolve(self.sinks[identifier], source, seen)
         return changed
 
-    def decode_targets(self) -> dict[SourceTable, DecodeTarget | None]:
+    def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
-        return {
-            source: None
-            if identifier is None
-            else _decode_target(self.sinks[identifier].table, self._rules[identifier])
-            for source, identifier in self.routes.items()
-        }
+        goals: dict[SourceTable, Goal] = dict(self.rejections)
+        for source, identifier in self.routes.items():
+            sink = None if identifier is None else self.sinks[identifier]
+            goals[source] = None if sink is None else _decode_target(sink.table, self._rules[sink.identifier])
+        return goals
+
+    def _route(self, source: SourceTable, seen: Seen) -> bool:
+        """Find the route of a source table, or why it has none; returns whether that is news."""
+        before = self.rejections.pop(source, None)
+        known_sinks = len(self.sinks)
+        try:
+            self._open(source, seen)
+        except Rejected as rejected:
+            self.rejections[source] = rejected.rejection
+            if rejected.rejection == before:
+                return False
+            level = logging.INFO if rejected.waits else logging.WARNING
+            log.log(level, "%s: %s", source.topic, rejected.rejection.reason)
+            return True
+        if len(self.sinks) > known_sinks:  # it may be the table that others had to do without
+            self.rejections = {s: r for s, r in self.rejections.items() if not r.is_unmade}
+        self._topics.add(source.topic)
+        return True
 
     def _open(self, source: SourceTable, seen: Seen) -> None:
         names = (source.database, source.schema, source.table, source.topic)
@@ -91,7 +122,10 @@ class PipelineTables:
             self.routes[source] = None
             log.info("%s: no rule matches, its records are skipped", source.topic)
             return
-        target = rule.target(*names)
+        try:
+            target = rule.target(*names)
+        except ConfigError as error:
+            raise Rejected(Rejection(str(error))) from error
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
             self._rules.setdefault(identifier, rule)
@@ -111,6 +145,7 @@ class PipelineTables:
             rules = rules_for(self.config, found.name, sorted(topics))
             if not rules:
                 continue
+            self._topics |= topics
             identifier = str(found.name)
             table = Table.open(found.path, io=io)
             rule = agreed_rule(rules)
@@ -125,8 +160,16 @@ class PipelineTables:
         rule = self._rules[identifier]
 
         def first_schema() -> TableSchema:
+            if not seen.columns:
+                reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
+                raise Rejected(Rejection(reason, is_unmade=True), waits=True)
             log.info("%s: creating table %s", source.topic, identifier)
-            return _first_schema(source, seen, identifier, rule)
+            try:
+                return _first_schema(source, seen, identifier, rule)
+            except ConfigError as error:
+                if source.topic in self._topics:  # its rule has made a table before: these records are to blame
+                    raise Rejected(Rejection(str(error), is_unmade=True)) from error
+                raise
 
         return self._follow(rule, Table.open_or_create(path, first_schema, self.config.catalog.options), identifier)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -69,6 +69,22 @@ class DecodeTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a source table has no target: its records go to quarantine with this reason.
+
+    ``is_unmade`` means that a table can be made as soon as events show its columns: they are observed each time. Until
+    then deletes and truncates of it change nothing and are counted.
+    """
+
+    reason: str
+    is_unmade: bool = False
+
+
+Goal: TypeAlias = DecodeTarget | Rejection | None
+"""What records of a source table are decoded for; None skips them."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderOptions:
     """Named policies of a decoder; docs/TYPES.md explains those that concern values."""
 
@@ -101,8 +117,9 @@ class ObservedColumn:
 class Observation:
     """Columns of a source table that its target does not have, or has with a type that does not hold the source's.
 
-    For an unknown source table these are all columns, in source order. ``key_columns`` are the fields of the message
-    key (the default primary key), None when records carry no key. ``offset`` is the first record that showed this.
+    For an unknown source table these are all columns, in source order; none when no event has a row. ``key_columns``
+    are the fields of the message key (the default primary key), None when records carry no key. ``offset`` is the first
+    record that showed this.
     """
 
     source: SourceTable
@@ -151,10 +168,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DecodeCounts:
-    """Numbers of records by what became of them; ``rows`` counts change rows."""
+    """Numbers of records by what became of them, each record under one of them; ``rows`` and ``exact`` stand beside."""
 
     records: int = 0
-    rows: int = 0
+    with_rows: int = 0
+    """Records that gave change rows."""
     quarantined: int = 0
     tombstones: int = 0
     control: int = 0
@@ -165,11 +183,43 @@ class DecodeCounts:
     """Records of source tables that were only observed."""
     messages: int = 0
     truncates: int = 0
+    without_table: int = 0
+    """Deletes and truncates of source tables whose table is not made yet."""
+    without_effect: int = 0
+    """Events that take back what was never stored."""
+    already_stored: int = 0
+    """Records below the offset at which a new checkpoint took a table over."""
+    rows: int = 0
+    """Change rows."""
     exact: int = 0
     """Records that took the exact per-record path instead of the vectorised one."""
 
     def __add__(self, other: DecodeCounts) -> DecodeCounts:
         return DecodeCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(DecodeCounts)})
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Records that give nothing on purpose, by a word for why; without zeros."""
+        numbers = {word: getattr(self, name) for name, word in SKIPS.items()}
+        return {word: number for word, number in numbers.items() if number}
+
+    @property
+    def accounted(self) -> int:
+        """Records that ended in a table, in quarantine or in a skip."""
+        return self.with_rows + self.quarantined + sum(self.skipped.values())
+
+
+SKIPS = {
+    "tombstones": "tombstones",
+    "control": "control records",
+    "skipped_tables": "of skipped tables",
+    "messages": "messages",
+    "truncates": "truncates",
+    "without_table": "deletes without a table",
+    "without_effect": "without effect",
+    "already_stored": "already stored",
+}
+"""The counts of records that give nothing on purpose, with what progress lines call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +236,13 @@ class Decoded:
 class Decoder(Protocol):
     """Turns Kafka records into change rows; runs on executors, keeps no state that changes its answers."""
 
-    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget | None]) -> Decoded:
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """Decode records for the given targets.
 
-        A source that maps to None is skipped and counted. A source that is absent is unknown: it gives an Observation
-        of all its columns and no rows. Rows of known sources are decoded as far as the target's columns go.
-        Bad records become QuarantineRows; no record makes this raise.
+        A source that maps to None is skipped and counted, one that maps to a Rejection goes to quarantine. A source
+        that is absent is unknown: it gives an Observation of all its columns, even if there are none, and no rows. Rows
+        of known sources are decoded as far as the target's columns go. Bad records become QuarantineRows; no record
+        makes this raise.
         """
         ...
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sources.changes import Decoded, DecoderOptions, DecodeTarget, SourceTable
+from sources.changes import Decoded, DecoderOptions, Goal, SourceTable
 from sources.debezium_json.embedded_schema import SchemaCutter
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.table_decoding import TableDecoding
@@ -36,7 +36,7 @@ class DebeziumJsonDecoder:
     def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DecoderOptions]]:
         return DebeziumJsonDecoder, (self.options,)
 
-    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget | None]) -> Decoded:
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         outcome = Outcome(batch)
         for topic, partition, positions in _topic_partitions(batch):

@@ -55,10 +55,11 @@ class Outcome:
     def refuse(self, source: SourceTable, position: int, reason: str) -> None:
         self._refusals[position] = Refusal(source, self._cell("partition", position), self.offset(position), reason)
 
-    def add_changes(self, source: SourceTable, partition: int, rows: pa.Table) -> None:
+    def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
+        """Change rows, and of how many records they are."""
         if rows.num_rows:
             self._changes.setdefault((source, partition), []).append(rows)
-            self.count(rows=rows.num_rows)
+            self.count(rows=rows.num_rows, with_rows=record_count)
 
     def offset(self, position: int) -> Offset:
         return Offset(self._cell("offset", position))

@@ -94,6 +94,23 @@ def rows_table(parts: Sequence[ConvertedRows], columns: Sequence[tuple[str, Data
     return table.combine_chunks()
 
 
+def record_counts(parts: Sequence[ConvertedRows]) -> tuple[int, int]:
+    """Of how many records the rows of ``rows_table`` are, and how many good records have no row there."""
+    stored, left_out = 0, 0
+    for part in parts:
+        kept = _distinct(_kept_positions(part))
+        stored += kept
+        if part.omitted.any():
+            bad = len(np.unique(part.positions[list(part.problems)]))
+            left_out += _distinct(part.positions) - bad - kept
+    return stored, left_out
+
+
+def _distinct(positions: npt.NDArray[np.int64]) -> int:
+    """How many records positions in order of arrival are of."""
+    return int(np.count_nonzero(np.diff(positions))) + 1 if len(positions) else 0
+
+
 def _kept(part: ConvertedRows) -> Mask | None:
     """Rows of records without problems that are not omitted; None if that is all."""
     if not part.problems and not part.omitted.any():

@@ -11,10 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
-from sources.changes import DecoderOptions, DecodeTarget, Observation, ObservedColumn, SourceTable
+from sources.changes import (
+    DecoderOptions,
+    DecodeTarget,
+    Goal,
+    Observation,
+    ObservedColumn,
+    Rejection,
+    SourceTable,
+)
 from sources.debezium_json.before_values import with_before_values
 from sources.debezium_json.change_rows import (
     DELETE,
+    OPS,
     TRUNCATE,
     UPDATE,
     ChangeRows,
@@ -35,7 +44,7 @@ from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents
 from sources.debezium_json.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.debezium_json.outcome import Outcome
-from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, rows_table
+from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
 from sources.debezium_json.texts import SourceNames, Texts
 from sources.debezium_json.unavailable import Placeholder
 
@@ -54,21 +63,22 @@ class TableDecoding:
     hidden: Placeholder
     outcome: Outcome
 
-    def decode(self, texts: Texts, targets: Mapping[SourceTable, DecodeTarget | None]) -> None:
+    def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
         """Decode all texts, one source table after the other."""
         sorter = EventSorter(SourceNames(self.topic), self.options, self.outcome)
         sorter.sort(texts)
         for source, parts in sorter.events.items():
-            if source in targets and targets[source] is None:
-                self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
-                continue
-            parts = [self._without_truncates(source, part) for part in parts]
-            parts = [part for part in parts if len(part.ops)]
-            target = targets.get(source)
-            if parts and target is not None:
-                self._decode_known(source, target, parts)
-            elif parts:
+            if source not in goals:
                 self._observe_unknown(source, parts)
+                continue
+            match goals[source]:
+                case None:
+                    self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+                case Rejection() as rejection:
+                    self._reject(source, rejection, parts)
+                case target:
+                    parts = [self._without_truncates(source, part) for part in parts]
+                    self._decode_known(source, target, [part for part in parts if len(part.ops)])
 
     def _without_truncates(self, source: SourceTable, part: TableEvents) -> TableEvents:
         truncates = part.ops == TRUNCATE
@@ -87,8 +97,30 @@ class TableDecoding:
     def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
         positions = np.concatenate([part.texts.positions for part in parts])
         self.outcome.count(unknown_tables=len(positions))
-        rows = self._exact_images(positions) if self.schema is None else ()
-        self._observe(source, all_columns(self.schema, rows), positions)
+        self._observe(source, self._all_columns(positions), positions)
+
+    def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
+        return all_columns(self.schema, self._exact_images(positions) if self.schema is None else ())
+
+    def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
+        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        if rejection.is_unmade:
+            positions = np.concatenate([part.texts.positions for part in parts])
+            columns = self._all_columns(positions)
+            if columns:
+                self._observe(source, columns, positions)
+        for part in parts:
+            for index, position in enumerate(part.texts.positions.tolist()):
+                value = part.texts.parsed(index)
+                op = OPS[part.ops[index]]
+                if isinstance(value, MalformedRecord):
+                    self.outcome.quarantine(position, str(value))
+                elif rejection.is_unmade and part.ops[index] in (DELETE, TRUNCATE):
+                    self.outcome.count(without_table=1)
+                elif rejection.is_unmade and not images_of({"after": value.get("after")}):
+                    self.outcome.quarantine(position, f"op {op} without a row in after")
+                else:
+                    self.outcome.quarantine(position, rejection.reason)
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
@@ -104,7 +136,9 @@ class TableDecoding:
         self._observe_known(source, target, events, converted)
         if converted:
             rows = rows_table(converted, target.columns, self.batch.column("offset"))
-            self.outcome.add_changes(source, self.partition, rows)
+            stored, left_out = record_counts(converted)
+            self.outcome.add_changes(source, self.partition, rows, stored)
+            self.outcome.count(without_effect=left_out)
 
     # ------------------------------------------------------------ change rows
 
@@ -153,21 +187,26 @@ class TableDecoding:
     ) -> None:
         positions = np.concatenate([e.positions for e in events])
         if self.schema is not None:
-            self._observe(source, changed_by_schema(self.schema, target), positions)
+            self._observe_changed(source, changed_by_schema(self.schema, target), positions)
             return
         telling = [part.positions[list(part.problems)] for part in parts if part.problems]
         telling += [e.positions[_has_unexpected(e, target)] for e in events]
         told = np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
         if len(told):
-            self._observe(source, changed_by_values(self._exact_images(told), target, self.options), told)
+            self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.options), told)
+
+    def _observe_changed(
+        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+    ) -> None:
+        if columns:
+            self._observe(source, columns, positions)
 
     def _observe(
         self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
     ) -> None:
-        if columns:
-            first = int(positions.min())
-            keys = self._key_columns(positions)
-            self.outcome.observe(Observation(source, columns, keys, self.partition, self.outcome.offset(first)))
+        first = int(positions.min())
+        keys = self._key_columns(positions)
+        self.outcome.observe(Observation(source, columns, keys, self.partition, self.outcome.offset(first)))
 
     def _key_columns(self, positions: npt.NDArray[np.int64]) -> tuple[str, ...] | None:
         keys = self.batch.column("key")

@@ -87,9 +87,11 @@ def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
     from sources.changes import DecoderOptions
     from tests.support.local_batches import run_tasks
 
-    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "wiped"}, "into": "lake.wiped"}])
     settings = TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None)
     batch = next(dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000))
+    result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
+    assert tables.apply(o for r in result.reports for o in r.observations)
     result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
 
     with pytest.raises(

@@ -20,11 +20,24 @@ ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 1
 
 
 def report(
-    batch_id: int = 3, records: int = 50_000, quarantined: int = 0, tables: int = 2, started_s: float = 10.0
+    batch_id: int = 3,
+    records: int = 50_000,
+    quarantined: int = 0,
+    tables: int = 2,
+    started_s: float = 10.0,
+    skipped: dict[str, int] | None = None,
 ) -> BatchReport:
     written = tuple(TableReport(f"lake.t{i}", 1000 + i, 2, (1, 2), 1000) for i in range(tables))
     return BatchReport(
-        batch_id, records, quarantined, written, {"plan": 0.5, "write": 1.5}, {}, started_s, started_s + 2
+        batch_id,
+        records,
+        quarantined,
+        skipped or {},
+        written,
+        {"plan": 0.5, "write": 1.5},
+        {},
+        started_s,
+        started_s + 2,
     )
 
 
@@ -38,6 +51,10 @@ def test_a_progress_line_says_what_a_batch_did() -> None:
     assert progress_line("shop", report(), 2.0) == (
         "shop batch 3: 50,000 records in 2.0 s (25,000/s) -> lake.t1 1,001, lake.t0 1,000"
     )
+    skipped = {"tombstones": 1200, "of skipped tables": 3}
+    assert progress_line("shop", report(tables=0, quarantined=7, skipped=skipped), 2.0).endswith(
+        "; 7 quarantined; skipped: 1,200 tombstones, 3 of skipped tables"
+    )
     assert progress_line("shop", report(records=0, tables=0), 2.0) == "shop batch 3: 0 records in 2.0 s"
     assert progress_line("shop", report(quarantined=7, tables=5), 2.0).endswith(
         "lake.t4 1,004, lake.t3 1,003, lake.t2 1,002, and 2 more tables; 7 quarantined"
@@ -48,9 +65,11 @@ def test_progress_adds_batches_up() -> None:
     stream = io.StringIO()
     progress = ProgressLine("shop", Console(file=stream, soft_wrap=True))
     progress(report(0))
-    progress(report(1, quarantined=2, started_s=11.5))
-    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 3.5)
-    assert len(stream.getvalue().splitlines()) == 2
+    progress(report(1, quarantined=2, started_s=11.5, skipped={"tombstones": 2}))
+    progress(report(2, records=0, started_s=13.5, skipped={"tombstones": 3}))
+    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 5.5)
+    assert progress.skipped == {"tombstones": 5}
+    assert len(stream.getvalue().splitlines()) == 3
 
 
 def test_the_summary_shows_tables_samples_and_next_commands() -> None:
@@ -74,6 +93,11 @@ def test_a_run_without_events_says_so() -> None:
 def test_quarantined_records_are_told_with_their_place() -> None:
     told = headline(RunSummary("shop", 10, 2, 1.0, (), None, "/state/shop-quarantine"))
     assert told == "shop: 10 events in 1.0 s, 10 events/s; 2 could not be decoded and lie in /state/shop-quarantine"
+
+
+def test_skipped_records_are_told_by_kind() -> None:
+    told = headline(RunSummary("shop", 10, 0, 1.0, (), None, None, {"tombstones": 4, "messages": 1}))
+    assert told == "shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 messages"
 
 
 def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_table.file_io import LocalFileIO
 from pipelines.batch_commit import append, compact_batch
-from pipelines.batch_report import Stopwatch
+from pipelines.batch_report import BatchReport, Stopwatch
 from pipelines.config import PipelineConfig
 from pipelines.job_result import JobResult, unpack
 from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
@@ -19,13 +20,27 @@ from sources.dump_records import record_batches_from_dump
 
 
 def run_batches(
-    tables: PipelineTables, batches: Iterable[pa.RecordBatch], directory: Path, first_batch_id: int = 0
+    tables: PipelineTables,
+    batches: Iterable[pa.RecordBatch],
+    directory: Path,
+    first_batch_id: int = 0,
+    options: DecoderOptions | None = None,
 ) -> Quarantine:
     """Bring each Arrow batch in as one micro-batch; returns the quarantine that they used."""
-    from paimon_table.file_io import LocalFileIO
+    return reported_batches(tables, batches, directory, first_batch_id, options)[0]
 
+
+def reported_batches(
+    tables: PipelineTables,
+    batches: Iterable[pa.RecordBatch],
+    directory: Path,
+    first_batch_id: int = 0,
+    options: DecoderOptions | None = None,
+) -> tuple[Quarantine, list[BatchReport]]:
+    """``run_batches``, with what each batch reports."""
     quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
-    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), quarantine)
+    settings = TaskSettings(options or DecoderOptions(), 1, str(directory / "lookup"), quarantine)
+    reports = []
     for batch_id, records in enumerate(batches, first_batch_id):
         run = BatchRun(batch_id)
         plan = plan_batch(tables, run, settings)
@@ -35,8 +50,9 @@ def run_batches(
             plan = plan_batch(tables, run, settings)
             result = run_tasks(records, plan)
         appended = append(plan, result, tables, Stopwatch(), result.needing_compaction)
-        compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
-    return quarantine
+        compact = compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
+        reports.append(compact)
+    return quarantine, reports
 
 
 def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
