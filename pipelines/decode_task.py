@@ -102,7 +102,7 @@ class DecodeTask:
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         report.refusals.extend(decoded.refusals)
-        report.counts += decoded.counts
+        report.counts += decoded.counts + DecodeCounts(records=len(malformed), quarantined=len(malformed))
         self._to_quarantine((*malformed, *decoded.quarantine), report)
         for change in decoded.changes:
             index = self.routes[change.source]
