@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.row_words import LONGEST_INLINE, Length, RowWords, Words, header_bytes, row_word_blocks
+from paimon_table.timestamps import NANOS_PER_SECOND, beyond_64_bits
 from paimon_table.types import BINARIES, CHARACTERS, TIMESTAMPS, DataType, Root
 
 _EPOCH_DATE = dt.date(1970, 1, 1).toordinal()
@@ -250,10 +251,21 @@ def _raw(data: bytes, slot: int, t: DataType) -> Any:
     if t.root in TIMESTAMPS and precision > 3:
         nanos, offset = _SLOT.unpack_from(data, slot)
         millis = _LONG.unpack_from(data, _ARITY_BYTES + offset)[0]
-        return millis * 1_000 + nanos // 1_000 if precision <= 6 else millis * 1_000_000 + nanos
+        return millis * 1_000 + nanos // 1_000 if precision <= 6 else _nanoseconds(millis, nanos, t)
     if t.is_nested:
         raise UnsupportedFeature(f"a value of type {t} cannot be part of a key or a partition; use an atomic column")
     return _FORMATS.get(t.root, _LONG).unpack_from(data, slot)[0]
+
+
+def _nanoseconds(millis: int, nanos: int, t: DataType) -> int:
+    units = millis * 1_000_000 + nanos
+    if not -(1 << 63) <= units < 1 << 63:
+        problem = beyond_64_bits(t, *divmod(units, NANOS_PER_SECOND))
+        raise UnsupportedFeature(
+            f"the metadata of a file has, in its key, partition or bounds, {problem}; read the table with Paimon's own "
+            "engines and write it into a new one with TIMESTAMP(6)"
+        )
+    return units
 
 
 def _item(data: bytes, slot: int) -> bytes:

@@ -22,6 +22,10 @@ class DamagedFile(Exception):
     """The bytes are not a whole file of the format."""
 
 
+class UnreadableValue(Exception):
+    """A value that the file holds and Arrow's type of its column cannot; the text names both."""
+
+
 class FormatWriter(Protocol):
     """An open file; all rows have the columns of the first ones."""
 
@@ -50,7 +54,7 @@ class FormatReader(Protocol):
     """An open file that gives the columns it was opened for, without those that it does not have.
 
     Arrow types may be others that stand for the same values. DamagedFile and pa.ArrowInvalid tell that the file is not
-    what it should be.
+    what it should be, UnreadableValue that it holds what rows in memory cannot.
     """
 
     def read(self) -> pa.Table:

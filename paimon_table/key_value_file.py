@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
 from paimon_table.deleted_positions import DeletedPositions, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
-from paimon_table.file_format import DamagedFile, FormatReader, Restriction
+from paimon_table.file_format import DamagedFile, FormatReader, Restriction, UnreadableValue
 from paimon_table.file_formats import FORMATS
 from paimon_table.file_in_progress import FileInProgress
 from paimon_table.file_settings import FileSettings, data_file_settings, format_of
@@ -291,6 +291,11 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPl
     except FileNotFoundError as error:
         raise CorruptFile(
             f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
+        ) from error
+    except UnreadableValue as error:
+        raise UnsupportedFeature(
+            f"{path}: {error}; change the column to TIMESTAMP(6) and compact the table fully with the engine that "
+            "wrote the file"
         ) from error
     except (pa.ArrowInvalid, DamagedFile) as error:
         raise CorruptFile(f"{path} is not readable as {name} ({error}); restore it from a backup") from error

@@ -20,10 +20,11 @@ from paimon_table.batch_size import in_batches, packed, unpacked
 from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction
 from paimon_table.nested_arrays import column_with_leaves, list_array, map_array, struct_array
 from paimon_table.options import TableOptions
-from paimon_table.orc_rows import UNITS_PER_SECOND, OrcRowWriter, any_leaf, has_early_fractions, holds_timestamps
+from paimon_table.orc_rows import OrcRowWriter, any_leaf, has_early_fractions
 from paimon_table.orc_timestamps import far_timestamps
 from paimon_table.parquet_schema import key_value_fields, schema_with_ids
 from paimon_table.schema import TableSchema
+from paimon_table.timestamps import UNITS_PER_SECOND, holds_timestamps
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root
 
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "none": "uncompressed"}

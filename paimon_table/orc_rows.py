@@ -17,19 +17,13 @@ import pyarrow.compute as pc
 import pyorc
 
 from paimon_table.nested_arrays import column_with_leaves
+from paimon_table.timestamps import NANOS_PER_SECOND, UNITS_PER_SECOND, holds_timestamps
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root, timestamp_unit
 
-UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-NANOS_PER_SECOND = 1_000_000_000
 UTC = ZoneInfo("UTC")
 TIMESTAMP_KINDS = (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT)
 
 _STRIPE_BYTES = 8 << 20
-
-
-def holds_timestamps(t: DataType) -> bool:
-    """Whether the type is or contains a timestamp."""
-    return t.root in TIMESTAMPS or any(holds_timestamps(part) for _, part in t.parts)
 
 
 def has_early_fractions(rows: pa.Table, fields: Sequence[DataField]) -> bool:

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pyorc
 
-from paimon_table.errors import UnsupportedFeature
-from paimon_table.file_format import DamagedFile
-from paimon_table.orc_rows import NANOS_PER_SECOND, UNITS_PER_SECOND, UTC, converters
+from paimon_table.file_format import DamagedFile, UnreadableValue
+from paimon_table.orc_rows import UTC, converters
+from paimon_table.timestamps import NANOS_PER_SECOND, UNITS_PER_SECOND, beyond_64_bits
 from paimon_table.types import DataField, DataType, Root, arrow_type, timestamp_unit
 
 
 def far_timestamps(stream: pa.NativeFile, stripe: int, columns: Sequence[DataField]) -> list[pa.Array]:
     """The columns of one stripe, in their Arrow types.
 
-    Raises DamagedFile when the stripe cannot be read, UnsupportedFeature for a TIMESTAMP of more than 6 digits that
+    Raises DamagedFile when the stripe cannot be read, UnreadableValue for a TIMESTAMP of more than 6 digits that
     nanoseconds in 64 bits cannot hold.
     """
     names = [f.name for f in columns]
@@ -42,11 +42,8 @@ def _field_names(schema: pyorc.TypeDescription) -> list[str]:
 def _column(values: list[Any], f: DataField) -> pa.Array:
     try:
         return pa.array([_value(value, f.type) for value in values], arrow_type(f.type))
-    except (OverflowError, pa.ArrowInvalid) as error:
-        raise UnsupportedFeature(
-            f"column {f.name!r} holds a timestamp of nanoseconds outside of the years 1677 to 2262; change the column "
-            "to TIMESTAMP(6) with the engine that wrote it"
-        ) from error
+    except UnreadableValue as error:
+        raise UnreadableValue(f"column {f.name!r} holds {error}") from error
 
 
 def _value(value: Any, t: DataType) -> Any:
@@ -55,7 +52,10 @@ def _value(value: Any, t: DataType) -> Any:
         return None
     match t.root, t.element, t.key, t.value:
         case Root.TIMESTAMP | Root.TIMESTAMP_LTZ, _, _, _:
-            return value * UNITS_PER_SECOND[timestamp_unit(t.precision or 0)] // NANOS_PER_SECOND
+            units = value * UNITS_PER_SECOND[timestamp_unit(t.precision or 0)] // NANOS_PER_SECOND
+            if not -(1 << 63) <= units < 1 << 63:
+                raise UnreadableValue(beyond_64_bits(t, *divmod(value, NANOS_PER_SECOND)))
+            return units
         case Root.ARRAY, DataType() as element, _, _:
             return [_value(item, element) for item in value]
         case Root.MULTISET, DataType() as element, _, _:

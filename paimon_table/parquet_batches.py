@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from paimon_table.batch_size import BATCH_BYTES, rows_per_batch
 from paimon_table.parquet_timestamps import ParquetRows
+from paimon_table.types import DataField
 
 _FIRST_ROWS = 64
 _GROWTH = 16
@@ -17,19 +18,17 @@ _GROWTH = 16
 class SizedParquetRows(ParquetRows):
     """As ParquetRows, with batches that have few rows where rows are large."""
 
-    def __init__(self, stream: pa.NativeFile, nanosecond_columns: Collection[str]) -> None:
-        super().__init__(stream, nanosecond_columns)
+    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
+        super().__init__(stream, columns)
         self._next_rows: int | None = None
 
     def batches(self, batch_rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of the row groups, at most ``batch_rows`` at a time and as few as the size demands."""
-        files = [file for file in (self._file, self._fine_file) if file is not None]
         next_rows = self._next_rows or _first_rows([self._file.schema_arrow.field(name).type for name in columns])
         for rows in super().batches(min(batch_rows, next_rows), groups, columns):
             self._next_rows = next_rows = min(rows_per_batch(rows), next_rows * _GROWTH)
-            for file in files:
-                # Holds for the next batch of a row group that is being read.
-                file.reader.set_batch_size(min(batch_rows, next_rows))
+            # Holds for the next batch of a row group that is being read.
+            self._file.reader.set_batch_size(min(batch_rows, next_rows))
             yield rows
 
 

@@ -13,7 +13,6 @@ from paimon_table.file_format import FileFormat, FormatWriter, Restriction, keep
 from paimon_table.options import TableOptions
 from paimon_table.parquet_batches import SizedParquetRows
 from paimon_table.parquet_encoding import CODECS, parquet_writer
-from paimon_table.parquet_timestamps import holds_nanoseconds
 from paimon_table.schema import TableSchema
 from paimon_table.types import DataField, DataType
 
@@ -41,7 +40,7 @@ class ParquetReader:
     def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
         self._stream = stream
         self._columns = [f.name for f in columns]
-        self._rows = SizedParquetRows(stream, [f.name for f in columns if holds_nanoseconds(f.type)])
+        self._rows = SizedParquetRows(stream, columns)
 
     def read(self) -> pa.Table:
         return self._rows.read(self._columns)

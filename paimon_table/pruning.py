@@ -19,7 +19,7 @@ import pyarrow.fs as fs
 
 from paimon_table.binary_row import deserialize_row
 from paimon_table.data_file import BucketId, DataFileMeta, SimpleStats
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.schema import TableSchema
 from paimon_table.types import DataField, Root, arrow_type
 
@@ -125,7 +125,11 @@ def _bounds(stats: SimpleStats, fields: Sequence[DataField]) -> tuple[Sequence[A
     unknown: tuple[Any, ...] = (None,) * len(fields)
     if int.from_bytes(stats.min_values[:4], "big") != len(fields):
         return unknown, unknown
-    return deserialize_row(stats.min_values, types), deserialize_row(stats.max_values, types)
+    try:
+        return deserialize_row(stats.min_values, types), deserialize_row(stats.max_values, types)
+    except UnsupportedFeature:
+        # A timestamp that rows in memory cannot hold; whoever reads the column is told so.
+        return unknown, unknown
 
 
 def _range(field: DataField, low: Any, high: Any, nulls: int | None, rows: int | None) -> pc.Expression:

@@ -112,19 +112,6 @@ def test_the_first_and_the_last_nanosecond_come_back(tmp_path: Path) -> None:
     assert read_key_value_file(ctx, bucket_dir(ctx), write(ctx, rows)).equals(rows.cast(read_schema(ctx)))
 
 
-def test_nanoseconds_that_arrow_cannot_hold_are_refused_on_reading(tmp_path: Path) -> None:
-    # given a file in which another writer stored a far nanosecond timestamp
-    ctx = context(tmp_path, {"id": "INT", "ts": "TIMESTAMP(9)"})
-    meta = write(ctx, table(ctx, [[1], [0]]))
-    path = f"{bucket_dir(ctx)}/{meta.file_name}"
-    file = pq.read_table(path)
-    far = file.set_column(4, "ts", pa.array([dt.datetime(9999, 12, 31)], pa.timestamp("us")))
-    pq.write_table(far, path, use_deprecated_int96_timestamps=True)
-
-    with pytest.raises(UnsupportedFeature, match="years 1677 to 2262"):
-        read_key_value_file(ctx, bucket_dir(ctx), replace(meta, file_size_bytes=Path(path).stat().st_size))
-
-
 def read_schema(ctx: TableContext) -> pa.Schema:
     system = [pa.field("_SEQUENCE_NUMBER", pa.int64(), False), pa.field("_VALUE_KIND", pa.int8(), False)]
     return pa.schema([*system, *ctx.schema.arrow_schema])
