@@ -14,6 +14,7 @@ COPY paimon_table paimon_table
 COPY sources sources
 COPY sinks sinks
 COPY pipelines pipelines
+COPY tidemark tidemark
 RUN pip install --no-cache-dir --no-deps . \
  && useradd --create-home --uid 10001 tidemark \
  && install --directory --owner=tidemark --group=tidemark /data /home/tidemark/.ivy2.5.2

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-SOURCES := pipelines sources sinks paimon_table
+SOURCES := tidemark pipelines sources sinks paimon_table
 PYTHON_FILES := $(SOURCES) tests benchmarks
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 

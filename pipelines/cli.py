@@ -1,4 +1,4 @@
-"""The command line: `tidemark run | validate | schema | table ...`.
+"""The command line: `tidemark run | validate | schema | table | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
 was wrong. Spark is imported by `run` alone, so that the other commands start at once.
@@ -22,6 +22,7 @@ from pipelines.config_file import load_pipeline, load_pipelines
 from pipelines.json_schema import pipeline_schema
 from pipelines.row_output import quiet_pipe
 from pipelines.table_commands import table_app
+from pipelines.version import version
 
 FAILED = 1
 WRONG_REQUEST = 2
@@ -30,14 +31,36 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     help="Keep Apache Paimon tables equal to their sources: Kafka/Debezium to Paimon from a YAML file.",
-    no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 app.add_typer(table_app, name="table")
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"tidemark {version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _without_command(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("version")
+def print_version() -> None:
+    """Print the version."""
+    _print_version(True)
 
 
 @app.command()
@@ -95,7 +118,7 @@ def schema() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tidemark` command; ends with SystemExit. By default with the arguments of the process."""
     try:
-        app(arguments)
+        app(arguments, prog_name="tidemark")
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", FAILED)
     except SystemExit as end:

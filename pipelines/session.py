@@ -22,7 +22,7 @@ from pipelines.config import PipelineConfig
 from sinks import faults
 from sinks.spool import Spool
 
-CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources")
+CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
 
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.own_command import own_command, short_path
 from pipelines.progress import skipped_text
 from pipelines.row_output import add_rows, print_table, rich_table
 
@@ -67,7 +67,7 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     if summary.tables:
         out.print()
         out.print(Text("Try next:", style="bold"))
-        for command in next_commands(summary):
+        for command in next_commands(summary, own_command()):
             out.print(Text("  " + command), soft_wrap=True)
 
 
@@ -85,15 +85,15 @@ def headline(summary: RunSummary) -> str:
     return line
 
 
-def next_commands(summary: RunSummary) -> list[str]:
-    """Commands that work as they are on the sampled table, or on the first one."""
+def next_commands(summary: RunSummary, command: str) -> list[str]:
+    """Commands that work as they are on the sampled table, or on the first one; ``command`` starts Tidemark."""
     chosen = next((t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier), None)
-    path = shlex.quote((chosen or summary.tables[0]).path)
+    path = short_path((chosen or summary.tables[0]).path)
     return [
-        f"tidemark table scan {path} --limit 10",
-        f"tidemark table changes {path} --format json",
-        f"tidemark table snapshots {path}",
-        f"tidemark table files {path}",
+        f"{command} table scan {path} --limit 10",
+        f"{command} table changes {path} --format json",
+        f"{command} table snapshots {path}",
+        f"{command} table files {path}",
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.cli import main
 
-TIDEMARK = (sys.executable, "-m", "pipelines.cli")
+TIDEMARK = (sys.executable, "-m", "tidemark")
 Done = subprocess.CompletedProcess[str]
 
 

@@ -88,3 +88,25 @@ def test_a_reader_that_stops_early_is_no_failure() -> None:
 def test_commands_that_need_no_spark_do_not_load_it(tmp_path: Path) -> None:
     code = "import sys, pipelines.cli; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_without_arguments_the_commands_are_listed() -> None:
+    done = tidemark()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "validate" in done.stdout
+
+
+def test_the_short_form_of_help_works_everywhere() -> None:
+    for words in (["-h"], ["run", "-h"], ["table", "scan", "-h"]):
+        assert tidemark(*words).returncode == 0
+
+
+def test_the_version_is_told_by_option_and_by_command() -> None:
+    told = tidemark("--version")
+    assert (told.returncode, told.stdout) == (0, tidemark("version").stdout)
+    assert told.stdout.startswith("tidemark ")
+
+
+def test_shells_can_complete_the_commands() -> None:
+    done = tidemark_process(_TIDEMARK_COMPLETE="complete_bash", COMP_WORDS="tidemark va", COMP_CWORD="1")
+    assert done.stdout.split() == ["validate"]

@@ -80,13 +80,13 @@ def test_the_summary_shows_tables_samples_and_next_commands() -> None:
     assert "45,678" in text
     assert "-U" in text
     assert "NULL" in text
-    assert "tidemark table scan '/data/my lake/lake.db/orders' --limit 10" in text
+    assert " -m tidemark table scan '/data/my lake/lake.db/orders' --limit 10" in text
 
 
 def test_a_run_without_events_says_so() -> None:
     assert headline(RunSummary("shop", 0, 0, 0.0, (ORDERS,))) == "shop: nothing new since the last run"
-    assert next_commands(RunSummary("shop", 0, 0, 0.0, (ORDERS,)))[2] == (
-        "tidemark table snapshots '/data/my lake/lake.db/orders'"
+    assert next_commands(RunSummary("shop", 0, 0, 0.0, (ORDERS,)), ".venv/bin/tidemark")[2] == (
+        ".venv/bin/tidemark table snapshots '/data/my lake/lake.db/orders'"
     )
 
 

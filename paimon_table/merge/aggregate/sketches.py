@@ -1,6 +1,6 @@
 """hll_sketch and theta_sketch: the union of serialised Apache DataSketches; cannot retract.
 
-Needs the package ``datasketches``, which comes with the extra ``tidemark[sketches]``.
+Needs the package ``datasketches``, which comes with the extra ``tidemark-cdc[sketches]``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _library(column: str, called: str) -> ModuleType:
     if datasketches is None:
         raise ConfigError(
             f"column {column!r}: aggregate function {called!r} needs the package datasketches; install "
-            "tidemark[sketches]"
+            "tidemark-cdc[sketches]"
         )
     library: ModuleType = datasketches
     return library
