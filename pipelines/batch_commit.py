@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -110,6 +110,7 @@ def compact_batch(
         result.task_seconds,
         clock.started_s,
         clock.last_s,
+        sum((r.quarantined_reasons for r in result.reports), Counter()),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class BatchReport:
     """Time inside the tasks per step, summed over tasks that run side by side."""
     started_s: float
     ended_s: float
+    quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
+    """How many records went to quarantine for which kind of reason."""
 
 
 class Stopwatch:

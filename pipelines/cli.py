@@ -7,7 +7,6 @@ was wrong. Spark is imported by `run` alone, so that the other commands start at
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import traceback
@@ -67,6 +66,9 @@ def print_version() -> None:
 def run(
     files: Files,
     once: Annotated[bool, typer.Option("--once", help="Read what is there, then stop.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
+    ] = False,
 ) -> None:
     """Run pipelines.
 
@@ -76,13 +78,13 @@ def run(
     from pipelines.java import check_java
 
     check_java()
-    _log_to_stderr()
     from pipelines.progress import progress_of
     from pipelines.run import run_pipelines
+    from pipelines.run_log import log_to_stderr
     from pipelines.run_summary import summarize
     from pipelines.summary import print_summary
 
-    queries = run_pipelines(configs, once)
+    queries = run_pipelines(configs, once, log_to_stderr(verbose))
     if once:
         for query in queries:
             tables = {} if query.tables is None else {i: sink.table for i, sink in query.tables.sinks.items()}
@@ -138,18 +140,6 @@ def _fail(text: str, code: int) -> None:
         traceback.print_exc()
     typer.echo(text, err=True)
     sys.exit(code)
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    for package in ("pipelines", "sinks", "sources", "paimon_table"):
-        logger = logging.getLogger(package)
-        logger.addHandler(handler)
-        logger.setLevel(os.environ.get("TIDEMARK_LOG_LEVEL", "INFO").upper())
-        logger.propagate = False
-    # Without a handler there, py4j's errors would be printed with their frames; they come up as exceptions as well.
-    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _count(number: int, thing: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
@@ -33,7 +34,7 @@ class Compactions:
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work`` after what was started before."""
-        future = self._thread.submit(work)
+        future = self._thread.submit(contextvars.copy_context().run, work)
         self._started.append(cast("Future[object]", future))
         return future
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,6 +53,8 @@ class DecodeReport:
     stretch_count: int = 0
     """How often records went to quarantine."""
     first_quarantined: QuarantineRow | None = None
+    quarantined_reasons: Counter[str] = field(default_factory=Counter)
+    """Quarantined records by kind of reason, without the values in it."""
     observations: list[Observation] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -127,6 +131,7 @@ class DecodeTask:
             return
         report.quarantined_count += len(bad)
         report.first_quarantined = report.first_quarantined or bad[0]
+        report.quarantined_reasons.update(kind_of_reason(row.reason) for row in bad)
         if self.quarantine is not None:
             self.quarantine.add(self.batch_id, report.stretch_count, bad)
         report.stretch_count += 1
@@ -142,6 +147,16 @@ class DecodeTask:
         deletes = pc.equal(change.rows.column(VALUE_KIND), RowKind.DELETE)
         report.moved_count += pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(moved))).as_py() or 0
         return change.rows.append_column(OTHER_KEY, moved)
+
+
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.:eETZ+-]*")
+_KIND_LENGTH = 80
+
+
+def kind_of_reason(reason: str) -> str:
+    """The reason of one record without what differs between records of the same kind: quoted texts and numbers."""
+    kind = _VALUES.sub("...", reason)
+    return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."
 
 
 def _records_below(floor: int | None, rows: pa.Table) -> int:

@@ -29,10 +29,12 @@ from pipelines.config import PipelineConfig
 from pipelines.decode_stream import decoded
 from pipelines.job_result import JobResult
 from pipelines.plan import BatchRun, TaskSettings
+from pipelines.run_log import in_pipeline
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
 from pipelines.spark_errors import first_cause, task_failure
 from pipelines.spooled_writes import SpooledWrites
+from pipelines.start_line import check_files, files_words, kafka_words, start_line
 from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
 from pipelines.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -60,16 +62,25 @@ class StopRequested(TidemarkError):
 
 
 class PipelineQuery:
-    """A started pipeline. ``on_report`` is called on a thread of its own after each batch."""
+    """A started pipeline. ``on_begin`` is called when a batch begins, ``on_report`` when all of it is done.
+
+    Both are called on threads of their own.
+    """
 
     def __init__(
-        self, spark: SparkSession, config: PipelineConfig, once: bool, on_report: Callable[[BatchReport], None]
+        self,
+        spark: SparkSession,
+        config: PipelineConfig,
+        once: bool,
+        on_report: Callable[[BatchReport], None],
+        on_begin: Callable[[int], None] | None = None,
     ) -> None:
         self.config = config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
         self._once = once or config.trigger.available_now
         self._on_report = on_report
+        self._on_begin = on_begin
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._drained = threading.Event()
@@ -145,12 +156,18 @@ class PipelineQuery:
     def _read(self, spark: SparkSession) -> DataFrame:
         source = self.config.source.reader
         if isinstance(source, FilesSource):
-            from sources.dump_source import DumpSource
+            from sources.dump_source import DumpSource, dump_files
 
+            files = dump_files(source.path)
+            if self._checkpoint.is_new:
+                check_files(source, files)
+            self._log_start(files_words(source, files), False)
             spark.dataSource.register(DumpSource)
             options = DumpSource.reader_options(source.path, source.max_records_per_batch, source.topics)
             return spark.readStream.format(DumpSource.name()).options(**options).load()
-        end_offsets(source)
+        ends = end_offsets(source)
+        resumed = self._resume_positions() if self._checkpoint.is_new else {}
+        self._log_start(kafka_words(source.bootstrap_servers, ends), bool(resumed))
         options = {f"kafka.{name}": value for name, value in {**KAFKA_DEFAULTS, **source.options}.items()}
         options |= {
             "kafka.bootstrap.servers": source.bootstrap_servers,
@@ -164,9 +181,13 @@ class PipelineQuery:
         else:
             options["subscribePattern"] = source.topics.subscribe_pattern()
         if self._checkpoint.is_new:
-            options |= starting_options(source, self._resume_positions())
+            options |= starting_options(source, resumed)
             self._checkpoint.forget_unused_start()
         return spark.readStream.format("kafka").options(**options).load()
+
+    def _log_start(self, reads: str, is_resuming: bool) -> None:
+        closed = self._checkpoint.closed_batch
+        log.info("%s", start_line(self.config, reads, closed, is_resuming, self._once))
 
     def _resume_positions(self) -> dict[tuple[str, int], int]:
         if self.config.on_lost_checkpoint == "restart":
@@ -177,14 +198,14 @@ class PipelineQuery:
                 f"checkpoint {self.config.checkpoint} is new, but pipeline {self.config.name} has written tables under"
                 " another one; restore that checkpoint, or set on_lost_checkpoint to resume or restart"
             )
-        if found:
-            log.warning("%s: new checkpoint, reading goes on from the positions in the tables", self.config.name)
         return found
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
+        if self._on_begin is not None:
+            self._on_begin(batch_id)
         try:
-            with self._noting_failure():
+            with in_pipeline(self.config.name), self._noting_failure():
                 if self._stopping.is_set():
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)

@@ -184,7 +184,7 @@ def _write_csv(names: Sequence[str], tables: Iterable[pa.Table], out: IO[str]) -
 
 
 def _write_table(first: pa.Table, tables: Iterable[pa.Table], out: IO[str]) -> int:
-    shown = rich_table([(f.name, _is_number(f.type)) for f in first.schema])
+    shown = rich_table([(f.name, is_number(f.type)) for f in first.schema])
     count = 0
     for table in tables:
         count += add_rows(shown, table)
@@ -199,7 +199,8 @@ def add_rows(shown: Table, rows: pa.Table) -> int:
     return int(rows.num_rows)
 
 
-def _is_number(t: pa.DataType) -> bool:
+def is_number(t: pa.DataType) -> bool:
+    """Whether values of the type stand at the right side of their column."""
     return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
 
 

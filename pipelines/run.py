@@ -9,11 +9,17 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
+from pyspark.sql import SparkSession
+from rich.console import Console
+
 from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.config import PipelineConfig
+from pipelines.jvm_output import JVM_OUTPUT
 from pipelines.progress import ProgressLine
 from pipelines.query import PipelineQuery
+from pipelines.run_log import Activity, in_pipeline
 from pipelines.session import jvm_has_ended, open_session
+from pipelines.version import version
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +28,30 @@ JVM_END_S = 1.0
 """How long to wait for the end of a JVM that an error may come from."""
 
 
-def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[PipelineQuery]:
+def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Console | None = None) -> list[PipelineQuery]:
     """Run all pipelines in one Spark session until they are drained (``once``) or a signal asks to stop.
 
-    Raises what ended a pipeline; the others finish their running batch first. A clean stop raises nothing.
+    If ``console`` is a terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish
+    their running batch first. A clean stop raises nothing.
     """
     stop = threading.Event()
     _install_signal_handlers(stop)
-    spark = open_session(configs)
+    with Activity(console) as activity:
+        return _run(configs, once, stop, activity)
+
+
+def _run(
+    configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity
+) -> list[PipelineQuery]:
+    spark = _started(configs, activity)
     _install_signal_handlers(stop)
     queries: list[PipelineQuery] = []
+    lines = [ProgressLine(config.name, config.quarantine) for config in configs]
     try:
-        for config in configs:
-            queries.append(PipelineQuery(spark, config, once, ProgressLine(config.name)))
+        for config, line in zip(configs, lines, strict=True):
+            activity.show(f"{config.name}: looking at source, checkpoint and tables")
+            with in_pipeline(config.name):
+                queries.append(PipelineQuery(spark, config, once, line, line.begin))
         while any(q.is_running for q in queries):
             if stop.is_set() or any(q.has_failed for q in queries):
                 for query in queries:
@@ -42,6 +59,7 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[Pipelin
             for query in queries:
                 if query.is_running:
                     query.poll()
+            activity.show(" | ".join(line.tick() for line in lines))
             time.sleep(POLL_S)
         for query in queries:
             query.raise_failure()
@@ -50,12 +68,22 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool) -> list[Pipelin
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
-                " goes on where it stopped"
+                f" goes on where it stopped{JVM_OUTPUT.tail(5)}"
             ) from error
         raise
     finally:
         if not jvm_has_ended(spark):
             spark.stop()
+
+
+def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:
+    log.info("tidemark %s: %s", version(), ", ".join(f"pipeline {config.name}" for config in configs))
+    log.info("starting Spark ...")
+    activity.show("starting Spark")
+    began_s = time.monotonic()
+    spark = open_session(configs)
+    log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
+    return spark
 
 
 def _install_signal_handlers(stop: threading.Event) -> None:

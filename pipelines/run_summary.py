@@ -42,6 +42,9 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
         None if largest is None else _sample(largest.identifier, shown[largest.identifier]),
         config.quarantine,
         dict(progress.skipped),
+        dict(progress.quarantined_reasons),
+        progress.first_record_count,
+        progress.first_seconds,
     )
 
 
@@ -73,9 +76,9 @@ def _sample(identifier: str, table: Table) -> TableSample:
     """The first rows that a scan gives, and some of the newest changes; the first columns of wide tables."""
     names = list(table.schema.column_names[:SAMPLE_COLUMNS])
     rows = _first_rows(table, names)
-    if table.options.changelog_producer == "none":
-        return TableSample(identifier, rows, None)
-    return TableSample(identifier, rows, _newest_changes(table, names))
+    has_changes = table.options.changelog_producer != "none"
+    changes = _newest_changes(table, names) if has_changes else None
+    return TableSample(identifier, rows, changes, tuple(table.schema.column_names[SAMPLE_COLUMNS:]))
 
 
 def _first_rows(table: Table, names: list[str]) -> pa.Table:

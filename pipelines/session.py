@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from pipelines.config import PipelineConfig
+from pipelines.jvm_output import JVM_OUTPUT
 from sinks import faults
 from sinks.spool import Spool
 
@@ -117,21 +119,27 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     for name, value in properties.items():
         builder = builder.config(name, value)
     try:
+        JVM_OUTPUT.launch(_conf(properties, master))
         session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         packages = properties.get("spark.jars.packages")
         remedy = (
-            f"; if its output above names unresolved dependencies, {packages} could not be fetched: run once with"
+            f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
             " access to a Maven repository (spark.jars.ivySettings names a mirror), or give the jars under spark.jars"
             " and leave spark.jars.packages empty"
             if packages
             else ""
         )
-        raise SinkUnavailable(f"Spark did not start: {error}{remedy}") from error
+        raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
     session.sparkContext.setLogLevel("ERROR")
     if not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
     return session
+
+
+def _conf(properties: Mapping[str, str], master: str | None) -> SparkConf:
+    conf = SparkConf().setAll(list(properties.items()))
+    return conf if master is None else conf.setMaster(master)
 
 
 def names_collector(given: Mapping[str, str]) -> bool:

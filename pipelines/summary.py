@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.own_command import own_command, short_path
-from pipelines.progress import skipped_text
-from pipelines.row_output import add_rows, print_table, rich_table
+from pipelines.progress import reasons_text, skipped_text
+from pipelines.row_output import add_rows, is_number, print_table, rich_table
+
+HIDDEN_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class TableSample:
     identifier: str
     rows: pa.Table
     changes: pa.Table | None
+    hidden_columns: tuple[str, ...] = ()
+    """Columns of the table that the sample leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class RunSummary:
     quarantine: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Records that gave nothing on purpose, by a word for why."""
+    quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
+    first_record_count: int = 0
+    first_seconds: float = 0.0
+    """Those of the first batch, in which Spark's workers start."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -61,9 +69,10 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
         out.print()
         print_table(_tables(summary.tables), out.file)
     if summary.sample is not None:
-        _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, out)
+        _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, summary.sample.hidden_columns, out)
         if summary.sample.changes is not None:
-            _print_rows(f"{summary.sample.identifier}, some of its newest changes", summary.sample.changes, out)
+            title = f"{summary.sample.identifier}, some of its newest changes"
+            _print_rows(title, summary.sample.changes, summary.sample.hidden_columns, out)
     if summary.tables:
         out.print()
         out.print(Text("Try next:", style="bold"))
@@ -75,14 +84,24 @@ def headline(summary: RunSummary) -> str:
     """One line: how much came in how fast, or that there was nothing new."""
     if not summary.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
-    rate = f", {summary.record_count / summary.seconds:,.0f} events/s" if summary.seconds > 0 else ""
-    line = f"{summary.pipeline}: {summary.record_count:,} events in {summary.seconds:.1f} s{rate}"
+    line = f"{summary.pipeline}: {summary.record_count:,} events in {summary.seconds:.1f} s{_rate_text(summary)}"
     if summary.quarantined_count:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
         line += f"; {summary.quarantined_count:,} could not be decoded and lie{where}"
+        reasons = reasons_text(summary.quarantined_reasons, len(summary.quarantined_reasons))
+        line += f": {reasons}" if reasons else ""
     if summary.skipped:
         line += f"; skipped: {skipped_text(summary.skipped)}"
     return line
+
+
+def _rate_text(summary: RunSummary) -> str:
+    """The rate without the first batch, which tells nothing of it."""
+    records, seconds = summary.record_count - summary.first_record_count, summary.seconds - summary.first_seconds
+    if records <= 0 or seconds <= 0:
+        return ", most of it the start of Spark's workers"
+    start = f" after the first batch ({summary.first_seconds:.1f} s with the start)" if summary.first_seconds else ""
+    return f", {records / seconds:,.0f} events/s{start}"
 
 
 def next_commands(summary: RunSummary, command: str) -> list[str]:
@@ -107,9 +126,12 @@ def _tables(tables: Sequence[TableSummary]) -> Table:
     return shown
 
 
-def _print_rows(title: str, rows: pa.Table, out: Console) -> None:
-    shown = rich_table([(f.name, False) for f in rows.schema])
+def _print_rows(title: str, rows: pa.Table, hidden_columns: Sequence[str], out: Console) -> None:
+    shown = rich_table([(f.name, is_number(f.type)) for f in rows.schema])
     add_rows(shown, rows)
     out.print()
     out.print(Text(title + ":", style="bold"))
     print_table(shown, out.file)
+    if hidden_columns:
+        names = ", ".join(hidden_columns[:HIDDEN_SHOWN]) + (", ..." if len(hidden_columns) > HIDDEN_SHOWN else "")
+        out.print(Text(f"columns not shown: {names}", style="dim"), soft_wrap=True)

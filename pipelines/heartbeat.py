@@ -1,0 +1,48 @@
+"""When to say that nothing happens, or that a batch takes long: often at first, then at most every five minutes."""
+
+from __future__ import annotations
+
+FIRST_IDLE_S = 60.0
+FIRST_WORKING_S = 10.0
+LONGEST_S = 300.0
+
+
+class Heartbeat:
+    """Lines of one pipeline that nobody asked for. Times are readings of one monotonic clock, in seconds."""
+
+    def __init__(self, now_s: float) -> None:
+        self._since_s = now_s
+        self._batch_id: int | None = None
+        self._had_batches = False
+        self._next_s = FIRST_WORKING_S
+
+    def moved(self, now_s: float, batch_id: int | None) -> None:
+        """Something happened: batch ``batch_id`` began, or with None the last one that ran is done."""
+        self._since_s, self._batch_id, self._had_batches = now_s, batch_id, True
+        self._next_s = FIRST_IDLE_S if batch_id is None else FIRST_WORKING_S
+
+    def due(self, now_s: float) -> str | None:
+        """The line to print now, if one is due."""
+        waited_s = now_s - self._since_s
+        if waited_s < self._next_s:
+            return None
+        is_idle = self._batch_id is None and self._had_batches
+        self._next_s = waited_s + (LONGEST_S if is_idle else min(waited_s, LONGEST_S))
+        return self.now(now_s)
+
+    def now(self, now_s: float) -> str:
+        """What is going on."""
+        waited = duration_words(now_s - self._since_s)
+        if not self._had_batches:
+            return f"no batch yet, {waited} since the start"
+        if self._batch_id is None:
+            return f"idle, nothing new for {waited}"
+        return f"still working on batch {self._batch_id}, {waited}"
+
+
+def duration_words(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(int(seconds // 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,67 @@
+"""What Spark's JVM and its Python workers print: kept for the case of an error instead of shown as it comes.
+
+Spark's launcher, Ivy and the JVM announce themselves at every start. Their lines are messages at DEBUG; errors that
+Spark logs are warnings. A JVM that somebody else started (spark-submit) prints where it was told to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+log = logging.getLogger(__name__)
+
+KEPT_LINES = 200
+_ERRORS = ("spark ERROR", "spark FATAL")
+"""How lines of errors begin in log4j2.properties."""
+
+
+class JvmOutput:
+    """The newest lines of the JVM that this process starts."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._reader: threading.Thread | None = None
+
+    def launch(self, conf: SparkConf) -> None:
+        """Start the JVM with these properties, unless one is there already. Raises PySparkRuntimeError."""
+        if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+            return
+        self._lines.clear()
+        read, write = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(read,), name="tidemark-jvm-output", daemon=True)
+        self._reader.start()
+        try:
+            gateway: JavaGateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": write, "stderr": write}
+            )
+        finally:
+            os.close(write)
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+    def tail(self, count: int = 20, wait_s: float = 1.0) -> str:
+        """The newest lines, after a line break each; empty when there are none.
+
+        Waits for the last words of a JVM that has ended.
+        """
+        if self._reader is not None:
+            self._reader.join(wait_s)
+        return "".join(f"\n  {line}" for line in list(self._lines)[-count:])
+
+    def _read(self, descriptor: int) -> None:
+        with open(descriptor, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                text = line.rstrip()
+                if text:
+                    self._lines.append(text)
+                    log.log(logging.WARNING if text.startswith(_ERRORS) else logging.DEBUG, "%s", text)
+
+
+JVM_OUTPUT = JvmOutput()
+"""A process has one JVM."""

@@ -1,0 +1,98 @@
+"""The messages of a run on stderr: each line has date, time and, where it belongs to one, the pipeline.
+
+On a terminal a line below the messages shows what is going on now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import os
+from collections.abc import Iterator
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+PACKAGES = ("pipelines", "sinks", "sources", "paimon_table")
+LEVEL_VARIABLE = "TIDEMARK_LOG_LEVEL"
+_pipeline: contextvars.ContextVar[str] = contextvars.ContextVar("pipeline", default="")
+
+
+@contextlib.contextmanager
+def in_pipeline(name: str) -> Iterator[None]:
+    """Messages of this thread, and of work that it hands over with its context, belong to a pipeline."""
+    token = _pipeline.set(name)
+    try:
+        yield
+    finally:
+        _pipeline.reset(token)
+
+
+class LineFormatter(logging.Formatter):
+    """``2026-03-01 12:00:00 shop: creating table lake.orders``; one line per message, whatever is in it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        name = _pipeline.get()
+        if name and not record.message.startswith(f"{name}: "):
+            record.message = f"{name}: {record.message}"
+        return super().formatMessage(record)
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints above the line that shows what is going on."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self.setFormatter(LineFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        style = "yellow" if record.levelno >= logging.WARNING else "dim" if record.levelno < logging.INFO else ""
+        try:
+            self._console.print(Text(self.format(record), style=style), soft_wrap=True)
+        except Exception:
+            self.handleError(record)
+
+
+def log_to_stderr(is_verbose: bool = False) -> Console:
+    """Send the messages of our packages to stderr; gives the console that prints them.
+
+    Their level is TIDEMARK_LOG_LEVEL, DEBUG with ``is_verbose``, else INFO.
+    """
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    level = "DEBUG" if is_verbose else os.environ.get(LEVEL_VARIABLE, "INFO").upper()
+    for package in PACKAGES:
+        logger = logging.getLogger(package)
+        logger.handlers[:] = [ConsoleHandler(console)]
+        logger.setLevel(level)
+        logger.propagate = False
+    # Without a handler there, py4j's errors would be printed with their frames; they come up as exceptions as well.
+    logging.getLogger().addHandler(logging.NullHandler())
+    return console
+
+
+class Activity:
+    """What is going on now, on the last line of a terminal; nothing where the output is no terminal."""
+
+    def __init__(self, console: Console | None) -> None:
+        is_shown = console is not None and console.is_terminal
+        self._status = Status("", console=console) if is_shown else None
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(Text(text))
