@@ -18,6 +18,25 @@ from paimon_table.options import known_names
 from pipelines.config_values import REFUSED, ConfigModel
 from pipelines.nearest_name import did_you_mean, nearest
 from pipelines.yaml_file import KeyPath, Place, Problem, YamlFile
+from pipelines.yaml_hints import is_unquoted_placeholder, list_words
+
+_GENERAL_KEYS = frozenset(
+    (
+        "create",
+        "exclude",
+        "format",
+        "include",
+        "names",
+        "options",
+        "path",
+        "schema",
+        "table",
+        "timestamp",
+        "topic",
+        "type",
+    )
+)
+"""Keys whose name says little: one in another block of the file is probably not what was meant."""
 
 
 def problem_lines(file_name: str, problems: Iterable[Problem]) -> str:
@@ -89,6 +108,8 @@ def _unknown_key(model: type[ConfigModel], parent: KeyPath, key: str, file: Yaml
     open_keys = _open_keys(owner, parent, file)
     known = open_keys if nearest(key, open_keys) else yaml_keys(owner)
     homes = [] if nearest(key, known) else sorted(set(_homes_of(model, key, "")))
+    if key in _GENERAL_KEYS and parent:
+        homes = [home for home in homes if home.startswith(f"under {parent[0]}")]
     if not homes and "options" in yaml_keys(owner) and ("." in key or key in known_names()):
         homes = [f"under {dotted((*parent, 'options'))}"]
     advice = f"it belongs {' or '.join(homes)}" if homes else did_you_mean(key, known)
@@ -143,17 +164,27 @@ def _words(kind: str, details: ErrorDetails) -> str:
         case "greater_than_equal":
             return f"must be at least {context['ge']}"
         case "string_type":
-            return f"expected text, found {found}"
+            return _text_words(details["input"], found)
         case "bool_type" | "bool_parsing":
             return f"expected true or false, found {found}"
         case "tuple_type" | "list_type":
-            return f"expected a list, found {found}"
+            return (
+                f"expected a list, found {found}" if found in ("nothing", "a mapping") else list_words(details["input"])
+            )
         case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
             return f"expected a mapping, found {found}"
         case "string_pattern_mismatch":
             return "expected letters, digits and . _ - only, beginning with a letter or digit"
         case _:
-            return details["msg"]
+            return f"expected another value than {found}"
+
+
+def _text_words(value: Any, found: str) -> str:
+    if is_unquoted_placeholder(value):
+        return f"expected text; a value that begins with a brace needs quotes: '{{{next(iter(value))}}}'"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"expected text, found a number; put it in quotes: '{getattr(value, 'written', value)}'"
+    return f"expected text, found {found}"
 
 
 def _listed(words: Sequence[str]) -> str:

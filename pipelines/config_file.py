@@ -12,7 +12,8 @@ from paimon_table.errors import ConfigError
 from pipelines.config import PipelineConfig
 from pipelines.config_checks import check_config
 from pipelines.config_errors import problem_lines, validation_problems
-from pipelines.yaml_file import read_yaml
+from pipelines.foreign_files import foreign_problem
+from pipelines.yaml_file import Place, Problem, read_yaml
 
 
 def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineConfig:
@@ -25,7 +26,10 @@ def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None
     file = read_yaml(path, os.environ if environment is None else environment)
     problems = list(file.problems)
     config: PipelineConfig | None = None
-    if file.data is not None:
+    foreign = foreign_problem(file.data)
+    if foreign is not None:
+        problems = [Problem(Place(1, 1), foreign)]
+    elif file.data is not None:
         try:
             config = PipelineConfig.model_validate(file.data, context={"directory": path.absolute().parent})
         except ValidationError as error:

@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType, parse_type
+from pipelines.type_hints import type_problem
 
 REFUSED = "refused"
 """Error type of every message that a validator of these models words itself."""
@@ -180,7 +181,7 @@ def _parse_column_type(value: Any) -> DataType:
     try:
         return parse_type(value)
     except ConfigError as error:
-        raise refused(str(error)) from None
+        raise refused(type_problem(value, str(error))) from None
 
 
 ColumnType = Annotated[

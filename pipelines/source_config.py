@@ -21,6 +21,7 @@ from pipelines.config_values import (
     name_matches,
     refused,
 )
+from pipelines.yaml_hints import list_words
 
 UNSUPPORTED_FORMATS = (
     "debezium-avro",
@@ -64,6 +65,8 @@ class TopicFilter(ConfigModel):
     @model_validator(mode="before")
     @classmethod
     def _from_list(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            raise refused(list_words(value))
         return {"names": value} if isinstance(value, list) else value
 
     @model_validator(mode="after")

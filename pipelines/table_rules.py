@@ -91,9 +91,22 @@ class ColumnRules(ConfigModel):
     """What is known of the columns beforehand."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        "add": "compute the column where the table is read",
-        "drop": "leave the column out in the connector (`column.exclude.list`)",
+        **dict.fromkeys(("add", "computed", "compute"), "compute the column where the table is read"),
+        **dict.fromkeys(
+            ("drop", "exclude", "include", "only"),
+            "leave the column out in the connector (`column.exclude.list`, `column.include.list`)",
+        ),
+        **dict.fromkeys(("rename", "mask", "hash"), "change the column in the connector, or in a view"),
     }
+
+    @field_validator("types", mode="before")
+    @classmethod
+    def _without_halves(cls, value: Any) -> Any:
+        """The rest of a type that a comma has cut is no column of its own."""
+        if not isinstance(value, dict):
+            return value
+        cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())
+        return {name: text for name, text in value.items() if not (cut and text is None and str(name).endswith(")"))}
 
     types: Mapping[Text, ColumnType] = Field(
         default_factory=dict,
@@ -104,6 +117,11 @@ class ColumnRules(ConfigModel):
 
 class TableRule(ConfigModel):
     """One rule: source tables that match go into one Paimon table."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("where", "filter"), "leave rows out where the table is read, or in the connector"),
+        **dict.fromkeys(("rename", "mask", "computed", "transform"), "change columns in the connector, or in a view"),
+    }
 
     match: Match = Field(description="Which source tables; the first rule that matches wins.")
     into: Into = Field(

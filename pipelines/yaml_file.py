@@ -19,6 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from paimon_table.errors import BrokenInvariant, ConfigError
 from pipelines.config_values import WrittenFloat, WrittenInt
+from pipelines.yaml_hints import reference_problem, syntax_hint
 
 KeyPath = tuple[str | int, ...]
 """Keys and list positions from the root of the document to a value."""
@@ -108,8 +109,11 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        lines = text.splitlines()
+        at = min(place.line, len(lines)) - 1
+        hint = syntax_hint(str(error.problem), lines[at] if lines else "")
         about = f" {error.context}" if error.context and error.context_mark else ""
-        reader.problems.append(Problem(place, f"not valid YAML: {error.problem or error.context}{about}"))
+        reader.problems.append(Problem(place, f"not valid YAML: {error.problem or error.context}{about}{hint}"))
     except YAMLError as error:
         reader.problems.append(Problem(Place(1, 1), f"not valid YAML: {str(error).splitlines()[0]}"))
     else:
@@ -219,6 +223,11 @@ class _Reader:
             case "float":
                 return _number(text)
             case "str" | "timestamp" | "value":
+                wrong = reference_problem(text)
+                if wrong is not None:
+                    self._environment_problem(node, text.index("${"), wrong)
+                    self.broken.add(path)
+                    return None
                 return self._resolved(node, path) if _REFERENCE_START in text else text
             case _:
                 self._problem(node, f"the tag {node.tag} has no meaning here")

@@ -31,10 +31,10 @@ def test_words_that_look_like_booleans_in_old_yaml_stay_text() -> None:
 
 def test_references_are_resolved_inside_text() -> None:
     file = parse_yaml(
-        "a: x${env:A}-${env:B:-b}-${env:C:-}\nb: '${env:EMPTY}'\nc: ${env:EMPTY:-full}\nd: $env ${A}\n",
+        "a: x${env:A}-${env:B:-b}-${env:C:-}\nb: '${env:EMPTY}'\nc: ${env:EMPTY:-full}\nd: $env ${a}\n",
         {"A": "1", "EMPTY": ""},
     )
-    assert file.data == {"a": "x1-b-", "b": "", "c": "full", "d": "$env ${A}"}
+    assert file.data == {"a": "x1-b-", "b": "", "c": "full", "d": "$env ${a}"}
     assert file.problems == ()
     assert file.environment[("a",)] == (("A", "1"),)
 

@@ -1,0 +1,44 @@
+"""What to do about common mistakes of YAML itself, which its parser tells in its own terms."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_BRACES_THEN_TEXT = re.compile(r":\s+(\{\w+\}[.\w{}-]*)\s*(#.*)?$")
+_SPECIAL_START = re.compile(r"(?::\s+|-\s+|[\[,{]\s*)([*&%@`!|>?][^\s,\]}]*)")
+_SHELL_REFERENCE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+
+
+def syntax_hint(problem: str, line: str) -> str:
+    """What the author of ``line``, at which the parser stopped with ``problem``, should write; empty if unknown."""
+    if "'\\t'" in problem or line[: len(line) - len(line.lstrip())].count("\t"):
+        return "; indent with blanks, not with tabs"
+    braces = _BRACES_THEN_TEXT.search(line)
+    if braces:
+        return f"; a value that begins with a brace needs quotes: '{braces[1]}'"
+    special = _SPECIAL_START.search(line)
+    if special:
+        return f"; a value that begins with {special[1][0]} needs quotes"
+    if "'['" in problem or "flow sequence" in problem or "flow mapping" in problem:
+        return "; inside [ ] and { }, put texts with : , [ ] { } or # in quotes"
+    return ""
+
+
+def reference_problem(text: str) -> str | None:
+    """What is wrong with a reference as shells write it; None without one."""
+    found = _SHELL_REFERENCE.search(text)
+    return None if found is None else f"{found[0]} is no reference here; write ${{env:{found[1]}}}"
+
+
+def is_unquoted_placeholder(value: Any) -> bool:
+    """Whether a mapping is what YAML makes of ``{table}`` without quotes."""
+    return isinstance(value, dict) and bool(value) and all(inner is None for inner in value.values())
+
+
+def list_words(value: Any) -> str:
+    """What to write instead of one value where a list is expected."""
+    text = getattr(value, "written", value)
+    if isinstance(text, str) and re.fullmatch(r"[\w.-]{1,60}", text):
+        return f"expected a list; write [{text}]"
+    return "expected a list; write the value in [ ], texts with special characters in quotes"
