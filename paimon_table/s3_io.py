@@ -180,9 +180,7 @@ def _client(settings: S3Settings) -> Any:
         from botocore.config import Config
         from botocore.session import get_session
     except ImportError as error:
-        raise ConfigError(
-            "tables on S3 need the package botocore; install it, or tidemark-cdc[s3]"
-        ) from error
+        raise ConfigError("tables on S3 need the package botocore; install it, or tidemark-cdc[s3]") from error
     style = {"addressing_style": "path" if settings.path_style_access else "auto"}
     return get_session().create_client(
         "s3",
