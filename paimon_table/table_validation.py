@@ -41,6 +41,18 @@ def validate_table(schema: TableSchema) -> None:
     _check_partition_types(schema, options)
     if not schema.primary_keys:
         raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")
+    _check_partition_in_key(schema)
+
+
+def _check_partition_in_key(schema: TableSchema) -> None:
+    """A row whose partition column changes would stay in its old partition as well: nothing tells where it was."""
+    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if outside:
+        raise UnsupportedFeature(
+            f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), and"
+            " rows that move between partitions are not supported yet; add it to the primary key, or partition by a"
+            " column of the key"
+        )
 
 
 def _check_deletion_vectors(options: TableOptions) -> None:

@@ -132,7 +132,7 @@ class TableRule(ConfigModel):
         default=None, description="Primary key columns; by default the columns of the message key."
     )
     partition_by: tuple[Text, ...] = Field(
-        default=(), description="Partition columns; they must be part of the primary key."
+        default=(), description="Partition columns; they must be part of the primary key, stated or of the message."
     )
     columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
     options: Mapping[str, OptionOrNull] = Field(

@@ -28,6 +28,7 @@ from pipelines.config import PipelineConfig
 from pipelines.known_routes import agreed_rule, rules_for
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.table_rules import TargetRule
+from pipelines.writable_tables import check_keys, check_new, check_writable
 from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
 from sources.changes import DecodeTarget, Goal, Observation, Rejection, SourceTable
@@ -152,6 +153,8 @@ class PipelineTables:
             if rule is not None:
                 table = self._follow(rule, table, identifier)
                 self._rules[identifier] = rule
+            else:
+                check_writable(table, identifier)
             is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
             if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
                 self.sinks[identifier] = self._sink(identifier, table)
@@ -163,20 +166,24 @@ class PipelineTables:
             if not seen.columns:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
-            log.info("%s: creating table %s", source.topic, identifier)
             try:
-                return _first_schema(source, seen, identifier, rule)
+                schema = _first_schema(source, seen, identifier, rule)
             except ConfigError as error:
                 if source.topic in self._topics:  # its rule has made a table before: these records are to blame
                     raise Rejected(Rejection(str(error), is_unmade=True)) from error
                 raise
+            check_new(schema, identifier, self.config.name)
+            log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier)
+            return schema
 
         return self._follow(rule, Table.open_or_create(path, first_schema, self.config.catalog.options), identifier)
 
     def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
-        """The table with what its rule says; ConfigError when that is about another table."""
-        _check_same_table(table, identifier, rule)
-        return with_options_of(rule, table, identifier, self.config.name, _now_ms())
+        """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
+        check_keys(table, identifier, rule)
+        followed = with_options_of(rule, table, identifier, self.config.name, _now_ms())
+        check_writable(followed, identifier)
+        return followed
 
     def _additions(self, source: SourceTable, seen: Seen) -> Seen:
         """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
@@ -304,18 +311,6 @@ def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule,
                     f" {source.topic} do not have; declare its type in the rule under columns.types"
                     f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}"
                 )
-
-
-def _check_same_table(table: Table, identifier: str, rule: TargetRule) -> None:
-    schema = table.schema
-    wanted = (rule.primary_key, rule.partition_by or None)
-    present = (tuple(schema.primary_keys), tuple(schema.partition_keys))
-    for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
-        if want and tuple(want) != have:
-            raise ConfigError(
-                f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}];"
-                " write into a new table or change the rule"
-            )
 
 
 def _now_ms() -> int:

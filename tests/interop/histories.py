@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_table.file_io import LocalFileIO
+from paimon_table.paths import TablePaths
+from paimon_table.schema import create_schema, to_json
 from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from paimon_table.table import Table
 from paimon_table.types import DataField
@@ -22,7 +25,13 @@ Rows = list[list[Plain]]
 
 
 def create_by_tidemark(scenario: Scenario, path: Path) -> None:
-    new_table(path, scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
+    """Partitions outside of the key, which Tidemark makes no table for, get the schema file that Java would write."""
+    if set(scenario.partition_by) <= set(scenario.primary_key):
+        new_table(path, scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
+        return
+    schema = create_schema(scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
+    paths = TablePaths(str(path))
+    LocalFileIO().publish(paths.schema_file(0), to_json(schema).encode())
 
 
 def create_by_java(java: JavaPaimon, scenario: Scenario, path: Path) -> None:

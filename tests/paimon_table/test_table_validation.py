@@ -27,10 +27,6 @@ def test_a_usual_table_passes():
     )  # fmt: skip
 
 
-def test_partition_outside_the_primary_key_is_allowed_with_fixed_buckets():
-    validate("id INT, p STRING", "id", "p", bucket="2")
-
-
 @pytest.mark.parametrize(
     ("columns", "primary", "partition", "options", "words"),
     [
@@ -144,6 +140,8 @@ def test_tables_of_java_with_options_without_effect_pass(engine):
         ("a INT, b INT", "a", "", {"bucket": "1", "file__compression": "brotli"}, "file.compression"),
         ("a INT, b ARRAY<INT>", "a", "", {"bucket": "1", "sequence__field": "b"}, "nested type"),
         ("a INT, p BYTES", "a p", "p", {"bucket": "1"}, "partition column 'p'"),
+        ("a INT, p INT", "a", "p", {"bucket": "2"}, "partition column 'p' is not part of the primary key (a)"),
+        ("a INT, p INT, q INT", "a p", "p q", {"bucket": "2"}, "partition column 'q' is not part of the primary key"),
         (
             "a INT, p TIMESTAMP_LTZ(3)", "a p", "p",
             {"bucket": "1", "partition__legacy_name": "false"}, "partition.legacy-name=true",

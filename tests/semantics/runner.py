@@ -26,10 +26,10 @@ _UNSUPPORTED_OPTIONS = frozenset({
 def claims_support(case: Case) -> bool:
     """Whether the case is about what Tidemark supports: then it may not be skipped.
 
-    That is everything about one primary-key table with a fixed number of buckets.
+    That is everything about one primary-key table with a fixed number of buckets whose key holds the partition.
     """
     options = [case.table.options, *(entry.options for entry in case.commits if isinstance(entry, AlterOptions))]
-    if not case.table.primary_key:
+    if not case.table.primary_key or not set(case.table.partition_by) <= set(case.table.primary_key):
         return False
     return not any(_is_unsupported(name, value) for given in options for name, value in given.items())
 
