@@ -177,6 +177,7 @@ class PipelineConfig(ConfigModel):
             rule.partition_by,
             rule.columns.types,
             *self._effective_options(rule.options),
+            rule.merge_sources,
         )
 
     def created_rule(self) -> TargetRule | None:

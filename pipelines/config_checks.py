@@ -17,6 +17,7 @@ from pipelines.assumed_types import assumed_columns
 from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config_errors import problem_at
 from pipelines.config_values import is_uri
+from pipelines.meeting_sources import sources_that_meet
 from pipelines.nearest_name import did_you_mean
 from pipelines.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
 from pipelines.table_rules import TargetRule
@@ -29,7 +30,12 @@ def check_config(config: PipelineConfig, file: YamlFile) -> list[Problem]:
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
     for problem in _option_warnings(config, file):
         _warn_once("%s, line %d: %s", config.name, problem.place.line, problem.text)
-    return [*_storage_problems(config, file), *_unreachable_rules(config, file), *_option_problems(config, file)]
+    return [
+        *_storage_problems(config, file),
+        *_unreachable_rules(config, file),
+        *_meeting_sources(config, file),
+        *_option_problems(config, file),
+    ]
 
 
 _SCHEMES = ("file", "s3", "s3a")
@@ -70,6 +76,20 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
                 text = f"never used: the rule in line {line} has the same match"
                 yield problem_at(file, ("tables", i, "match"), text)
                 break
+
+
+def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules that bring rows of several source tables into one table for sure and do not say why they may meet."""
+    for i, text in sources_that_meet(config).items():
+        if isinstance(text, int):
+            text = f"the rule in line {file.place(('tables', text)).line} writes other source tables into it"
+        yield problem_at(
+            file,
+            ("tables", i, "into"),
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; say"
+            " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
+            " key tells them apart, or use placeholders such as {database}",
+        )
 
 
 @functools.cache

@@ -60,6 +60,10 @@ Into = Annotated[
 """Name of the target table, DATABASE.TABLE, with placeholders."""
 
 
+MergeSources = Literal["same_rows", "disjoint_keys"]
+"""Why rows of several source tables may meet in one table."""
+
+
 class Match(ConfigModel):
     """Which source tables a rule is for: every name given must match.
 
@@ -133,6 +137,12 @@ class TableRule(ConfigModel):
     )
     partition_by: tuple[Text, ...] = Field(
         default=(), description="Partition columns; they must be part of the primary key, stated or of the message."
+    )
+    merge_sources: MergeSources | None = Field(
+        default=None,
+        description="Several source tables go into this one: `same_rows` says that they hold parts or copies of the "
+        "same rows, whose keys mean the same everywhere; `disjoint_keys` that no two of them ever share a key, because "
+        "a column of the key tells them apart. Without it a second source table is refused.",
     )
     columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
     options: Mapping[str, OptionOrNull] = Field(
@@ -220,6 +230,7 @@ class TargetRule:
     options: Mapping[str, str]
     assumed_options: frozenset[str] = frozenset()
     """Those of ``options`` that the file does not state: for new tables only."""
+    merge_sources: MergeSources | None = None
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
@@ -25,8 +25,11 @@ from paimon_table.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, sql
 from pipelines.assumed_types import columns_named_by
 from pipelines.config import PipelineConfig
+from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
+from pipelines.merged_sources import check_sources, fed_by
 from pipelines.rule_options import options_of_new_columns, with_options_of
+from pipelines.schema_change_text import told
 from pipelines.table_rules import TargetRule
 from pipelines.writable_tables import check_keys, check_new, check_writable
 from pipelines.written_tables import written_tables
@@ -38,10 +41,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The observations of one source table, merged: columns with their types, and the message key's fields."""
+    """The observations of one source table, merged: columns with their types, and the message key's fields.
+
+    ``conflicts`` says of columns whose values have no common type what is wrong with them.
+    """
 
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
+    conflicts: Mapping[str, str] = field(default_factory=dict)
+
+    def refuse_conflicts(self, declared: Collection[str]) -> None:
+        """SchemaChangeRefused when a column of which the user says nothing has no type."""
+        for name, text in self.conflicts.items():
+            if name not in declared:
+                raise SchemaChangeRefused(text)
 
 
 class Rejected(Exception):
@@ -132,6 +145,9 @@ class PipelineTables:
             self._rules.setdefault(identifier, rule)
             path = target.path_in(self.config.catalog.warehouse)
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
+        sink = self.sinks[identifier]
+        check_sources(source, sink, rule)
+        sink.feed(fed_by(source), seen.key_columns or ())
         self.routes[source] = identifier
 
     def _open_written(self) -> None:
@@ -167,6 +183,7 @@ class PipelineTables:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
             try:
+                check_declared(rule, seen.columns, source.topic, identifier, is_new=True)
                 schema = _first_schema(source, seen, identifier, rule)
             except ConfigError as error:
                 if source.topic in self._topics:  # its rule has made a table before: these records are to blame
@@ -176,7 +193,9 @@ class PipelineTables:
             log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier)
             return schema
 
-        return self._follow(rule, Table.open_or_create(path, first_schema, self.config.catalog.options), identifier)
+        table = Table.open_or_create(path, first_schema, self.config.catalog.options)
+        check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
+        return self._follow(rule, table, identifier)
 
     def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
@@ -191,7 +210,11 @@ class PipelineTables:
         if identifier is None:
             return Seen({}, None)
         present = {f.name for f in self.sinks[identifier].table.schema.fields}
-        return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
+        return Seen(
+            {name: t for name, t in seen.columns.items() if name not in present},
+            seen.key_columns,
+            {name: text for name, text in seen.conflicts.items() if name not in present},
+        )
 
     def _sink(self, identifier: str, table: Table) -> TableSink:
         policy = self.config.on_lost_checkpoint
@@ -208,6 +231,7 @@ class PipelineTables:
     def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
         changes: list[SchemaChange] = []
         declared = self._rules[sink.identifier].column_types
+        seen.refuse_conflicts(declared)
         present = {f.name: f.type for f in sink.table.schema.fields}
         for name, observed in seen.columns.items():
             if observed is None:
@@ -220,8 +244,9 @@ class PipelineTables:
             if wider is None:
                 raise SchemaChangeRefused(
                     f"{source.topic}: column {name} is now {sql(wanted)}, which does not fit into"
-                    f" {sql(present[name])} of table {sink.identifier} without loss; write it into a new table"
-                    " (another `into`), or declare a type that holds both under columns.types before the table is made"
+                    f" {sql(present[name])} of table {sink.identifier} without loss; to keep the table's type, declare"
+                    f" `{name}: {sql(present[name])}` under columns.types of the rule (values that do not fit go to"
+                    " quarantine), or write into a new table (another `into`)"
                 )
             if wider.with_nullable(True) != present[name].with_nullable(True):
                 changes.append(WidenColumn(name, wider.with_nullable(present[name].nullable)))
@@ -229,7 +254,7 @@ class PipelineTables:
             return False
         added = {change.name for change in changes if isinstance(change, AddColumn)}
         changes += options_of_new_columns(sink.table.schema, self._rules[sink.identifier], added)
-        log.info("%s: schema changes %s", sink.identifier, ", ".join(map(str, changes)))
+        log.info("pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema))
         sink.evolve(changes, _now_ms())
         return True
 
@@ -255,7 +280,7 @@ def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
     merged: dict[SourceTable, Seen] = {}
     for observation in observations:
         before = merged.get(observation.source, Seen({}, None))
-        columns = dict(before.columns)
+        columns, conflicts = dict(before.columns), dict(before.conflicts)
         for column in observation.columns:
             known = columns.get(column.name)
             if known is None or column.type is None:
@@ -263,12 +288,12 @@ def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
                 continue
             joined = common_type(known, column.type)
             if joined is None:
-                raise SchemaChangeRefused(
+                conflicts[column.name] = (
                     f"{observation.source.topic}: column {column.name} has values of type {sql(known)} and of type"
                     f" {sql(column.type)} at offset {observation.offset}; declare its type under columns.types"
                 )
-            columns[column.name] = joined
-        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns)
+            columns[column.name] = joined or known
+        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns, conflicts)
     return merged
 
 
@@ -295,6 +320,7 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
             f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
             f" {source.topic}; they have: {', '.join(types) or 'none'}"
         )
+    seen.refuse_conflicts(rule.column_types)
     _check_named_columns(source, identifier, rule, types)
     ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]

@@ -22,7 +22,7 @@ from paimon_table.schema_evolution import SchemaChange
 from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import TableState
-from sinks.positions import Position, TopicPartition, newest_position, to_properties
+from sinks.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
 from sinks.target import Routing, Target
 
 
@@ -37,12 +37,12 @@ class TableSink:
         self._user = commit_user
         self._on_step: Callable[[str], None] = lambda _: None
         self._lock = threading.RLock()
-        found = newest_position(table.snapshots, pipeline)
+        self._recorded = newest_positions(table.snapshots, pipeline)
+        found = self._recorded.get(pipeline)
         self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
-        if found is None or (self._is_lost_checkpoint and not resumes):
-            self._position = Position(commit_user, {})
-        else:
-            self._position = found.taken_over(commit_user) if self._is_lost_checkpoint else found
+        self._position = Position(commit_user, {}) if found is None else found
+        if found is not None and self._is_lost_checkpoint:
+            self._position = found.taken_over(commit_user) if resumes else found.started_over(commit_user)
         self._commit = self._committer(None)
         self._commit.refresh()
 
@@ -50,6 +50,23 @@ class TableSink:
     def is_lost_checkpoint(self) -> bool:
         """Whether another checkpoint of the same pipeline wrote this table."""
         return self._is_lost_checkpoint
+
+    @property
+    def sources(self) -> Mapping[FedBy, tuple[str, ...]]:
+        """The source tables that feed the table, whatever pipeline brings them, with the message key of each."""
+        recorded = {source: key for position in self._recorded.values() for source, key in position.sources.items()}
+        return {**recorded, **self._position.sources}
+
+    @property
+    def unnamed_topics(self) -> frozenset[str]:
+        """Topics that fed the table before the source tables were recorded."""
+        topics = {topic for position in self._recorded.values() for topic, _ in position.offsets}
+        return frozenset(topics - {source.topic for source in self.sources})
+
+    def feed(self, source: FedBy, key: Sequence[str]) -> None:
+        """Record with the next commit that ``source``, with this message key, feeds the table."""
+        with self._lock:
+            self._position = self._position.fed_by(source, key)
 
     @property
     def state(self) -> TableState:

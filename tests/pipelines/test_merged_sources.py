@@ -1,0 +1,129 @@
+"""Several source tables into one table: refused whenever the second one comes, unless the rule says why they meet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import ConfigError
+from paimon_table.scan import read_all
+from paimon_table.table import Table
+from pipelines.tables import PipelineTables
+from sinks.positions import SOURCES_PROPERTY
+from sources.changes import RECORD_SCHEMA
+from tests.support.local_batches import pipeline_tables, run_batches
+
+SHARDS: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+
+
+def items(database: str, offset: int, *ids: int, topic: str | None = None) -> pa.RecordBatch:
+    """Inserts into the table `items` of one shard."""
+    rows: list[dict[str, Any]] = []
+    for at, key in enumerate(ids, offset):
+        source = {"db": database, "schema": "public", "table": "items"}
+        value = {"before": None, "after": {"id": key, "qty": key}, "source": source, "op": "c"}
+        place = {"topic": topic or f"{database}.public.items", "partition": 0, "offset": at, "timestamp": 0}
+        rows.append({**place, "key": json.dumps({"id": key}).encode(), "value": json.dumps(value).encode()})
+    return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
+
+
+def both(*batches: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.concat_tables(pa.Table.from_batches([b]) for b in batches).combine_chunks().to_batches()[0]
+
+
+def tables_of(directory: Path, **rule: object) -> PipelineTables:
+    return pipeline_tables(directory, [{**SHARDS, **rule}])
+
+
+def ids_in(directory: Path) -> list[int]:
+    rows = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "items")))
+    return sorted(rows.column("id").to_pylist())
+
+
+def refused(first: str, second: str) -> str:
+    return rf"lake\.items .*{first}\.public\.items.*{second}\.public\.items.*\(id\).*same_rows.*disjoint_keys.*`into`"
+
+
+def test_shards_in_one_batch_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(tables_of(tmp_path), [both(items("shop_01", 0, 1), items("shop_02", 0, 1))], tmp_path)
+
+    assert ids_in(tmp_path) == []
+
+
+def test_a_shard_that_comes_later_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(tables_of(tmp_path), [items("shop_01", 0, 1), items("shop_02", 0, 2)], tmp_path)
+
+    assert ids_in(tmp_path) == [1]
+
+
+def test_the_first_source_is_remembered_over_a_restart(tmp_path: Path) -> None:
+    run_batches(tables_of(tmp_path), [items("shop_01", 0, 1)], tmp_path)
+
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(tables_of(tmp_path), [items("shop_02", 0, 2)], tmp_path, first_batch_id=1)
+    run_batches(tables_of(tmp_path), [items("shop_01", 1, 3)], tmp_path, first_batch_id=1)
+
+    assert ids_in(tmp_path) == [1, 3]
+
+
+def test_shards_routed_into_one_topic_are_told_apart(tmp_path: Path) -> None:
+    run_batches(tables_of(tmp_path), [items("shop_01", 0, 1, topic="all")], tmp_path)
+
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(tables_of(tmp_path), [items("shop_02", 1, 1, topic="all")], tmp_path, first_batch_id=1)
+
+
+@pytest.mark.parametrize("policy", ["resume", "restart"])
+def test_a_lost_checkpoint_does_not_forget_the_first_source(tmp_path: Path, policy: str) -> None:
+    run_batches(tables_of(tmp_path), [items("shop_01", 0, 1)], tmp_path)
+    config = tables_of(tmp_path).config.model_copy(update={"on_lost_checkpoint": policy})
+
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(PipelineTables(config, "another checkpoint"), [items("shop_02", 0, 2)], tmp_path)
+
+
+def test_a_shard_of_another_pipeline_is_refused(tmp_path: Path) -> None:
+    run_batches(tables_of(tmp_path), [items("shop_01", 0, 1)], tmp_path)
+    config = tables_of(tmp_path).config.model_copy(update={"name": "other"})
+
+    with pytest.raises(ConfigError, match=refused("shop_01", "shop_02")):
+        run_batches(PipelineTables(config, "another user"), [items("shop_02", 0, 2)], tmp_path)
+
+
+def test_a_table_from_before_sources_were_recorded_knows_its_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("sinks.table_sink.TableSink.feed", lambda *_: None)
+        run_batches(tables_of(tmp_path), [items("shop_01", 0, 1)], tmp_path)
+
+    with pytest.raises(ConfigError, match=r"topic shop_01\.public\.items.*shop_02"):
+        run_batches(tables_of(tmp_path), [items("shop_02", 0, 2)], tmp_path, first_batch_id=1)
+    run_batches(tables_of(tmp_path), [items("shop_01", 1, 3)], tmp_path, first_batch_id=1)
+
+    assert ids_in(tmp_path) == [1, 3]
+
+
+@pytest.mark.parametrize("word", ["same_rows", "disjoint_keys"])
+def test_sources_meet_where_the_rule_says_why(tmp_path: Path, word: str) -> None:
+    run_batches(tables_of(tmp_path, merge_sources=word), [both(items("a", 0, 1), items("b", 0, 2))], tmp_path)
+    run_batches(tables_of(tmp_path, merge_sources=word), [items("c", 0, 3)], tmp_path, first_batch_id=1)
+
+    assert ids_in(tmp_path) == [1, 2, 3]
+    table = Table.open(str(tmp_path / "warehouse" / "lake.db" / "items"))
+    recorded = (table.snapshots.read(table.snapshots.latest_id() or 0).properties or {})[SOURCES_PROPERTY]
+    assert [(s["database"], s["key"]) for s in json.loads(recorded)] == [(name, ["id"]) for name in "abc"]
+
+
+def test_each_shard_may_have_a_table_of_its_own(tmp_path: Path) -> None:
+    rule: dict[str, object] = {"into": "{database}.items"}
+
+    run_batches(tables_of(tmp_path, **rule), [both(items("a", 0, 1), items("b", 0, 1))], tmp_path)
+
+    assert sorted(path.name for path in (tmp_path / "warehouse").iterdir()) == ["a.db", "b.db"]
