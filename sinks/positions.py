@@ -54,7 +54,7 @@ class Position:
 
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
         """The position of a table that ``source`` feeds too; what is known of it already stays."""
-        return replace(self, sources={**self.sources, source: self.sources.get(source, tuple(key))})
+        return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
 
     def advanced(self, ends: Mapping[TopicPartition, int]) -> Position:
         """The position after a batch that ended at ``ends``; an offset never goes back."""
