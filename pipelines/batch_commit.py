@@ -143,10 +143,13 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
     def on_step(step: str) -> None:
         faults.reached(step, batch.id)
 
-    for index, identifier in enumerate(appended.identifiers):
-        messages = [m for m in result.messages(index) if not m.is_empty]
-        if not messages:
-            continue
+    messages_of = {
+        identifier: messages
+        for index, identifier in enumerate(appended.identifiers)
+        if (messages := [m for m in result.messages(index) if not m.is_empty])
+    }
+    tables.will_commit(messages_of)
+    for identifier, messages in messages_of.items():
         ends = appended.ends.get(identifier, {})
         committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms)
         published = tuple(s for s in (committed.append, committed.compact) if s is not None)

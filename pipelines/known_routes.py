@@ -33,6 +33,13 @@ def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) 
     return [rule for i, rule in enumerate(found) if rule not in found[:i]]
 
 
+def may_write(config: PipelineConfig, name: TableName) -> bool:
+    """Whether any rule may give the name, from whatever topic."""
+    created = config.created_rule()
+    targets = [rule.into for rule in config.tables] + ([] if created is None else [created.into])
+    return any(_told_names(into, name) is not None for into in targets)
+
+
 def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
     """The rule of a table when all that may write it say the same; else only its events can tell."""
     first, *others = rules
@@ -40,6 +47,12 @@ def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
 
 
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
+    """What ``into`` and the topic tell of the source table when it gives ``name``; None when it cannot give it."""
+    names = _told_names(into, name)
+    return {**names, "topic": topic} if names is not None and names.get("topic", topic) == topic else None
+
+
+def _told_names(into: str, name: TableName) -> dict[str, str] | None:
     """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
     pattern, told = "", set[str]()
     for i, part in enumerate(_PLACEHOLDER.split(into)):
@@ -51,10 +64,7 @@ def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | No
             told.add(part)
             pattern += f"(?P<{part}>.+)"
     found = re.fullmatch(pattern, str(name))
-    if found is None:
-        return None
-    names = found.groupdict()
-    return {**names, "topic": topic} if names.get("topic", topic) == topic else None
+    return None if found is None else found.groupdict()
 
 
 def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> bool:

@@ -24,6 +24,7 @@ from pipelines.batch import process_batch
 from pipelines.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch_report import BatchReport
 from pipelines.checkpoint import Checkpoint
+from pipelines.checkpoint_record import CheckpointRecord
 from pipelines.compactions import Compactions, on_spark
 from pipelines.config import PipelineConfig
 from pipelines.decode_stream import decoded
@@ -92,6 +93,10 @@ class PipelineQuery:
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
+        self._checkpoint.check()
+        query_id = self._checkpoint.query_id
+        self._record = CheckpointRecord(config, self._checkpoint)
+        self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._query = self._start(spark)
 
@@ -255,6 +260,7 @@ class PipelineQuery:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
+        self._record.start()
         if self.tables is None:
             self.tables = self._tables_of(query_id)
         if self.tables.commit_user != _commit_user(self.config, query_id):
@@ -263,7 +269,7 @@ class PipelineQuery:
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, _commit_user(self.config, query_id))
+        return PipelineTables(self.config, _commit_user(self.config, query_id), self._record)
 
 
 def _commit_user(config: PipelineConfig, query_id: str) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from paimon_table.errors import SinkUnavailable, TidemarkError
+from pipelines.checkpoint_lock import held_checkpoints
 from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
 from pipelines.progress import ProgressLine
@@ -34,6 +35,11 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
     If ``console`` is a terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish
     their running batch first. A clean stop raises nothing.
     """
+    with held_checkpoints(configs):
+        return _run(configs, once)
+
+
+def _run(configs: Sequence[PipelineConfig], once: bool) -> list[PipelineQuery]:
     stop = threading.Event()
     _install_signal_handlers(stop)
     with Activity(console) as activity:

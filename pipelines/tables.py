@@ -24,6 +24,7 @@ from paimon_table.table import Table
 from paimon_table.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, sql
 from pipelines.assumed_types import columns_named_by
+from pipelines.checkpoint_record import CheckpointRecord
 from pipelines.config import PipelineConfig
 from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
@@ -69,9 +70,10 @@ class Rejected(Exception):
 class PipelineTables:
     """All tables that the pipeline writes, by identifier, and the route from source tables to them."""
 
-    def __init__(self, config: PipelineConfig, commit_user: str) -> None:
+    def __init__(self, config: PipelineConfig, commit_user: str, record: CheckpointRecord | None = None) -> None:
         self.config = config
         self.commit_user = commit_user
+        self._record = record
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
@@ -97,6 +99,11 @@ class PipelineTables:
             if identifier is not None:
                 changed |= self._evolve(self.sinks[identifier], source, seen)
         return changed
+
+    def will_commit(self, identifiers: Iterable[str]) -> None:
+        """Note durably what is about to be written, so that its loss is noticed."""
+        if self._record is not None:
+            self._record.add((identifier, self.sinks[identifier].table) for identifier in identifiers)
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
@@ -158,6 +165,14 @@ class PipelineTables:
         """
         io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
         for found in written_tables(io, warehouse, self.config.name):
+            if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
+                log.warning(
+                    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from"
+                    " `start`. The rows in the table stay: those that the topics do not hold any more are not deleted,"
+                    " and the changelog tells all changes again. Drop the table first if it is to hold what the topics"
+                    " hold",
+                    found.name,
+                )
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
             if not rules:
@@ -225,7 +240,8 @@ class PipelineTables:
                     f"table {identifier} was written under another checkpoint of pipeline {self.config.name};"
                     " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
                 )
-            log.warning("%s: written under another checkpoint; policy %s applies", identifier, policy)
+            if policy == "resume":
+                log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
         return sink
 
     def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:

@@ -232,6 +232,25 @@ def test_a_lost_checkpoint_can_stop_the_pipeline(tmp_path: Path) -> None:
         run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(history)], tmp_path)
 
 
+def test_a_restart_says_for_every_table_that_its_old_rows_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    histories = [History("orders", seed=6).extend(10), History("items", seed=6).extend(10)]
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    run_batches(tables, map(records_of, histories), tmp_path)
+    config = tables.config.model_copy(update={"on_lost_checkpoint": "restart"})
+
+    PipelineTables(config, "tidemark-shop-other")
+
+    told = [message for message in caplog.messages if "The rows in the table stay" in message]
+    assert sorted(message.split(":")[0] for message in told) == ["lake.items", "lake.orders"]
+    caplog.clear()
+    run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(histories[0])], tmp_path)
+    caplog.clear()
+    PipelineTables(config, "tidemark-shop-other")
+    assert [m.split(":")[0] for m in caplog.messages if "The rows in the table stay" in m] == ["lake.items"]
+
+
 def test_a_table_that_no_rule_matches_follows_otherwise(tmp_path: Path) -> None:
     history = History("orders", seed=7).extend(10)
     rules: list[dict[str, object]] = [{"match": {"table": "customers"}, "into": "lake.customers"}]
