@@ -35,14 +35,9 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
     If ``console`` is a terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish
     their running batch first. A clean stop raises nothing.
     """
-    with held_checkpoints(configs):
-        return _run(configs, once)
-
-
-def _run(configs: Sequence[PipelineConfig], once: bool) -> list[PipelineQuery]:
     stop = threading.Event()
     _install_signal_handlers(stop)
-    with Activity(console) as activity:
+    with held_checkpoints(configs), Activity(console) as activity:
         return _run(configs, once, stop, activity)
 
 
