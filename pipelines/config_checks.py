@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import glob
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -15,23 +17,27 @@ from paimon_table.table_validation import validate_table
 from paimon_table.types import DataField, DataType, Root
 from pipelines.assumed_types import assumed_columns
 from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
-from pipelines.config_errors import problem_at
+from pipelines.config_errors import problem_at, problem_lines
 from pipelines.config_values import is_uri
+from pipelines.kept_options import misspelt_options, options_for_others
 from pipelines.meeting_sources import sources_that_meet
 from pipelines.nearest_name import did_you_mean
 from pipelines.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
+from pipelines.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.table_rules import TargetRule
 from pipelines.yaml_file import KeyPath, Problem, YamlFile
 
 log = logging.getLogger(__name__)
 
 
-def check_config(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list[Problem]:
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
-    for problem in _option_warnings(config, file):
-        _warn_once("%s, line %d: %s", config.name, problem.place.line, problem.text)
+    warnings = [*_option_warnings(config, file), *_spark_warnings(config, file), *_source_warnings(config, file)]
+    for problem in sorted(set(warnings)):
+        _warn_once("%s", problem_lines(file_name, [problem], "warning: "))
     return [
         *_storage_problems(config, file),
+        *_spark_problems(config, file),
         *_unreachable_rules(config, file),
         *_meeting_sources(config, file),
         *_option_problems(config, file),
@@ -65,6 +71,30 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _spark_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    wrong = master_problem(config.spark.master)
+    if wrong is not None:
+        yield problem_at(file, ("spark", "master"), wrong)
+    for name, text in misspelt_properties(config.spark.properties):
+        yield problem_at(file, ("spark", name), text, said_of=("spark",))
+
+
+def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    for name, text in unknown_properties(config.spark.properties):
+        yield problem_at(file, ("spark", name), text, said_of=("spark",))
+
+
+def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Dump files that are not there: whoever checks the file may do so on another machine."""
+    source = config.source.files
+    if source is None or os.path.isdir(source.path.removeprefix("file://")):
+        return
+    if not glob.glob(source.path.removeprefix("file://"), recursive=True):
+        yield problem_at(
+            file, ("source", "files", "path"), "no file matches; a run with a new checkpoint would refuse this"
+        )
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
@@ -118,6 +148,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *option_mistakes(rule),
             *values_out_of_range(rule.options),
             *options_without_effect(stated, rule.options),
+            *misspelt_options(rule.options),
         ]
         for name, text in mistakes:
             problem = _problem_of_option(file, path, name, text)
@@ -130,7 +161,7 @@ def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
     return [
         _problem_of_option(file, path, name, text)
         for path, rule in _rules(config)
-        for name, text in options_that_wait(rule.options)
+        for name, text in (*options_that_wait(rule.options), *options_for_others(rule.options))
     ]
 
 

@@ -39,9 +39,9 @@ _GENERAL_KEYS = frozenset(
 """Keys whose name says little: one in another block of the file is probably not what was meant."""
 
 
-def problem_lines(file_name: str, problems: Iterable[Problem]) -> str:
+def problem_lines(file_name: str, problems: Iterable[Problem], kind: str = "") -> str:
     """The text of all problems of one file, in the order of their places."""
-    return "\n".join(f"{file_name}:{p.place.line}:{p.place.column}: {p.text}" for p in sorted(set(problems)))
+    return "\n".join(f"{file_name}:{p.place.line}:{p.place.column}: {kind}{p.text}" for p in sorted(set(problems)))
 
 
 def validation_problems(model: type[ConfigModel], error: ValidationError, file: YamlFile) -> list[Problem]:

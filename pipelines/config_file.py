@@ -35,7 +35,7 @@ def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None
         except ValidationError as error:
             problems += validation_problems(PipelineConfig, error, file)
         else:
-            problems += check_config(config, file)
+            problems += check_config(config, file, str(path))
     if problems or config is None:
         raise ConfigError(problem_lines(str(path), problems))
     return config

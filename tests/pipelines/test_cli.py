@@ -21,6 +21,7 @@ otherwise: create
 
 def write(directory: Path, name: str) -> Path:
     file = directory / f"{name}.yaml"
+    (directory / "dumps").mkdir(exist_ok=True)
     file.write_text(GOOD.format(name=name))
     return file
 
@@ -110,3 +111,14 @@ def test_the_version_is_told_by_option_and_by_command() -> None:
 def test_shells_can_complete_the_commands() -> None:
     done = tidemark_process(_TIDEMARK_COMPLETE="complete_bash", COMP_WORDS="tidemark va", COMP_CWORD="1")
     assert done.stdout.split() == ["validate"]
+
+
+def test_warnings_of_a_valid_file_have_places_and_the_code_is_0(tmp_path: Path) -> None:
+    file = write(tmp_path, "a")
+    file.write_text(file.read_text() + "defaults: { options: { snapshot.time-retained: 1 h } }\n")
+    done = tidemark_process("validate", file)
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        f"{file}:7:24: warning: defaults.options: option 'snapshot.time-retained' has no effect"
+    )
+    assert len(done.stderr.splitlines()) == 1

@@ -81,17 +81,82 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
 ) -> None:
     file = tmp_path / "shop.yaml"
     text = GOOD.format(name=tmp_path.name, checkpoint="state")
-    file.write_text(f"{text}defaults:\n  options: {{ {option}, write-only: true }}\n")
+    defaults = f"  options: {{ {option}, write-only: true }}"
+    file.write_text(f"{text}defaults:\n{defaults}\n")
+    (tmp_path / "dumps").mkdir()
 
     with caplog.at_level("WARNING", logger="pipelines"):
         load_pipeline(file)
         load_pipeline(file)
 
     told = option.replace(":", " =")
+    place = f"{file}:8:{defaults.index('write-only') + 1}"
     assert [r.getMessage() for r in caplog.records] == [
-        f"{tmp_path.name}, line 8: defaults.options: option 'write-only' = true keeps Tidemark from compacting, which "
+        f"{place}: warning: defaults.options: option 'write-only' = true keeps Tidemark from compacting, which "
         f"{told} waits for: run a dedicated compaction job, or remove one of them"
     ]
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        (
+            "defaults: { options: { snapshot.num-retained.max: 10 } }",
+            "7:24: warning: defaults.options: option 'snapshot.num-retained.max' has no effect on what Tidemark writes "
+            "(snapshots are not expired); it is stored for other writers",
+        ),
+        (
+            "defaults: { options: { write-buffer-size: 64 mb } }",
+            "7:24: warning: defaults.options: option 'write-buffer-size' has no effect on what Tidemark writes; it is "
+            "stored for other writers",
+        ),
+        (
+            "defaults: { options: { orc.whatever: 1 } }",
+            "7:24: warning: defaults.options: option 'orc.whatever' is not known here; it is stored in the table for "
+            "others as it is",
+        ),
+        (
+            "spark: { spark.plugin.of.somebody: 1 }",
+            "7:10: warning: spark: 'spark.plugin.of.somebody' is no property of Spark 4.0; it is passed on as it is",
+        ),
+        ("defaults: { options: { scan.mode: latest, read.batch-size: 10 } }", None),
+    ],
+)
+def test_what_has_no_effect_is_a_warning_with_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, block: str, told: str | None
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{GOOD.format(name='shop', checkpoint='state')}{block}\n")
+    (tmp_path / "dumps").mkdir()
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    assert [r.getMessage() for r in caplog.records] == ([] if told is None else [f"{file}:{told}"])
+
+
+def test_a_path_of_dumps_that_matches_nothing_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint="state").replace("path: dumps", "path: dumps/*.jsonl"))
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{file}:3:20: warning: source.files.path: no file matches; a run with a new checkpoint would refuse this"
+    ]
+
+
+def test_properties_and_masters_that_spark_knows_are_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "dumps").mkdir()
+    for i, master in enumerate(
+        ("local", "local[2]", "local[*,3]", "local-cluster[1,1,1024]", "yarn", "k8s://https://a")
+    ):
+        file = tmp_path / f"{i}.yaml"
+        spark = f"spark: {{ master: '{master}', spark.driver.memory: 2g, spark.hadoop.fs.any: x, spark.ui.port: 4050 }}"
+        file.write_text(f"{GOOD.format(name='shop', checkpoint='state')}{spark}\n")
+        assert load_pipeline(file).spark.master == master
+    assert caplog.records == []
 
 
 MINIMAL = """\

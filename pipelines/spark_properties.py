@@ -1,0 +1,71 @@
+"""Misspelt Spark properties, sizes that the JVM does not read, and masters that do not exist.
+
+Spark takes any name without a word. `spark_names.txt` lists those of Spark 4.0; names of connectors and plugins are not
+there, so an unknown name alone is only a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_OPEN_PREFIXES = (
+    "spark.hadoop.",
+    "spark.executorEnv.",
+    "spark.yarn.appMasterEnv.",
+    "spark.kubernetes.",
+    "spark.sql.catalog.",
+    "spark.metrics.conf.",
+    "spark.driver.resource.",
+    "spark.executor.resource.",
+    "spark.task.resource.",
+    "spark.ssl.",
+)
+"""Below these any name may stand."""
+
+_HEAP_SIZES = ("spark.driver.memory", "spark.executor.memory")
+_HEAP_SIZE = re.compile(r"\d+[kmgtKMGT]?")
+_SIZE = re.compile(r"\d+([bkmgtp]|[kmgtp]b)?", re.IGNORECASE)
+_SIZES = re.compile(r"\.(memory|memoryOverhead|maxResultSize)$")
+_MASTER = re.compile(
+    r"local(-cluster)?(\[[^\]]*\])?|yarn|(spark|k8s)://.+",
+)
+_CLOSE = 0.88
+
+
+@functools.cache
+def known_properties() -> frozenset[str]:
+    return frozenset(Path(__file__).with_name("spark_names.txt").read_text().split())
+
+
+def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(property, what is wrong) for names next to a known one and for sizes with a unit that is not one."""
+    for name, value in properties.items():
+        close = None if _may_be_any(name) else difflib.get_close_matches(name, known_properties(), 1, _CLOSE)
+        if close:
+            yield name, f"unknown property '{name}'; did you mean '{close[0]}'?"
+        elif name in _HEAP_SIZES and not _HEAP_SIZE.fullmatch(value):
+            yield name, f"{name}: the JVM does not read this size; write a number with k, m, g or t, such as 2g or 512m"
+        elif _SIZES.search(name) and not _SIZE.fullmatch(value):
+            yield name, f"{name}: not a size; write a number with k, m, g or t, such as 2g or 512m"
+
+
+def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(property, what to know) for names that are no property of Spark itself."""
+    for name in properties:
+        if not _may_be_any(name) and not difflib.get_close_matches(name, known_properties(), 1, _CLOSE):
+            yield name, f"'{name}' is no property of Spark 4.0; it is passed on as it is"
+
+
+def master_problem(master: str | None) -> str | None:
+    """What is wrong with a master URL; None when Spark may know it."""
+    if master is None or _MASTER.fullmatch(master):
+        return None
+    return "unknown master; expected local[*], local[N], yarn, spark://HOST:PORT or k8s://URL"
+
+
+def _may_be_any(name: str) -> bool:
+    return name in known_properties() or name.startswith(_OPEN_PREFIXES)
