@@ -19,7 +19,7 @@ from paimon_table.avro_layout import UnknownLayout
 from paimon_table.avro_schema import file_schema, gap
 from paimon_table.avro_values import from_records
 from paimon_table.avro_walk import MAX_LANES, UnevenLanes
-from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction, keeps_values
+from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction, none_altered
 from paimon_table.options import TableOptions
 from paimon_table.parquet_schema import key_value_fields
 from paimon_table.schema import TableSchema
@@ -177,4 +177,4 @@ def _open_writer(
     return AvroWriter(stream, schema, codec, options.zstd_level)
 
 
-AVRO = FileFormat("avro", tuple(_CODECS), gap, keeps_values, _open_writer, AvroReader)
+AVRO = FileFormat("avro", tuple(_CODECS), gap, none_altered, _open_writer, AvroReader)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from paimon_table.altered_values import has_altered_values
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, DataFileMeta, FileSource
 from paimon_table.deleted_positions import without_deleted
 from paimon_table.deletion_vector import DeletionVector
 from paimon_table.deletion_vector_index import BucketDeletions
-from paimon_table.file_formats import FORMATS
 from paimon_table.file_settings import FileSettings, changelog_file_settings, data_file_settings, format_of
 from paimon_table.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
 from paimon_table.paths import TablePaths
@@ -99,8 +99,7 @@ class BucketFiles:
         for file in files:
             its_rows = rows.slice(start, file.row_count)
             start += file.row_count
-            alters = FORMATS[format_of(file.file_name)].alters
-            if not any(alters(its_rows.column(f.name), f.type) for f in self._ctx.schema.fields):
+            if not has_altered_values(its_rows, self._ctx.schema, format_of(file.file_name)):
                 yield file, its_rows
 
     def rows_in_memory(self, file: DataFileMeta) -> pa.Table | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.altered_values import check_key_files
 from paimon_table.bucket_count import check_bucket_count
 from paimon_table.bucket_files import BucketFiles
 from paimon_table.chunk_merge import ChunkMerger, newest_row_wins
@@ -106,6 +107,8 @@ class BucketWriter:
         self._compactor = Compactor(
             self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
         )
+        files = tuple(files)
+        check_key_files(ctx.schema, ctx.paths.root, files)
         self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
         self._stored.keep_only(self._levels.files)
         self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))

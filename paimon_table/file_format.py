@@ -75,14 +75,14 @@ class FileFormat:
     """Values of ``file.compression``."""
     gap: Callable[[DataType], str | None]
     """Why a type cannot be written; None when it can."""
-    alters: Callable[[pa.ChunkedArray, DataType], bool]
-    """Whether a file may give values of a column back as other ones, so that it and the rows in memory differ."""
+    altered: Callable[[pa.Array, DataType], pa.Array | None]
+    """Which values of an atomic type a file gives back as other ones, so that it and the rows in memory differ."""
     open_writer: Callable[[pa.NativeFile, pa.Table, TableSchema, str, TableOptions], FormatWriter]
     """Stream, first rows (already with the columns of the file), table schema, compression, other options."""
     open_reader: Callable[[pa.NativeFile, Sequence[DataField]], AbstractContextManager[FormatReader]]
     """Stream and the wanted columns as the file's schema version describes them."""
 
 
-def keeps_values(column: pa.ChunkedArray, t: DataType) -> bool:
-    """``FileFormat.alters`` of a format that gives every value back."""
-    return False
+def none_altered(values: pa.Array, t: DataType) -> pa.Array | None:
+    """``FileFormat.altered`` of a format that gives every value back."""
+    return None

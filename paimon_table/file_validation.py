@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from paimon_table.altered_values import check_key_types
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_formats import FORMATS, format_for
 from paimon_table.file_index.hashing import can_be_hashed
@@ -21,6 +22,7 @@ def check_files(schema: TableSchema, options: TableOptions) -> None:
     _check_prefixes(options)
     _check_stats_modes(options)
     _check_formats(schema, options)
+    check_key_types(schema, options)
     for indexed in options.bloom_filters:
         _check_index(indexed, schema)
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.altered_values import check_keys
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
 from paimon_table.deleted_positions import DeletedPositions, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
@@ -191,6 +192,7 @@ class KeyValueFileWriter:
         self._buffered_bytes -= self._buffered_bytes * row_count // self._buffered_rows
         self._buffered_rows -= row_count
         group = rows.slice(0, row_count)
+        check_keys(group, self._ctx.schema, self._settings, self._directory)
         if self._file is not None and not self._file.writer.accepts(group):
             self._finish_file()
         if self._file is None:

@@ -21,6 +21,19 @@ def column_with_leaves(column: pa.ChunkedArray, t: DataType, leaf: Leaf) -> pa.C
     return pa.chunked_array([with_leaves(chunk, t, leaf) for chunk in chunks])
 
 
+def any_leaf(column: pa.ChunkedArray, t: DataType, test: Callable[[pa.Array, DataType], bool]) -> bool:
+    """Whether ``test`` holds for the values of a column, or for those of an atomic type anywhere inside of them."""
+    found = False
+
+    def look(values: pa.Array, leaf: DataType) -> pa.Array:
+        nonlocal found
+        found = found or test(values, leaf)
+        return values
+
+    column_with_leaves(column, t, look)
+    return found
+
+
 def with_leaves(values: pa.Array, t: DataType, leaf: Leaf) -> pa.Array:
     """``values`` of type ``t`` with every leaf array replaced; names and nullability of the children stay."""
     source = values.type

@@ -20,7 +20,7 @@ from paimon_table.batch_size import in_batches, packed, unpacked
 from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction
 from paimon_table.nested_arrays import column_with_leaves, list_array, map_array, struct_array
 from paimon_table.options import TableOptions
-from paimon_table.orc_rows import OrcRowWriter, any_leaf, has_early_fractions
+from paimon_table.orc_rows import OrcRowWriter, has_early_fractions
 from paimon_table.orc_timestamps import far_timestamps
 from paimon_table.parquet_schema import key_value_fields, schema_with_ids
 from paimon_table.schema import TableSchema
@@ -198,19 +198,14 @@ def _gap(t: DataType) -> str | None:
     return None
 
 
-def _alters(column: pa.ChunkedArray, t: DataType) -> bool:
+def _altered(values: pa.Array, t: DataType) -> pa.Array | None:
     """Trailing blanks of CHAR are lost, and moments of the last second before 1970 come back one second later."""
-    return any_leaf(column, t, _comes_back_altered)
-
-
-def _comes_back_altered(values: pa.Array, t: DataType) -> bool:
     if t.root is Root.CHAR:
-        return bool(pc.any(pc.ends_with(values, " ")).as_py())
+        return pc.ends_with(values, " ")
     if t.root in TIMESTAMPS:
         numbers = values.cast(pa.int64())
-        last_second = pc.and_(pc.less(numbers, 0), pc.greater_equal(numbers, -UNITS_PER_SECOND[values.type.unit]))
-        return bool(pc.any(last_second).as_py())
-    return False
+        return pc.and_(pc.less(numbers, 0), pc.greater(numbers, -UNITS_PER_SECOND[values.type.unit]))
+    return None
 
 
-ORC = FileFormat("orc", tuple(_CODECS), _gap, _alters, _open_writer, OrcReader)
+ORC = FileFormat("orc", tuple(_CODECS), _gap, _altered, _open_writer, OrcReader)

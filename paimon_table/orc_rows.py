@@ -7,7 +7,7 @@ one second later, because ORC cannot tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyorc
 
-from paimon_table.nested_arrays import column_with_leaves
+from paimon_table.nested_arrays import any_leaf
 from paimon_table.timestamps import NANOS_PER_SECOND, UNITS_PER_SECOND, holds_timestamps
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root, timestamp_unit
 
@@ -29,19 +29,6 @@ _STRIPE_BYTES = 8 << 20
 def has_early_fractions(rows: pa.Table, fields: Sequence[DataField]) -> bool:
     """Whether a timestamp lies before 1970 and is no whole second."""
     return any(any_leaf(rows.column(f.name), f.type, _is_early_fraction) for f in fields if holds_timestamps(f.type))
-
-
-def any_leaf(column: pa.ChunkedArray, t: DataType, test: Callable[[pa.Array, DataType], bool]) -> bool:
-    """Whether ``test`` holds for the values of a column, or for those of an atomic type anywhere inside of them."""
-    found = False
-
-    def look(values: pa.Array, leaf: DataType) -> pa.Array:
-        nonlocal found
-        found = found or test(values, leaf)
-        return values
-
-    column_with_leaves(column, t, look)
-    return found
 
 
 def _is_early_fraction(values: pa.Array, t: DataType) -> bool:

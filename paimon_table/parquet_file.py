@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from paimon_table.file_format import FileFormat, FormatWriter, Restriction, keeps_values
+from paimon_table.file_format import FileFormat, FormatWriter, Restriction, none_altered
 from paimon_table.options import TableOptions
 from paimon_table.parquet_batches import SizedParquetRows
 from paimon_table.parquet_encoding import CODECS, parquet_writer
@@ -77,4 +77,4 @@ def _gap(t: DataType) -> str | None:
     return None
 
 
-PARQUET = FileFormat("parquet", tuple(CODECS), _gap, keeps_values, _open_writer, ParquetReader)
+PARQUET = FileFormat("parquet", tuple(CODECS), _gap, none_altered, _open_writer, ParquetReader)

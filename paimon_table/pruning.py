@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
+from paimon_table.altered_values import bounds_given_back, may_alter
 from paimon_table.binary_row import deserialize_row
 from paimon_table.data_file import BucketId, DataFileMeta, SimpleStats
 from paimon_table.errors import ConfigError, UnsupportedFeature
@@ -88,7 +89,10 @@ def partition_guarantee(bucket: BucketId, schema: TableSchema) -> pc.Expression:
 
 def key_guarantee(file: DataFileMeta, schema: TableSchema) -> pc.Expression:
     """Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge."""
-    return _stats_guarantee(file.key_stats, schema.key_fields)
+    stats, fields = file.key_stats, schema.key_fields
+    minimum, maximum = _bounds(stats, fields)
+    nulls = stats.null_counts if len(stats.null_counts) == len(fields) else (None,) * len(fields)
+    return _all(_range(file, f, low, high, n) for f, low, high, n in zip(fields, minimum, maximum, nulls, strict=True))
 
 
 def value_guarantee(file: DataFileMeta, schema: TableSchema, file_schema: TableSchema) -> pc.Expression:
@@ -110,14 +114,8 @@ def value_guarantee(file: DataFileMeta, schema: TableSchema, file_schema: TableS
         elif field.id in position and old.type.with_nullable(True) == field.type.with_nullable(True):
             at = position[field.id]
             nulls = file.value_stats.null_counts[at] if at < len(file.value_stats.null_counts) else None
-            parts.append(_range(field, minimum[at], maximum[at], nulls, file.row_count))
+            parts.append(_range(file, field, minimum[at], maximum[at], nulls))
     return _all(parts)
-
-
-def _stats_guarantee(stats: SimpleStats, fields: Sequence[DataField]) -> pc.Expression:
-    minimum, maximum = _bounds(stats, fields)
-    nulls = stats.null_counts if len(stats.null_counts) == len(fields) else (None,) * len(fields)
-    return _all(_range(f, low, high, n, None) for f, low, high, n in zip(fields, minimum, maximum, nulls, strict=True))
 
 
 def _bounds(stats: SimpleStats, fields: Sequence[DataField]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -132,13 +130,16 @@ def _bounds(stats: SimpleStats, fields: Sequence[DataField]) -> tuple[Sequence[A
         return unknown, unknown
 
 
-def _range(field: DataField, low: Any, high: Any, nulls: int | None, rows: int | None) -> pc.Expression:
+def _range(file: DataFileMeta, field: DataField, low: Any, high: Any, nulls: int | None) -> pc.Expression:
     column = pc.field(field.name)
-    if nulls is not None and nulls == rows:
+    if nulls == file.row_count:
         return column.is_null()
     if low is None or high is None or field.type.root in _UNRANGED:
         return column.is_valid() if nulls == 0 else ANYTHING
-    between = (column >= _literal(low, field)) & (column <= _literal(high, field))
+    least, greatest = _literal(low, field), _literal(high, field)
+    if may_alter(file, field.type):
+        least, greatest = bounds_given_back(least, greatest, field.type)
+    between = (column >= least) & (column <= greatest)
     return between if nulls == 0 else between | column.is_null()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from paimon_table.altered_values import check_key_types
 from paimon_table.binary_row import deserialize_row
 from paimon_table.data_file import BucketId, DataFileMeta
 from paimon_table.errors import CommitConflict, ConfigError
@@ -65,7 +66,7 @@ class Table:
     def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
         """Open an existing table; ConfigError when there is none. ``io`` replaces the storage that the path implies."""
         storage, root = _storage(path, io_options, io)
-        table = _load(storage, TablePaths(root))
+        table = _load(storage, TablePaths(root), _writing_options)
         if table is None:
             raise ConfigError(f"there is no table at {path}; create it or check the path")
         return table
@@ -88,7 +89,7 @@ class Table:
     ) -> Table | None:
         """Open the table at ``path``; None when there is none."""
         storage, root = _storage(path, io_options, io)
-        return _load(storage, TablePaths(root))
+        return _load(storage, TablePaths(root), _writing_options)
 
     @staticmethod
     def create(
@@ -117,7 +118,7 @@ class Table:
         """Open the table, or create it with the given schema 0 when there is none yet."""
         storage, root = _storage(path, io_options, io)
         paths = TablePaths(root)
-        existing = _load(storage, paths)
+        existing = _load(storage, paths, _writing_options)
         if existing is not None:
             return existing
         first = schema()
@@ -161,9 +162,7 @@ def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None)
     return (io, path.rstrip("/")) if io is not None else file_io_for(path, io_options)
 
 
-def _load(
-    io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions] = options_of
-) -> Table | None:
+def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions]) -> Table | None:
     """Read all schema versions; None when there is no schema file."""
     ids = sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
     if not ids:
@@ -171,6 +170,13 @@ def _load(
     schemas = {schema_id: from_json(io.read(paths.schema_file(schema_id))) for schema_id in ids}
     latest = schemas[ids[-1]]
     return Table(io, paths, latest, options_of(latest), schemas)
+
+
+def _writing_options(schema: TableSchema) -> TableOptions:
+    """The options; ConfigError for a table whose rows would not come back from its files as they were written."""
+    options = options_of(schema)
+    check_key_types(schema, options)
+    return options
 
 
 def _difference(wanted: TableSchema, existing: TableSchema) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from paimon_table.altered_values import key_problems
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.file_io import file_io_for
 from paimon_table.merge.aggregation import accumulating_columns
@@ -284,9 +285,12 @@ def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
         counted_again=frozenset(accumulating_columns(table.schema, table.options)),
         declared=frozenset(rule.column_types),
         unstorable={
-            f.name: partial(long_values, f.name)
-            for f in table.schema.partition_fields
-            if f.type.root in CHARACTERS and limits_names(table.paths.root)
+            **key_problems(table.schema, table.options),
+            **{
+                f.name: partial(long_values, f.name)
+                for f in table.schema.partition_fields
+                if f.type.root in CHARACTERS and limits_names(table.paths.root)
+            },
         },
     )
 

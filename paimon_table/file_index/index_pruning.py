@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow.compute as pc
 
+from paimon_table.altered_values import may_alter
 from paimon_table.confinement import ConfinedColumn, confined_columns
 from paimon_table.data_file import DataFileMeta
 from paimon_table.errors import CorruptFile
@@ -65,11 +66,11 @@ def _may_hold(ctx: TableContext, directory: str, file: DataFileMeta, confined: S
 
 
 def _stored_name(ctx: TableContext, file: DataFileMeta, column: ConfinedColumn) -> str | None:
-    """The column's name in the schema of the file; None when its values were hashed as another type or not at all."""
+    """The column's name in the schema of the file; None when others than its values were hashed, or none."""
     written = ctx.schemas.get(file.schema_id)
     wanted = ctx.schema.field(column.name)
     stored = next((f for f in written.fields if f.id == wanted.id), None) if written is not None else None
-    if stored is None or not can_be_hashed(column.type):
+    if stored is None or not can_be_hashed(column.type) or may_alter(file, column.type):
         return None
     return stored.name if stored.type.with_nullable(True) == wanted.type.with_nullable(True) else None
 

@@ -383,7 +383,7 @@ _ORC_TIMESTAMPS: dict[str, tuple[Plain, Plain, Plain]] = {
     ),
 }  # fmt: skip
 _ORC_TYPED = {**_TYPED, **_ORC_TIMESTAMPS}
-_ORC_KEYS = {t: values for t, values in _ORC_TYPED.items() if t not in {"FLOAT", "DOUBLE"}}
+_ORC_KEYS = {t: values for t, values in _ORC_TYPED.items() if t not in {"FLOAT", "DOUBLE", "CHAR(3)"}}
 
 # In ORC files pypaimon-rust refuses timestamps outside of the years 1677 to 2262, and pypaimon gives others for them.
 FORMATS = (
