@@ -3,6 +3,10 @@
 Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
 header names. fastavro encodes and decodes the records; the container is written here so that the stored schema is
 exactly the text that Java writes, and so that equal records give equal bytes.
+
+Damage is noticed by what the format has room for. Frames of zstandard carry their checksum, which every reader of such
+frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name; the key
+``tidemark.file`` of the header says so. Containers of other writers have neither and are read without.
 """
 
 from __future__ import annotations
@@ -18,12 +22,16 @@ from typing import Any, BinaryIO
 
 import fastavro
 import pyarrow as pa
+import xxhash
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _SECOND_BRANCH = b"\x02"
 _RECORDS_PER_BLOCK = 2000
 _ZSTD_LEVEL = 1
+_ZSTD_DESCRIPTOR_BYTE = 4
+_ZSTD_HAS_CHECKSUM = 0x04
+_FILE_KEY = "tidemark.file"
 _SNAPPY_CHECKSUM_BYTES = 4
 _LONG = fastavro.parse_schema("long")
 _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
@@ -46,15 +54,24 @@ def write_container(schema: Mapping[str, Any], parsed: Any, records: Iterable[Ma
 class ContainerWriter:
     """Writes a container to a stream, block by block."""
 
-    def __init__(self, out: BinaryIO | pa.NativeFile, schema: Any, codec: str, zstd_level: int = _ZSTD_LEVEL) -> None:
+    def __init__(
+        self,
+        out: BinaryIO | pa.NativeFile,
+        schema: Any,
+        codec: str,
+        zstd_level: int = _ZSTD_LEVEL,
+        file_name: str = "",
+    ) -> None:
+        """``file_name`` is the name under which the container must be read; empty for any name."""
         self._out = out
         self._codec = codec
         self._zstd_level = zstd_level
         schema_text = json.dumps(schema, separators=(",", ":")).encode()
-        self._sync = hashlib.md5(schema_text, usedforsecurity=False).digest()
+        entries = {"avro.codec": codec.encode(), "avro.schema": schema_text, _FILE_KEY: file_name.encode()}
+        self._sync = _sync_marker(entries)
         header = io.BytesIO()
         header.write(_MAGIC)
-        fastavro.schemaless_writer(header, _HEADER, {"avro.codec": codec.encode(), "avro.schema": schema_text})
+        fastavro.schemaless_writer(header, _HEADER, entries)
         header.write(self._sync)
         out.write(header.getvalue())
 
@@ -116,8 +133,10 @@ class ContainerReader:
     Raises MalformedContainer, here or while the blocks are read.
     """
 
-    def __init__(self, source: BinaryIO | pa.NativeFile) -> None:
+    def __init__(self, source: BinaryIO | pa.NativeFile, file_name: str = "") -> None:
+        """``file_name`` is the name under which the container was found, empty when it has none."""
         self._source = source
+        self._file_name = file_name
         self._header: _Header = _checked(self._read_header)
 
     @property
@@ -135,16 +154,24 @@ class ContainerReader:
 
     def _decoded(self, block: Block) -> list[Any]:
         data = io.BytesIO(block.data)
-        return [_read_record(data, self._header) for _ in range(block.record_count)]
+        records = [_read_record(data, self._header) for _ in range(block.record_count)]
+        if data.tell() != len(block.data):
+            raise MalformedContainer("a block has more bytes than its records")
+        return records
 
     def _read_header(self) -> _Header:
         if self._source.read(len(_MAGIC)) != _MAGIC:
             raise MalformedContainer("it does not begin as an avro file")
         header: Any = fastavro.schemaless_reader(self._source, _HEADER, None)
+        name = header.get(_FILE_KEY, b"").decode()
+        if name and self._file_name and name != self._file_name:
+            raise MalformedContainer(f"it is the file {name} under another name")
         decompress = _DECOMPRESS[header.get("avro.codec", b"null").decode()]
         schema = _parsed(header["avro.schema"])
         is_nullable = isinstance(schema, list) and schema[0] == "null"
         sync = self._source.read(_SYNC_BYTES)
+        if _FILE_KEY in header and sync != _sync_marker(header):
+            raise MalformedContainer("the checksum of its header is wrong")
         return _Header(header["avro.schema"], schema[1] if is_nullable else schema, is_nullable, decompress, sync)
 
     def _read_block(self) -> Block | None:
@@ -160,6 +187,11 @@ class ContainerReader:
         if self._source.read(_SYNC_BYTES) != header.sync:
             raise MalformedContainer("a block does not end where its header says")
         return Block(count, header.decompress(data))
+
+
+def _sync_marker(entries: Mapping[str, bytes]) -> bytes:
+    named = b"".join(key.encode() + b"\0" + entries[key] + b"\0" for key in sorted(entries))
+    return hashlib.md5(named, usedforsecurity=False).digest()
 
 
 def _read_record(block: io.BytesIO, header: _Header) -> Any:
@@ -223,7 +255,7 @@ def _compress(data: bytes, codec: str, zstd_level: int) -> bytes:
     match codec:
         case "zstandard":
             packed: bytes = pa.Codec("zstd", compression_level=zstd_level).compress(data, asbytes=True)
-            return packed
+            return _with_checksum(packed, data)
         case "snappy":
             snappy: bytes = pa.Codec("snappy").compress(data, asbytes=True)
             return snappy + zlib.crc32(data).to_bytes(_SNAPPY_CHECKSUM_BYTES, "big")
@@ -232,6 +264,14 @@ def _compress(data: bytes, codec: str, zstd_level: int) -> bytes:
             return deflate.compress(data) + deflate.flush()
         case _:
             return data
+
+
+def _with_checksum(frame: bytes, content: bytes) -> bytes:
+    """A zstandard frame with the checksum of its content, which Arrow leaves out."""
+    descriptor = frame[_ZSTD_DESCRIPTOR_BYTE] | _ZSTD_HAS_CHECKSUM
+    checksum = (xxhash.xxh64_intdigest(content) & 0xFFFF_FFFF).to_bytes(4, "little")
+    at = _ZSTD_DESCRIPTOR_BYTE
+    return b"".join((frame[:at], bytes([descriptor]), frame[at + 1 :], checksum))
 
 
 def _unzstd(data: bytes) -> bytes:

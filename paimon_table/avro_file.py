@@ -55,9 +55,9 @@ _RECORDS_AT_ONCE = 1 << 14
 class AvroWriter:
     """An open Avro file."""
 
-    def __init__(self, stream: pa.NativeFile, schema: TableSchema, codec: str, zstd_level: int) -> None:
+    def __init__(self, stream: pa.NativeFile, name: str, schema: TableSchema, codec: str, zstd_level: int) -> None:
         self._fields = key_value_fields(schema)
-        self._file = ContainerWriter(stream, file_schema(self._fields), _CODECS[codec], zstd_level)
+        self._file = ContainerWriter(stream, file_schema(self._fields), _CODECS[codec], zstd_level, name)
 
     def accepts(self, rows: pa.Table) -> bool:
         return True
@@ -83,10 +83,12 @@ class AvroWriter:
 class AvroReader:
     """An open Avro file; a context manager."""
 
-    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
+    row_count = None
+
+    def __init__(self, stream: pa.NativeFile, name: str, columns: Sequence[DataField]) -> None:
         self._columns = columns
         try:
-            self._file = ContainerReader(stream)
+            self._file = ContainerReader(stream, name)
         except MalformedContainer as error:
             raise DamagedFile(str(error)) from error
 
@@ -172,9 +174,9 @@ def _columns_of(records: Sequence[dict[str, Any]], columns: Sequence[DataField])
 
 
 def _open_writer(
-    stream: pa.NativeFile, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions
+    stream: pa.NativeFile, name: str, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions
 ) -> FormatWriter:
-    return AvroWriter(stream, schema, codec, options.zstd_level)
+    return AvroWriter(stream, name, schema, codec, options.zstd_level)
 
 
 AVRO = FileFormat("avro", tuple(_CODECS), gap, none_altered, _open_writer, AvroReader)

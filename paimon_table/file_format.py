@@ -26,6 +26,30 @@ class UnreadableValue(Exception):
     """A value that the file holds and Arrow's type of its column cannot; the text names both."""
 
 
+DAMAGES = (
+    DamagedFile,
+    pa.ArrowException,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    SystemError,
+    EOFError,
+    MemoryError,  # a size far behind the end of the file
+)
+"""What libraries raise for bytes that are not what they should be."""
+
+_AWS_ERROR = "AWS Error"
+"""Stands in Arrow's texts about failed requests to S3."""
+
+
+def is_storage_failure(error: OSError) -> bool:
+    """Whether the storage failed; Arrow raises OSError for damaged files too, which say less."""
+    return type(error) is not OSError or error.errno is not None or _AWS_ERROR in str(error)
+
+
 class FormatWriter(Protocol):
     """An open file; all rows have the columns of the first ones."""
 
@@ -53,9 +77,14 @@ class Restriction:
 class FormatReader(Protocol):
     """An open file that gives the columns it was opened for, without those that it does not have.
 
-    Arrow types may be others that stand for the same values. DamagedFile and pa.ArrowInvalid tell that the file is not
-    what it should be, UnreadableValue that it holds what rows in memory cannot.
+    Arrow types may be others that stand for the same values. DamagedFile and what pyarrow raises tell that the file is
+    not what it should be, UnreadableValue that it holds what rows in memory cannot.
     """
+
+    @property
+    def row_count(self) -> int | None:
+        """Rows by what the file says about itself; None when it does not say."""
+        ...
 
     def read(self) -> pa.Table:
         """All rows."""
@@ -77,10 +106,10 @@ class FileFormat:
     """Why a type cannot be written; None when it can."""
     altered: Callable[[pa.Array, DataType], pa.Array | None]
     """Which values of an atomic type a file gives back as other ones, so that it and the rows in memory differ."""
-    open_writer: Callable[[pa.NativeFile, pa.Table, TableSchema, str, TableOptions], FormatWriter]
-    """Stream, first rows (already with the columns of the file), table schema, compression, other options."""
-    open_reader: Callable[[pa.NativeFile, Sequence[DataField]], AbstractContextManager[FormatReader]]
-    """Stream and the wanted columns as the file's schema version describes them."""
+    open_writer: Callable[[pa.NativeFile, str, pa.Table, TableSchema, str, TableOptions], FormatWriter]
+    """Stream, the file's name, first rows (with the columns of the file), table schema, compression, other options."""
+    open_reader: Callable[[pa.NativeFile, str, Sequence[DataField]], AbstractContextManager[FormatReader]]
+    """Stream, the file's name and the wanted columns as the file's schema version describes them."""
 
 
 def none_altered(values: pa.Array, t: DataType) -> pa.Array | None:

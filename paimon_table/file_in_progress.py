@@ -48,7 +48,7 @@ class FileInProgress:
         file_format = format_for(settings)
         resources = ExitStack()
         stream = resources.enter_context(ctx.io.open_output(f"{directory}/{name}"))
-        writer = file_format.open_writer(stream, first_rows, ctx.schema, settings.compression, ctx.options)
+        writer = file_format.open_writer(stream, name, first_rows, ctx.schema, settings.compression, ctx.options)
         indexed = ctx.options.bloom_filters if settings.is_indexed else ()
         index = FileIndexBuilder(indexed, ctx.schema) if indexed else None
         return cls(ctx, directory, name, settings, resources, stream, writer, index, _key_at(ctx, first_rows, 0))

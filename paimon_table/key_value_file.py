@@ -21,7 +21,14 @@ from paimon_table.altered_values import check_keys
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, DataFileMeta, FileSource
 from paimon_table.deleted_positions import DeletedPositions, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
-from paimon_table.file_format import DamagedFile, FormatReader, Restriction, UnreadableValue
+from paimon_table.file_format import (
+    DAMAGES,
+    DamagedFile,
+    FormatReader,
+    Restriction,
+    UnreadableValue,
+    is_storage_failure,
+)
 from paimon_table.file_formats import FORMATS
 from paimon_table.file_in_progress import FileInProgress
 from paimon_table.file_settings import FileSettings, data_file_settings, format_of
@@ -249,8 +256,7 @@ def read_key_value_file(
     plan = _ReadPlan.make(ctx, file, columns, partition)
     with _opened(ctx, directory, file, plan) as reader:
         rows = plan.apply(reader.read())
-    if rows.num_rows != file.row_count:
-        raise CorruptFile(f"{directory}/{file.file_name} has {rows.num_rows} rows, its metadata says {file.row_count}")
+        _check_row_count(file, rows.num_rows)
     return without_deleted(rows, 0, deleted)
 
 
@@ -273,9 +279,18 @@ def iter_key_value_batches(
     restriction = None
     if predicate is not None and file.schema_id == ctx.schema.id:
         restriction = Restriction(predicate, ctx.schema.arrow_schema)
+    row_count = 0
     with _opened(ctx, directory, file, plan) as reader:
         for position, batch in reader.batches(batch_rows, restriction):
+            row_count += batch.num_rows
             yield without_deleted(plan.apply(batch), position, deleted)
+        if restriction is None:
+            _check_row_count(file, row_count)
+
+
+def _check_row_count(file: DataFileMeta, row_count: int) -> None:
+    if row_count != file.row_count:
+        raise DamagedFile(f"it has {row_count} rows, its manifest says {file.row_count}")
 
 
 @contextmanager
@@ -288,8 +303,13 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPl
             f"{path}: format {name!r} is not supported; compact it into one of: {', '.join(FORMATS)}"
         )
     try:
-        with ctx.io.open_input(path) as stream, file_format.open_reader(stream, plan.physical_columns) as reader:
-            yield reader
+        with ctx.io.open_input(path) as stream:
+            if stream.size() != file.file_size_bytes:
+                raise DamagedFile(f"it has {stream.size()} bytes, its manifest says {file.file_size_bytes}")
+            with file_format.open_reader(stream, file.file_name, plan.physical_columns) as reader:
+                if reader.row_count is not None:
+                    _check_row_count(file, reader.row_count)
+                yield reader
     except FileNotFoundError as error:
         raise CorruptFile(
             f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
@@ -299,8 +319,17 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPl
             f"{path}: {error}; change the column to TIMESTAMP(6) and compact the table fully with the engine that "
             "wrote the file"
         ) from error
-    except (pa.ArrowInvalid, DamagedFile) as error:
-        raise CorruptFile(f"{path} is not readable as {name} ({error}); restore it from a backup") from error
+    except OSError as error:
+        if is_storage_failure(error):
+            raise
+        raise _damaged(path, name, error) from error
+    except DAMAGES as error:
+        raise _damaged(path, name, error) from error
+
+
+def _damaged(path: str, format_name: str, error: Exception) -> CorruptFile:
+    reason = " ".join(str(error).split()) or repr(error)
+    return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +389,10 @@ class _ReadPlan:
         if constant is not None:
             return pa.chunked_array([pa.repeat(constant, physical.num_rows)], target)
         written = self.written.get(wanted.name)
-        if written is None or written.name not in there:
+        if written is None:
             return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
+        if written.name not in there:
+            raise DamagedFile(f"it has no column {written.name!r}, which its schema has")
         column = physical.column(written.name)
         if written.type is wanted.type and column.type == target:
             return column

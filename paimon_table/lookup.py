@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +20,11 @@ from paimon_table.data_file import DataFileMeta
 from paimon_table.deleted_positions import without_deleted
 from paimon_table.levels import SortedRun
 from paimon_table.lookup_cache import LookupCache
-from paimon_table.lookup_file import Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
+from paimon_table.lookup_file import BrokenLookupFile, Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
 from paimon_table.merge.words import Indices
 from paimon_table.step_times import timed
 
+T = TypeVar("T")
 Mask = npt.NDArray[np.bool_]
 
 OnFound = Callable[[DataFileMeta, Indices], None]
@@ -90,7 +93,7 @@ class StoredRows:
         """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
         deleted = self._files.deleted(file)
         position = 0
-        for rows in self._open(file).batches(batch_rows):
+        for rows in self._read(file, LookupFile.verified).batches(batch_rows):
             yield without_deleted(rows, position, deleted)
             position += rows.num_rows
 
@@ -106,7 +109,8 @@ class StoredRows:
         parts = []
         for file, start, stop in self._candidates(run, probe, found):
             located = self._locate(file, probe, start, stop, found, on_found)
-            parts.append(Hits(located.positions, self._open(file).rows_at(located.row_numbers)))
+            rows = self._read(file, partial(LookupFile.rows_at, row_numbers=located.row_numbers))
+            parts.append(Hits(located.positions, rows))
         return self._merged(parts)
 
     def _locate(
@@ -119,7 +123,7 @@ class StoredRows:
         on_found: OnFound | None,
     ) -> Located:
         """Where the keys ``start`` to ``stop`` that are not ``found`` yet have live rows in one file."""
-        located = self._open(file).locate(probe, start, stop, found)
+        located = self._read(file, lambda opened: opened.locate(probe, start, stop, found))
         deleted = self._files.deleted(file)
         if deleted is not None:
             lives = ~deleted.contains(located.row_numbers)
@@ -140,6 +144,15 @@ class StoredRows:
 
     def _merged(self, parts: list[Hits]) -> Hits:
         return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
+
+    def _read(self, file: DataFileMeta, read: Callable[[LookupFile], T]) -> T:
+        """What ``read`` finds in the lookup file; a damaged one is built again from the data file."""
+        try:
+            return read(self._open(file))
+        except BrokenLookupFile:
+            self._opened.pop(file.file_name, None)
+            self._cache.discard([self._name(file.file_name)])
+            return read(self._open(file))
 
     def _open(self, file: DataFileMeta) -> LookupFile:
         opened = self._opened_copy(file)

@@ -4,6 +4,9 @@ A lookup file is ours alone, not part of the table format. It holds an Arrow IPC
 array of sorted key words, and a footer. The key word is the key itself where the key is one NOT NULL integer column,
 else a 64-bit hash, followed by an array of the row numbers in word order. Everything is memory-mapped: opening reads
 the footer, finding touches the pages of the rows found.
+
+The footer has a checksum of each batch of rows and of each array. A file that another process wrote, or this one long
+ago, is verified part by part when a part is first used: what the disk has altered is built again, never believed.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 
 from paimon_table.batch_size import in_batches
 from paimon_table.bucket import key_hash64
@@ -33,8 +39,10 @@ from paimon_table.types import INTEGERS
 KeyHash = Callable[[pa.Table], U64]
 """Hash of each row of a table of the key columns; the same in every process that shares the directory."""
 
-_MAGIC = b"TMLOOK02"
-_TAIL = struct.Struct("<Q8s")
+_MAGIC = b"TMLOOK03"
+_TAIL = struct.Struct("<QQ8s")
+"""Length and checksum of the footer, magic."""
+
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 64 << 20
 """Rows are written in batches of about this size: large ones are read faster, small ones need less memory to write."""
@@ -95,18 +103,35 @@ class _Footer:
     ipc_bytes: int
     words_offset: int
     rows_offset: int | None
+    batch_ends: list[int]
+    """Where the batches end; the first begins at ``first_batch``."""
+    first_batch: int
+    batch_checksums: list[int]
+    frame_checksum: int
+    """Of what the Arrow IPC file holds beside the batches."""
+    words_checksum: int
+    rows_checksum: int
 
 
 class LookupFile:
     """An open lookup file; cheap to open, safe to keep open after the file was evicted."""
 
-    def __init__(self, path: Path, words: KeyWords) -> None:
-        """Map the file. Raises BrokenLookupFile for anything that is not a whole file of this version and boot."""
+    def __init__(self, path: Path, words: KeyWords, is_verified: bool = False) -> None:
+        """Map the file. Raises BrokenLookupFile for anything that is not a whole file of this version and boot.
+
+        Using it raises BrokenLookupFile where a checksum is wrong, unless ``is_verified``: just written.
+        """
+        self._path = path
         with pa.memory_map(str(path)) as mapped:
             buffer = mapped.read_buffer()
         footer = _read_footer(buffer)
-        reader = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer.ipc_bytes)))
-        self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        if _frame_checksum(buffer, footer.first_batch, footer.batch_ends, footer.ipc_bytes) != footer.frame_checksum:
+            raise BrokenLookupFile(f"{path}: the checksum of its schema is wrong")
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer.ipc_bytes)))
+            self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        except (pa.ArrowException, OSError) as error:
+            raise BrokenLookupFile(f"{path} is no Arrow file: {error}") from error
         self.schema: pa.Schema = reader.schema
         self._first_row = np.cumsum([0, *(b.num_rows for b in self._batches)])
         self.row_count = int(self._first_row[-1])
@@ -117,11 +142,18 @@ class LookupFile:
         self._rows: npt.NDArray[np.uint32] | None = None
         if footer.rows_offset is not None:
             self._rows = np.frombuffer(buffer, np.uint32, self.row_count, footer.rows_offset)
+        if len(footer.batch_checksums) != len(self._batches):
+            raise BrokenLookupFile(f"{path} holds {len(self._batches)} batches, not {len(footer.batch_checksums)}")
+        self._buffer = buffer
+        self._footer = footer
+        self._are_words_verified = is_verified
+        self._verified_batches = set(range(len(self._batches))) if is_verified else set()
 
     def locate(
         self, probe: ProbeKeys, start: int, stop: int, excluding: npt.NDArray[np.bool_] | None = None
     ) -> Located:
         """Rows whose key is among keys ``start`` to ``stop`` of the probe, except those marked in ``excluding``."""
+        self._verify_words()
         wanted = np.arange(start, stop)
         if excluding is not None:
             wanted = wanted[~excluding[start:stop]]
@@ -156,14 +188,38 @@ class LookupFile:
 
     def batches(self, batch_rows: int) -> Iterator[pa.Table]:
         """All rows in file order, not copied, at most ``batch_rows`` at a time and as few as the size demands."""
-        for batch in self._batches:
-            yield from in_batches(pa.Table.from_batches([batch]), batch_rows)
+        for number in range(len(self._batches)):
+            yield from in_batches(pa.Table.from_batches([self._batch(number)]), batch_rows)
+
+    def verified(self) -> LookupFile:
+        """The file itself, after a look at all of its rows."""
+        for number in range(len(self._batches)):
+            self._batch(number)
+        return self
+
+    def _batch(self, number: int) -> pa.RecordBatch:
+        batch = self._batches[number]
+        if number not in self._verified_batches:
+            start = self._footer.batch_ends[number - 1] if number else self._footer.first_batch
+            end = self._footer.batch_ends[number]
+            if _checksum(self._buffer.slice(start, end - start)) != self._footer.batch_checksums[number]:
+                raise BrokenLookupFile(f"{self._path}: the checksum of batch {number} is wrong")
+            self._verified_batches.add(number)
+        return batch
+
+    def _verify_words(self) -> None:
+        if self._are_words_verified:
+            return
+        rows_checksum = 0 if self._rows is None else _checksum(self._rows)
+        if (_checksum(self._words), rows_checksum) != (self._footer.words_checksum, self._footer.rows_checksum):
+            raise BrokenLookupFile(f"{self._path}: the checksum of its key words is wrong")
+        self._are_words_verified = True
 
     def rows_at(self, row_numbers: Indices, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number, in the given order; all columns or some of them."""
         names = self.schema.names if columns is None else list(columns)
         if len(self._batches) == 1:
-            return pa.Table.from_batches([self._batches[0].select(names).take(pa.array(row_numbers))])
+            return pa.Table.from_batches([self._batch(0).select(names).take(pa.array(row_numbers))])
         if len(row_numbers) and np.any(row_numbers[1:] < row_numbers[:-1]):
             order = np.argsort(row_numbers, kind="stable")
             back = np.empty(len(order), np.int64)
@@ -171,8 +227,8 @@ class LookupFile:
             return gather(self.rows_at(row_numbers[order], columns), back)
         cuts = np.searchsorted(row_numbers, self._first_row)
         parts = [
-            batch.select(names).take(pa.array(row_numbers[cuts[i] : cuts[i + 1]] - self._first_row[i]))
-            for i, batch in enumerate(self._batches)
+            self._batch(i).select(names).take(pa.array(row_numbers[cuts[i] : cuts[i + 1]] - self._first_row[i]))
+            for i in range(len(self._batches))
             if cuts[i] < cuts[i + 1]
         ]
         return pa.Table.from_batches(parts, pa.schema([self.schema.field(name) for name in names])).combine_chunks()
@@ -215,11 +271,14 @@ def _read_footer(buffer: pa.Buffer) -> _Footer:
     size = buffer.size
     if size < _TAIL.size:
         raise BrokenLookupFile("the file is shorter than its footer")
-    length, magic = _TAIL.unpack(buffer.slice(size - _TAIL.size).to_pybytes())
+    length, checksum, magic = _TAIL.unpack(buffer.slice(size - _TAIL.size).to_pybytes())
     if magic != _MAGIC or length > size - _TAIL.size:
         raise BrokenLookupFile("the file does not end with a footer of this version")
+    text = buffer.slice(size - _TAIL.size - length, length).to_pybytes()
+    if xxhash.xxh3_64_intdigest(text) != checksum:
+        raise BrokenLookupFile("the checksum of the footer is wrong")
     try:
-        footer = _Footer(**json.loads(buffer.slice(size - _TAIL.size - length, length).to_pybytes()))
+        footer = _Footer(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise BrokenLookupFile(f"the footer is unreadable: {error}") from error
     if footer.boot_id != boot_id():
@@ -229,6 +288,17 @@ def _read_footer(buffer: pa.Buffer) -> _Footer:
     if footer.ipc_bytes > footer.words_offset or max(words_end, rows_end) > size - _TAIL.size - length:
         raise BrokenLookupFile("the footer points outside of the file")
     return footer
+
+
+def _checksum(data: pa.Buffer | npt.NDArray[Any]) -> int:
+    return xxhash.xxh3_64_intdigest(data if isinstance(data, pa.Buffer) else data.data)
+
+
+def _frame_checksum(buffer: pa.Buffer, first_batch: int, batch_ends: Sequence[int], ipc_bytes: int) -> int:
+    last = batch_ends[-1] if batch_ends else first_batch
+    digest = xxhash.xxh3_64(buffer.slice(0, first_batch))
+    digest.update(buffer.slice(last, ipc_bytes - last))
+    return digest.intdigest()
 
 
 class LookupFileWriter:
@@ -242,6 +312,8 @@ class LookupFileWriter:
         self._buffer: list[pa.Table] = []
         self._stream = pa.OSFile(str(self._temporary), "wb")
         self._ipc = pa.ipc.new_file(self._stream, schema)
+        self._first_batch = int(self._stream.tell())
+        self._batch_ends: list[int] = []
 
     def append(self, rows: pa.Table) -> None:
         self._parts.append(self._words.of(rows))
@@ -252,7 +324,9 @@ class LookupFileWriter:
 
     def _write_batches(self) -> None:
         if self._buffer:
-            self._ipc.write_table(concat(self._buffer), max_chunksize=_BATCH_ROWS)
+            for batch in concat(self._buffer).to_batches(_BATCH_ROWS):
+                self._ipc.write_batch(batch)
+                self._batch_ends.append(int(self._stream.tell()))
         self._buffer = []
 
     def finish(self) -> LookupFile:
@@ -262,6 +336,7 @@ class LookupFileWriter:
         words = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
         ipc_bytes = int(self._stream.tell())
         rows_offset = None
+        rows_checksum = 0
         if not self._words.is_exact:
             order = np.argsort(words)
             words = words[order]
@@ -271,16 +346,32 @@ class LookupFileWriter:
         self._stream.write(words)
         if not self._words.is_exact:
             rows_offset = self._align()
-            self._stream.write(order.astype(np.uint32))
+            row_numbers = order.astype(np.uint32)
+            rows_checksum = _checksum(row_numbers)
+            self._stream.write(row_numbers)
         footer = json.dumps({
             "boot_id": boot_id(), "row_count": len(words), "ipc_bytes": ipc_bytes,
             "words_offset": words_offset, "rows_offset": rows_offset,
+            "words_checksum": _checksum(words), "rows_checksum": rows_checksum, **self._ipc_checksums(ipc_bytes),
         }).encode()  # fmt: skip
-        self._stream.write(footer + _TAIL.pack(len(footer), _MAGIC))
+        self._stream.write(footer + _TAIL.pack(len(footer), xxhash.xxh3_64_intdigest(footer), _MAGIC))
         self._stream.close()
-        file = LookupFile(self._temporary, self._words)
+        file = LookupFile(self._temporary, self._words, is_verified=True)
         os.replace(self._temporary, self._path)
         return file
+
+    def _ipc_checksums(self, ipc_bytes: int) -> dict[str, Any]:
+        """Of the Arrow file as it was written, which the system still has in memory."""
+        self._stream.flush()
+        with pa.memory_map(str(self._temporary)) as mapped:
+            buffer = mapped.read_buffer(ipc_bytes)
+        starts = [self._first_batch, *self._batch_ends]
+        return {
+            "first_batch": self._first_batch,
+            "batch_ends": self._batch_ends,
+            "batch_checksums": [_checksum(buffer.slice(start, end - start)) for start, end in pairwise(starts)],
+            "frame_checksum": _frame_checksum(buffer, self._first_batch, self._batch_ends, ipc_bytes),
+        }
 
     def abandon(self) -> None:
         """Leave nothing behind; the temporary name is known to nobody else."""

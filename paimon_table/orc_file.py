@@ -17,7 +17,7 @@ import pyarrow.orc as po
 import pyorc
 
 from paimon_table.batch_size import in_batches, packed, unpacked
-from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction
+from paimon_table.file_format import DamagedFile, FileFormat, FormatWriter, Restriction, is_storage_failure
 from paimon_table.nested_arrays import column_with_leaves, list_array, map_array, struct_array
 from paimon_table.options import TableOptions
 from paimon_table.orc_rows import OrcRowWriter, has_early_fractions
@@ -42,9 +42,6 @@ _PACKED_FROM_RATIO = 8
 
 _ID = b"paimon.id"
 """Metadata of Arrow fields becomes the attributes of ORC columns."""
-
-_AWS_ERROR = "AWS Error"
-"""Stands in Arrow's texts about failed requests to S3."""
 
 
 class OrcWriter:
@@ -73,11 +70,15 @@ class OrcWriter:
 class OrcReader:
     """An open ORC file; a context manager."""
 
-    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
+    def __init__(self, stream: pa.NativeFile, name: str, columns: Sequence[DataField]) -> None:
         self._stream = stream
         with _told_apart():
             self._file = po.ORCFile(stream)
         self._columns = [f for f in columns if f.name in self._file.schema.names]
+
+    @property
+    def row_count(self) -> int:
+        return int(self._file.nrows)
 
     def read(self) -> pa.Table:
         return pa.concat_tables(self._stripe(number) for number in range(self._file.nstripes))
@@ -132,8 +133,7 @@ def _told_apart() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_storage = type(error) is not OSError or error.errno is not None or _AWS_ERROR in str(error)
-        if not is_storage:
+        if not is_storage_failure(error):
             raise DamagedFile(str(error)) from error
         raise
 
@@ -185,7 +185,7 @@ def _contains(t: DataType, root: Root) -> bool:
 
 
 def _open_writer(
-    stream: pa.NativeFile, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions
+    stream: pa.NativeFile, name: str, first: pa.Table, schema: TableSchema, codec: str, options: TableOptions
 ) -> FormatWriter:
     fields = key_value_fields(schema)
     stored = schema_with_ids([replace(f, type=_stored_type(f.type)) for f in fields], _ID)

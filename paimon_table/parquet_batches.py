@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from paimon_table.batch_size import BATCH_BYTES, rows_per_batch
 from paimon_table.parquet_timestamps import ParquetRows
@@ -18,8 +19,10 @@ _GROWTH = 16
 class SizedParquetRows(ParquetRows):
     """As ParquetRows, with batches that have few rows where rows are large."""
 
-    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
-        super().__init__(stream, columns)
+    def __init__(
+        self, stream: pa.NativeFile, columns: Sequence[DataField], metadata: pq.FileMetaData | None = None
+    ) -> None:
+        super().__init__(stream, columns, metadata)
         self._next_rows: int | None = None
 
     def batches(self, batch_rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from paimon_table.file_format import UnreadableValue
 from paimon_table.nested_arrays import column_with_leaves
+from paimon_table.parquet_checksums import open_parquet
 from paimon_table.parquet_int96 import is_raw, raw_metadata, timestamps
 from paimon_table.timestamps import holds_timestamps
 from paimon_table.types import DataField, DataType
@@ -36,16 +37,26 @@ class ParquetRows:
     A context manager. Raises UnreadableValue for a value that 64 bits of this unit cannot hold.
     """
 
-    def __init__(self, stream: pa.NativeFile, columns: Sequence[DataField]) -> None:
+    def __init__(
+        self, stream: pa.NativeFile, columns: Sequence[DataField], metadata: pq.FileMetaData | None = None
+    ) -> None:
         # Storage with slow round trips gets few large reads; mapped files need no copy of their pages.
         pre_buffer = not isinstance(stream, pa.MemoryMappedFile)
-        self._file = pq.ParquetFile(stream, pre_buffer=pre_buffer)
+        self._file = open_parquet(stream, metadata=metadata, pre_buffer=pre_buffer)
         timed = [f for f in columns if holds_timestamps(f.type)]
         stored = _int96_columns(self._file) if timed else frozenset()
         self._int96 = [f for f in timed if f.name in stored]
         if self._int96:
             self._file.close()
-            self._file = pq.ParquetFile(stream, metadata=raw_metadata(stream), pre_buffer=pre_buffer)
+            self._file = open_parquet(stream, metadata=raw_metadata(stream), pre_buffer=pre_buffer)
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self._file.metadata
+
+    @property
+    def row_count(self) -> int:
+        return int(self._file.metadata.num_rows)
 
     @property
     def num_row_groups(self) -> int:

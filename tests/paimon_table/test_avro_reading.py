@@ -158,7 +158,7 @@ def test_damaged_bytes_are_reported_or_read_as_other_values(data: st.DataObject)
     with suppress(MalformedContainer, MalformedBlock, UnknownLayout, UnevenLanes, pa.ArrowInvalid):
         by_columns(bytes(damaged), fields)
     with suppress(DamagedFile, pa.ArrowInvalid):
-        AvroReader(pa.BufferReader(bytes(damaged)), fields).read()
+        AvroReader(pa.BufferReader(bytes(damaged)), "", fields).read()
 
 
 def test_a_damaged_block_of_many_is_reported_with_its_file(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_text_that_is_not_utf8_is_reported() -> None:
     file = stored(rows_of(fields, [["text"] * 10]), fields, [1])
 
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
-        AvroReader(pa.BufferReader(file.replace(b"text", b"te\xfft")), fields).read()
+        AvroReader(pa.BufferReader(file.replace(b"text", b"te\xfft")), "", fields).read()
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
@@ -215,7 +215,7 @@ def test_files_of_another_writer_are_read(codec: str, more: Any) -> None:
     out.seek(0)
     fields = fields_of("INT NOT NULL", "ARRAY<ROW<wanted TIMESTAMP(6)>>", "INT")
 
-    read = AvroReader(pa.BufferReader(out.getvalue()), fields).read()
+    read = AvroReader(pa.BufferReader(out.getvalue()), "", fields).read()
 
     assert read.column_names == ["c0", "c1"]
     moments = [[None if i % 3 else dt.datetime(1970, 1, 1, 0, 0, 0, i)] * (i % 4) for i in range(50)]
@@ -241,7 +241,7 @@ def test_one_very_long_array_among_short_ones_is_read() -> None:
 
     with pytest.raises(UnevenLanes):
         by_columns(file, fields)
-    assert AvroReader(pa.BufferReader(file), fields).read().equals(rows)
+    assert AvroReader(pa.BufferReader(file), "", fields).read().equals(rows)
 
 
 @pytest.mark.parametrize("wanted", ["BIGINT", "ROW<a INT, missing INT>", "MAP<STRING, INT>"])
@@ -259,7 +259,7 @@ def test_batches_count_positions_from_the_start_of_the_file() -> None:
     rows = rows_of(fields, [list(range(count)), [Decimal("-1.28"), None] * (count // 2), ["x"] * count])
     file = stored(rows, fields, [512])
 
-    batches = list(AvroReader(pa.BufferReader(file), fields).batches(9_000, None))
+    batches = list(AvroReader(pa.BufferReader(file), "", fields).batches(9_000, None))
 
     assert max(rows.num_rows for _, rows in batches) == 9_000
     assert [position for position, _ in batches] == [rows.column("c0")[0].as_py() for _, rows in batches]
@@ -291,4 +291,4 @@ def test_a_null_record_is_reported() -> None:
         writer.write_block(2, bytes([2, 4, 0]))
 
     with pytest.raises(DamagedFile, match="a record is null"):
-        AvroReader(pa.BufferReader(out.getvalue()), fields).read()
+        AvroReader(pa.BufferReader(out.getvalue()), "", fields).read()

@@ -313,3 +313,29 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(BrokenInvariant):
         LookupCache(str(tmp_path)).build("data-1", _words(_INT), rows.schema, [rows, rows])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("schema", [_INT, _TEXT])
+def test_no_flipped_bit_of_a_lookup_file_gives_other_rows(tmp_path: Path, schema: TableSchema) -> None:
+    words = _words(schema)
+    keys: list[tuple[Any, ...]] = [(i if schema is _INT else f"key {i}",) for i in range(50)]
+    rows = _rows(schema, keys)
+    path = tmp_path / "f.lookup"
+    _write(path, schema, words, rows, pieces=2)
+    whole = path.read_bytes()
+
+    def read() -> tuple[list[int], list[Any], list[Any]]:
+        file = LookupFile(path, words)
+        located = file.locate(ProbeKeys(rows, words), 0, rows.num_rows)
+        found = file.rows_at(located.row_numbers).to_pylist()
+        return located.positions.tolist(), found, [row for b in file.batches(7) for row in b.to_pylist()]
+
+    expected = read()
+    noticed = 0
+    for bit in range(0, 8 * len(whole), 61):
+        path.write_bytes(whole[: bit // 8] + bytes([whole[bit // 8] ^ 1 << bit % 8]) + whole[bit // 8 + 1 :])
+        try:
+            assert read() == expected
+        except (BrokenLookupFile, pa.ArrowInvalid, OSError):
+            noticed += 1
+    assert noticed > 0

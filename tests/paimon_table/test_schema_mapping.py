@@ -48,13 +48,15 @@ def test_columns_are_found_by_field_id(tmp_path: Path) -> None:
     ]
 
 
-def test_column_that_the_file_lacks_is_null(tmp_path: Path) -> None:
+def test_a_file_without_a_column_of_its_schema_is_damaged(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"id": "INT", "v": "STRING"})
     meta = write(ctx, table(ctx, [[1], ["a"]]))
     path = f"{bucket_dir(ctx)}/{meta.file_name}"
     pq.write_table(pq.read_table(path).drop_columns(["v"]), path)
+    meta = replace(meta, file_size_bytes=Path(path).stat().st_size)
 
-    assert read_key_value_file(ctx, bucket_dir(ctx), meta).column("v").to_pylist() == [None]
+    with pytest.raises(CorruptFile, match="it has no column 'v', which its schema has"):
+        read_key_value_file(ctx, bucket_dir(ctx), meta)
 
 
 def test_unknown_schema_is_reported(tmp_path: Path) -> None:
