@@ -178,6 +178,7 @@ class PipelineConfig(ConfigModel):
             rule.columns.types,
             *self._effective_options(rule.options),
             rule.merge_sources,
+            rule.before,
         )
 
     def created_rule(self) -> TargetRule | None:

@@ -144,6 +144,12 @@ class TableRule(ConfigModel):
         "same rows, whose keys mean the same everywhere; `disjoint_keys` that no two of them ever share a key, because "
         "a column of the key tells them apart. Without it a second source table is refused.",
     )
+    before: Literal["full"] | None = Field(
+        default=None,
+        description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: REPLICA "
+        "IDENTITY FULL; MySQL and MariaDB always do). Deletes need it where the primary key has columns that are not "
+        "in the message key; events with an embedded schema may show it by themselves.",
+    )
     columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
@@ -231,6 +237,7 @@ class TargetRule:
     assumed_options: frozenset[str] = frozenset()
     """Those of ``options`` that the file does not state: for new tables only."""
     merge_sources: MergeSources | None = None
+    before: Literal["full"] | None = None
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

@@ -30,13 +30,14 @@ from pipelines.config import PipelineConfig
 from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
 from pipelines.merged_sources import check_sources, fed_by
+from pipelines.message_key_warnings import warn_of_key
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.schema_change_text import told
 from pipelines.table_rules import TargetRule
 from pipelines.writable_tables import check_keys, check_new, check_writable
 from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
-from sources.changes import DecodeTarget, Goal, Observation, Rejection, SourceTable
+from sources.changes import DecodeTarget, Goal, KeyRule, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class PipelineTables:
         goals: dict[SourceTable, Goal] = dict(self.rejections)
         for source, identifier in self.routes.items():
             sink = None if identifier is None else self.sinks[identifier]
-            goals[source] = None if sink is None else _decode_target(sink.table, self._rules[sink.identifier])
+            goals[source] = None if sink is None else _decode_target(sink, self._rules[sink.identifier], source)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -155,7 +156,9 @@ class PipelineTables:
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
         sink = self.sinks[identifier]
         check_sources(source, sink, rule)
-        sink.feed(fed_by(source), seen.key_columns or ())
+        key = seen.key_columns or ()
+        warn_of_key(sink.table.schema.primary_keys, key, source.topic, identifier)
+        sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
         self.routes[source] = identifier
 
     def _open_written(self) -> None:
@@ -276,7 +279,8 @@ class PipelineTables:
         return True
 
 
-def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
+def _decode_target(sink: TableSink, rule: TargetRule, source: SourceTable) -> DecodeTarget:
+    table = sink.table
     with_update_before = table.options.changelog_producer == "input" or can_retract(table.schema, table.options)
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields),
@@ -292,6 +296,8 @@ def _decode_target(table: Table, rule: TargetRule) -> DecodeTarget:
                 if f.type.root in CHARACTERS and limits_names(table.paths.root)
             },
         },
+        keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
+        has_whole_before=rule.before == "full",
     )
 
 
@@ -324,14 +330,6 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
         raise ConfigError(
             f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
             " give the rule a primary_key, or exclude the topic (tables without a key are not supported yet)"
-        )
-    beyond = [name for name in primary_key if seen.key_columns and name not in seen.key_columns]
-    if beyond:
-        log.warning(
-            "%s: primary key column %s is not in the message key; deletes and changes of it are right only if the"
-            " source sends whole old rows (PostgreSQL: REPLICA IDENTITY FULL)",
-            source.topic,
-            beyond[0],
         )
     types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
     missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]

@@ -52,6 +52,18 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRule:
+    """Which message keys the records of a source table may have."""
+
+    table: str
+    """Name of the target table, for messages."""
+    is_stated: bool
+    """The user chose the primary key: message keys that are part of it are fine, and so is their first form."""
+    first: tuple[str, ...] = ()
+    """The fields of the message key when the source table was first seen; none if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
 
@@ -66,6 +78,10 @@ class DecodeTarget:
     """Columns of the source that the table leaves out on purpose: never reported as new."""
     unstorable: Mapping[str, Callable[[pa.Array], Mapping[int, str]]] = field(default_factory=dict)
     """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
+    keys: KeyRule | None = None
+    """What message keys are held against; None takes every key."""
+    has_whole_before: bool = False
+    """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
 
 
 @dataclass(frozen=True, slots=True)

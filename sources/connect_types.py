@@ -31,6 +31,8 @@ class ConnectColumn:
     type: DataType
     encoding: Encoding
     form: pa.DataType
+    is_optional: bool = False
+    """Whether the source's column may be NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,9 @@ def struct_columns(schema: Mapping[str, Any]) -> tuple[ConnectColumn, ...]:
         columns = []
         for f in schema["fields"]:
             mapped = _map_schema(f)
-            columns.append(ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form))
+            columns.append(
+                ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, f.get("optional") is True)
+            )
         return tuple(columns)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedRecord(f"embedded schema is not a Kafka Connect struct: {error!r}") from error

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sources.changes import Decoded, DecoderOptions, Goal, SourceTable
 from sources.debezium_json.embedded_schema import SchemaCutter
+from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
@@ -39,6 +40,7 @@ class DebeziumJsonDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         outcome = Outcome(batch)
+        keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in _topic_partitions(batch):
             if topic.startswith(_HEARTBEAT_PREFIX):
                 outcome.count(control=len(positions))
@@ -46,7 +48,9 @@ class DebeziumJsonDecoder:
             texts = self._texts(batch, positions, outcome)
             for group in self._cutter.split(texts.values):
                 part = Texts(group.payloads, texts.positions[group.indices])
-                decoding = TableDecoding(batch, topic, partition, group.schema, self.options, self._hidden, outcome)
+                decoding = TableDecoding(
+                    batch, topic, partition, group.schema, self.options, self._hidden, keys, outcome
+                )
                 decoding.decode(part, targets)
         return outcome.decoded()
 

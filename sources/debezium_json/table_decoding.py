@@ -42,6 +42,8 @@ from sources.debezium_json.embedded_schema import EmbeddedSchema
 from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents
+from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
@@ -61,6 +63,7 @@ class TableDecoding:
     schema: EmbeddedSchema | None
     options: DecoderOptions
     hidden: Placeholder
+    keys: MessageKeys
     outcome: Outcome
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
@@ -78,6 +81,7 @@ class TableDecoding:
                     self._reject(source, rejection, parts)
                 case target:
                     parts = [self._without_truncates(source, part) for part in parts]
+                    parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
                     self._decode_known(source, target, [part for part in parts if len(part.ops)])
 
     def _without_truncates(self, source: SourceTable, part: TableEvents) -> TableEvents:
@@ -93,6 +97,30 @@ class TableDecoding:
                 reason = "the source table was truncated (op t): empty the Paimon table, or set on_truncate to skip"
                 self.outcome.refuse(source, position, reason)
         return part.chosen(~truncates)
+
+    def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
+        """The events without those whose message key may be about other rows than the table's primary key."""
+        rule, primary_key = target.keys, target.primary_key
+        if rule is None:
+            return part
+        codes = self.keys.codes(part.texts.positions)
+        fit = np.array([is_fit(fields, rule, primary_key) for fields in self.keys.fields], np.bool_)[codes]
+        if fit.all():
+            return part
+        for code in np.unique(codes[~fit]).tolist():
+            fields = self.keys.fields[code]
+            members = np.flatnonzero(codes == code)
+            if fields and self._columns_of(part.texts, int(members[0]), target) >= set(fields):
+                position = int(part.texts.positions[members[0]])
+                self.outcome.refuse(source, position, changed_key(fields, rule, primary_key))
+            for position in part.texts.positions[members].tolist():
+                self.outcome.quarantine(position, unusable_key(fields, rule, primary_key))
+        return part.chosen(fit)
+
+    def _columns_of(self, texts: Texts, index: int, target: DecodeTarget) -> set[str]:
+        """The columns of the table, and those that one event shows."""
+        shown = {name for image in images_of(texts.parsed(index)) for name in image}
+        return shown | {name for name, _ in target.columns}
 
     def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
         positions = np.concatenate([part.texts.positions for part in parts])
@@ -143,6 +171,7 @@ class TableDecoding:
     # ------------------------------------------------------------ change rows
 
     def _change_rows(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
+        events = self._with_known_keys(events, target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), plan, target)
@@ -158,6 +187,22 @@ class TableDecoding:
                 incomplete = incomplete if mask is None else incomplete | mask
         yield change_rows(events, target.primary_key, target.emit_update_before, incomplete)
 
+    def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
+        """The events without those that change a row whose key in the table nobody knows."""
+        if target.keys is None:
+            return events
+        codes = self.keys.codes(events.positions)
+        beyond = [bool(fields) and not set(target.primary_key) <= set(fields or ()) for fields in self.keys.fields]
+        if not np.array(beyond, np.bool_)[codes].any():
+            return events
+        fields = [self.keys.fields[code] for code in codes.tolist()]
+        unknown = unknown_old_key(events, target, fields, self.schema)
+        kept = np.ones(len(events.ops), np.bool_)
+        for index, reason in unknown.items():
+            self.outcome.quarantine(int(events.positions[index]), reason)
+            kept[index] = False
+        return events.chosen(kept) if unknown else events
+
     def _deletes_by_key(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
         """Deletes whose ``before`` does not hold the key: the message key does."""
         keys = self.batch.column("key")
@@ -172,7 +217,8 @@ class TableDecoding:
                 images.append({**(before[index] or {}), **key})
             else:
                 wanted = ", ".join(target.primary_key)
-                self.outcome.quarantine(position, f"op d: neither before nor the message key has the key ({wanted})")
+                reason = f"op d: neither before nor the message key has the key ({wanted}); let the source send whole"
+                self.outcome.quarantine(position, f"{reason} old rows (PostgreSQL: REPLICA IDENTITY FULL)")
         if usable:
             chosen = np.zeros(len(events.ops), np.bool_)
             chosen[usable] = True

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.file_io import LocalFileIO
+from pipelines.batch import stop_on_refusals
 from pipelines.batch_commit import append, compact_batch
 from pipelines.batch_report import BatchReport, Stopwatch
 from pipelines.config import PipelineConfig
@@ -45,10 +46,12 @@ def reported_batches(
         run = BatchRun(batch_id)
         plan = plan_batch(tables, run, settings)
         result = run_tasks(records, plan)
+        stop_on_refusals(result, settings)
         while tables.apply(o for r in result.reports for o in r.observations):
             quarantine.clear(batch_id)
             plan = plan_batch(tables, run, settings)
             result = run_tasks(records, plan)
+            stop_on_refusals(result, settings)
         appended = append(plan, result, tables, Stopwatch(), result.needing_compaction)
         compact = compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
         reports.append(compact)

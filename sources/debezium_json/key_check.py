@@ -1,0 +1,94 @@
+"""Message keys against the primary key of the table: whether they still say which row an event is about.
+
+A row of the table stands for one row of the source as long as the message key is the primary key, or part of it. Events
+whose message key lacks a column of the primary key need the whole old row: without it nobody knows under which key the
+table has the row. PostgreSQL's default replica identity sends no old row with updates; with deletes it sends the key
+alone, and Debezium makes up NULL for the other columns, or a default where a column is NOT NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sources.changes import DecodeTarget, KeyRule
+from sources.debezium_json.change_rows import DELETE, UPDATE, Events, Mask, image_column, is_null, lacks_key
+from sources.debezium_json.embedded_schema import EmbeddedSchema
+from sources.debezium_json.message_keys import KeyFields
+
+
+def is_fit(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> bool:
+    """Whether records with such a message key may change rows under the primary key."""
+    if not rule.is_stated:
+        return bool(fields) and set(fields or ()) == set(primary_key)
+    return not fields or not rule.first or set(fields) <= set(primary_key) or set(fields) == set(rule.first)
+
+
+def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a batch stops at a message key of other fields than before."""
+    now, keyed = ", ".join(fields), ", ".join(primary_key)
+    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
+    text = (
+        f"its message key {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows would be"
+        " mixed up; if the source table has another primary key now, write it into a new table (another `into` with"
+        f" primary_key: [{now}]) from a new snapshot of the connector"
+    )
+    if set(fields) < set(primary_key):
+        text += f"; if ({keyed}) is meant, state primary_key: [{keyed}] in the rule"
+    return text
+
+
+def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a record goes to quarantine whose message key does not tell the row."""
+    keyed = ", ".join(primary_key)
+    remedy = f"state primary_key: [{keyed}] in the rule if these columns tell the rows apart"
+    if fields is None:
+        return (
+            f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"
+        )
+    if not fields:
+        return f"the message key is no JSON object with fields: use JsonConverter as key.converter, or {remedy}"
+    return (
+        f"the message key ({', '.join(fields)}) names a column that the row does not have; the primary key of table"
+        f" {rule.table} is ({keyed})"
+    )
+
+
+def unknown_old_key(
+    events: Events, target: DecodeTarget, fields: Sequence[KeyFields], schema: EmbeddedSchema | None
+) -> dict[int, str]:
+    """Events whose old row may be under a key that nobody knows, by index, and why; ``fields`` has each one's key."""
+    beyond = [None if not f else next((c for c in target.primary_key if c not in f), None) for f in fields]
+    concerned = np.array([column is not None for column in beyond], np.bool_)
+    if not concerned.any():
+        return {}
+    lacking = lacks_key(events.before, target.primary_key)
+    updates = concerned & (events.ops == UPDATE) & lacking
+    deletes = concerned & (events.ops == DELETE) & ~lacking
+    if not target.has_whole_before and deletes.any():
+        deletes &= ~_is_whole(events, fields, schema)
+    found: dict[int, str] = {}
+    for index in np.flatnonzero(updates).tolist():
+        found[index] = (
+            f"op u without the old row: {beyond[index]} of the primary key is not in the message key, so the row may"
+            " have had another key; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
+        )
+    if not target.has_whole_before:
+        for index in np.flatnonzero(deletes).tolist():
+            found[index] = (
+                f"op d: {beyond[index]} of the primary key is not in the message key, and its value in before may be"
+                " made up; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and say"
+                " `before: full` in the rule"
+            )
+    return found
+
+
+def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:
+    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never made up."""
+    whole = np.zeros(len(events.ops), np.bool_)
+    keys = {name for names in fields for name in names or ()}
+    for column in () if schema is None else schema.columns:
+        if column.is_optional and column.name not in keys:
+            whole |= ~is_null(image_column(events.before, column.name))
+    return whole
