@@ -1,8 +1,9 @@
 """Rows on their way into a bucket: checked, filtered, numbered and buffered.
 
-Implements what Paimon does before its write buffer: ``rowkind.field``, ``ignore-delete``, ``ignore-update-before``,
-NOT NULL columns and nested fields, and sequence numbers in arrival order, one for each row that is not ignored. Columns
-of the function ``count`` take what their values count for. A partition that cannot have a directory is refused.
+Implements what Paimon does before its write buffer: column defaults, ``rowkind.field``, ``ignore-delete``,
+``ignore-update-before``, NOT NULL columns and nested fields, and sequence numbers in arrival order, one for each row
+that is not ignored. Columns of the function ``count`` take what their values count for. A partition that cannot have a
+directory is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.bucket_files import row_schema
+from paimon_table.column_defaults import column_defaults, with_defaults
 from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, BucketId, RowKind
 from paimon_table.errors import BrokenInvariant, MalformedRecord
 from paimon_table.merge.aggregate.count import counted
@@ -33,6 +35,7 @@ class IncomingRows:
         self._name = f"bucket {bucket.bucket} of {ctx.paths.root}"
         self._schema = row_schema(ctx.schema)
         self._strict = {field.name for field in self._schema if forbids_nested_nulls(field.type)}
+        self._defaults = column_defaults(ctx.schema)
         self._counted = counted_columns(ctx.schema, ctx.options)
         self._next = next_sequence_number
         self._buffer: list[pa.Table] = []
@@ -47,6 +50,7 @@ class IncomingRows:
 
         Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
         """
+        rows = with_defaults(rows, self._defaults)
         kinds = self._kinds(rows)
         keep = self._kept(kinds)
         if keep is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from paimon_table.altered_values import check_key_types
 from paimon_table.binary_row import deserialize_row
+from paimon_table.column_defaults import column_defaults
 from paimon_table.data_file import BucketId, DataFileMeta
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.file_io import FileIO, file_io_for
@@ -173,8 +174,9 @@ def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], Tab
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:
-    """The options; ConfigError for a table whose rows would not come back from its files as they were written."""
+    """The options; ConfigError for a table whose rows would not come back from its files as they should be written."""
     options = options_of(schema)
+    column_defaults(schema)
     check_key_types(schema, options)
     return options
 

@@ -7,6 +7,7 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.aggregation_validation import check_aggregation
+from paimon_table.column_defaults import column_defaults
 from paimon_table.engine_validation import check_order, check_producer, check_row_kinds, check_snapshot_ordering
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_validation import check_files
@@ -38,6 +39,7 @@ def validate_table(schema: TableSchema) -> None:
     _check_bucket_key(schema, options)
     check_row_kinds(schema, options)
     check_files(schema, options)
+    column_defaults(schema)
     _check_partition_types(schema, options)
     if not schema.primary_keys:
         raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")

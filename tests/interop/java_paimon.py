@@ -59,7 +59,8 @@ class JavaPaimon:
         )
 
     def alter(self, path: str, *changes: tuple[Any, ...]) -> None:
-        """("add" | "type", column, type), ("rename", old, new), ("drop", column), ("set", option, value or None)."""
+        """("add" | "type", column, type), ("rename", old, new), ("drop", column), ("default", column, text),
+        ("set", option, value or None)."""
         as_json = [[type_json(a) if isinstance(a, DataType) else a for a in change] for change in changes]
         self._ask("alter", path=path, changes=as_json)
 

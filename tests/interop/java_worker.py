@@ -199,6 +199,8 @@ class JavaTables:
                 out.add((change.addColumn if what == "add" else change.updateColumnType)(args[0], java_type))
             elif what == "rename":
                 out.add(change.renameColumn(*args))
+            elif what == "default":
+                out.add(change.updateColumnDefaultValue([args[0]], args[1]))
             elif what == "drop":
                 out.add(change.dropColumn(*args))
             else:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import INTEGERS, DataType, Root
 
+log = logging.getLogger(__name__)
+
 NUMERIC = frozenset({*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL})
 _BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
-_WORDS = {Root.TINYINT: "byte", Root.SMALLINT: "short", Root.INT: "int", Root.BIGINT: "long"}
 EXACT = Context(prec=300, rounding=ROUND_HALF_UP)
 """Wide enough for products and finite quotients of decimals of 38 digits."""
 SAFE = 1 - 1e-9
@@ -28,15 +31,31 @@ def largest(t: DataType) -> int:
     return (1 << (_BITS[t.root] - 1)) - 1
 
 
-def in_range(column: str, t: DataType, value: int, operation: str) -> int:
-    """The value, if the integer type holds it; ``operation`` says what gave it."""
+def wrapped(column: str, t: DataType, value: int) -> int:
+    """The value, or what is left of it in the bits of the integer type."""
     high = largest(t)
-    if not -high - 1 <= value <= high:
-        raise MalformedRecord(
-            f"column {column!r}: {_WORDS[t.root]} overflow: {operation}; the type {t} cannot hold the result: correct "
-            "the rows or give the column a wider type"
-        )
-    return value
+    if -high - 1 <= value <= high:
+        return value
+    warn_of_overflow(column, t)
+    return (value + high + 1) % (2 * high + 2) - high - 1
+
+
+def warn_if_beyond(column: str, t: DataType, estimated: npt.NDArray[np.float64]) -> None:
+    """``warn_of_overflow`` if one of the results, which are about these, is certainly out of the range of the type."""
+    high = largest(t)
+    if ((estimated > high / SAFE) | (estimated < -(high + 1) / SAFE)).any():
+        warn_of_overflow(column, t)
+
+
+@cache
+def warn_of_overflow(column: str, t: DataType) -> None:
+    """Say once in a process that results in the column are not what they should be."""
+    log.warning(
+        "column %r: an aggregated value left the range of %s and wrapped around, as in Java; give the column a wider"
+        " type and write the rows of the keys concerned again",
+        column,
+        t,
+    )
 
 
 def refuse(column: str, operation: str, reason: str) -> NoReturn:

@@ -1,4 +1,7 @@
-"""product: multiplies numbers, divides by retracted ones. NULL changes nothing; decimals round half up on the way."""
+"""product: multiplies numbers, divides by retracted ones.
+
+NULL changes nothing; integers wrap around, decimals round half up on the way.
+"""
 
 from __future__ import annotations
 
@@ -40,23 +43,19 @@ class Product(ColumnFunction):
         numbers = chosen.values.to_numpy(zero_copy_only=False)
         if self.type.root in {Root.FLOAT, Root.DOUBLE}:
             reduced = pa.array(sequential(numbers, chosen.starts, np.multiply))
-            folded = np.zeros(len(starts), np.bool_)
         else:
-            reduced, overflows = self._integers(numbers, chosen.starts)
-            folded = chosen.has.copy()
-            folded[chosen.has] = overflows
-        if is_retract is not None:
-            folded |= any_of(is_retract, starts)
-        return with_folded(self, values, starts, is_retract, chosen.spread(reduced), folded)
+            reduced = self._integers(numbers, chosen.starts)
+        spread = chosen.spread(reduced)
+        if is_retract is None:
+            return spread
+        return with_folded(self, values, starts, is_retract, spread, any_of(is_retract, starts))
 
-    def _integers(self, numbers: npt.NDArray[np.signedinteger], starts: Indices) -> tuple[pa.Array, Mask]:
-        """The products, and which of them may have left the range of the type on their way."""
-        magnitudes = np.maximum(np.abs(numbers.astype(np.float64)), 1.0)
-        with np.errstate(over="ignore"):
-            bound = np.multiply.reduceat(magnitudes, starts)
+    def _integers(self, numbers: npt.NDArray[np.signedinteger], starts: Indices) -> pa.Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            estimated = np.multiply.reduceat(numbers.astype(np.float64), starts)
+        numeric.warn_if_beyond(self.column, self.type, estimated)
         products = np.multiply.reduceat(numbers.astype(np.int64), starts)
-        reduced = pa.array(products.astype(arrow_type(self.type).to_pandas_dtype()))
-        return reduced, bound > numeric.largest(self.type) * numeric.SAFE
+        return pa.array(products.astype(arrow_type(self.type).to_pandas_dtype()))
 
     def _times(self, accumulated: Any, value: Any) -> Any:
         match self.type.root:
@@ -64,7 +63,7 @@ class Product(ColumnFunction):
                 return numeric.as_float(self.type, accumulated * value)
             case Root.DECIMAL:
                 return numeric.fitting(self.type, numeric.EXACT.multiply(accumulated, value))
-        return numeric.in_range(self.column, self.type, accumulated * value, f"{accumulated} * {value}")
+        return numeric.wrapped(self.column, self.type, accumulated * value)
 
     def _retract(self, accumulated: Any, value: Any) -> Any:
         if accumulated is None or value is None:
@@ -79,7 +78,7 @@ class Product(ColumnFunction):
             return numeric.fitting(self.type, self._quotient(accumulated, value))
         quotient = abs(accumulated) // abs(value)
         signed = quotient if (accumulated < 0) == (value < 0) else -quotient
-        return numeric.in_range(self.column, self.type, signed, operation)
+        return numeric.wrapped(self.column, self.type, signed)
 
     def _quotient(self, dividend: Decimal, divisor: Decimal) -> Decimal:
         """The exact quotient; an error when it has no finite decimal form."""

@@ -1,7 +1,7 @@
-"""sum: adds numbers, subtracts retracted ones. NULL adds nothing; integers overflow with an error, decimals to NULL.
+"""sum: adds numbers, subtracts retracted ones. NULL adds nothing; integers wrap around, decimals overflow to NULL.
 
-An overflow on the way counts even where later values would bring the sum back, so sums that come near the limit are
-folded in order.
+An overflow of a decimal on the way counts even where later values would bring the sum back, so sums of decimals that
+come near the limit are folded in order. A wrapped sum is the same in whatever order and however often it is merged.
 """
 
 from __future__ import annotations
@@ -52,9 +52,12 @@ class Sum(ColumnFunction):
 
     def _integers(self, chosen: Chosen) -> pa.Array:
         plain = _numbers(chosen.values).astype(np.int64)
+        signed = _signed(plain, chosen)
         peak = max(int(plain.max()), -int(plain.min()))
-        reduced = np.add.reduceat(_signed(plain, chosen), chosen.starts).astype(arrow_type(self.type).to_pandas_dtype())
-        return self._checked(chosen, pa.array(reduced), peak, plain)
+        if self._may_overflow(chosen, peak, len(plain)):
+            estimated = np.add.reduceat(signed.astype(np.float64), chosen.starts)
+            numeric.warn_if_beyond(self.column, self.type, estimated)
+        return pa.array(np.add.reduceat(signed, chosen.starts).astype(arrow_type(self.type).to_pandas_dtype()))
 
     def _decimals(self, chosen: Chosen) -> pa.Array:
         words = np.frombuffer(chosen.values.buffers()[1], np.int64)[2 * chosen.values.offset :]
@@ -76,12 +79,13 @@ class Sum(ColumnFunction):
 
     def _checked(self, chosen: Chosen, reduced: pa.Array, peak: int, magnitudes: npt.NDArray[Any]) -> pa.Array:
         """``reduced``, with the keys folded whose sum may have left the range on its way."""
-        limit = numeric.largest(self.type)
-        if peak * int(lengths(chosen.starts, len(magnitudes)).max()) <= limit:
+        if not self._may_overflow(chosen, peak, len(magnitudes)):
             return reduced
-        total = np.add.reduceat(np.abs(magnitudes.astype(np.float64)), chosen.starts)
-        near = total > limit * numeric.SAFE
+        near = np.add.reduceat(magnitudes, chosen.starts) > numeric.largest(self.type) * numeric.SAFE
         return with_folded(self, chosen.values, chosen.starts, chosen.is_retract, reduced, near)
+
+    def _may_overflow(self, chosen: Chosen, peak: int, count: int) -> bool:
+        return peak * int(lengths(chosen.starts, count).max()) > numeric.largest(self.type)
 
     def _retract(self, accumulated: Any, value: Any) -> Any:
         if value is None:
@@ -93,7 +97,7 @@ class Sum(ColumnFunction):
                 return numeric.as_float(self.type, accumulated - value)
             case Root.DECIMAL:
                 return numeric.fitting(self.type, numeric.EXACT.subtract(accumulated, value))
-        return numeric.in_range(self.column, self.type, accumulated - value, f"{accumulated} - {value}")
+        return numeric.wrapped(self.column, self.type, accumulated - value)
 
     def _plus(self, accumulated: Any, value: Any) -> Any:
         match self.type.root:
@@ -101,14 +105,14 @@ class Sum(ColumnFunction):
                 return numeric.as_float(self.type, accumulated + value)
             case Root.DECIMAL:
                 return numeric.fitting(self.type, numeric.EXACT.add(accumulated, value))
-        return numeric.in_range(self.column, self.type, accumulated + value, f"{accumulated} + {value}")
+        return numeric.wrapped(self.column, self.type, accumulated + value)
 
     def _negated(self, value: Any) -> Any:
         if isinstance(value, Decimal):
             return numeric.EXACT.minus(value)
         if isinstance(value, float):
             return -value
-        return numeric.in_range(self.column, self.type, -value, f"-({value})")
+        return numeric.wrapped(self.column, self.type, -value)
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[Any]:
