@@ -1,0 +1,40 @@
+"""The fenced blocks of the documentation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block and the heading it stands under."""
+
+    page: str
+    heading: str
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}, {self.heading}"
+
+
+def blocks(page: Path, language: str) -> list[Block]:
+    """The blocks of one language in the order of the page, without the indent of lists."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _BLOCK.finditer(text):
+        if match[2] == language:
+            headings = re.findall(r"^#+ (.*)$", text[: match.start()], re.MULTILINE)
+            lines = [line.removeprefix(match[1]) for line in match[3].splitlines()]
+            found.append(Block(page.name, headings[-1] if headings else "", language, "\n".join(lines) + "\n"))
+    return found
+
+
+def page(name: str) -> Path:
+    return ROOT / "docs" / name

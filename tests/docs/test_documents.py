@@ -1,0 +1,143 @@
+"""What the documentation shows works: pipeline files are valid, snippets and commands run, links lead somewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import shlex
+import subprocess
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from ruamel.yaml import YAML
+
+import tidemark
+from pipelines.config_file import load_pipeline
+from sources.changes import RECORD_SCHEMA
+from tests.docs.documents import PAGES, ROOT, Block, blocks, page
+from tests.interop.environment import pypaimon_python
+from tests.pipelines.command import tidemark as command
+from tests.support.local_batches import pipeline_tables, run_batches
+
+DOCUMENTED_WAREHOUSE = "/data/warehouse"
+ENVIRONMENT = {"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret"}
+PIPELINES = [block for path in PAGES for block in blocks(path, "yaml") if block.text.startswith("version:")]
+
+
+@pytest.mark.parametrize("block", PIPELINES, ids=str)
+def test_a_documented_pipeline_is_valid_without_warnings(
+    block: Block, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / f"{abs(hash(block))}.yaml"
+    file.write_text(block.text)
+    with caplog.at_level(logging.WARNING, "pipelines"):
+        load_pipeline(file, ENVIRONMENT)
+    assert [r.getMessage() for r in caplog.records if "no file matches" not in r.getMessage()] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.name))
+def test_links_to_other_pages_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def event(topic: str, offset: int, after: dict[str, Any]) -> dict[str, Any]:
+    database, schema, table = topic.split(".")
+    source = {"db": database, "schema": schema, "table": table}
+    return {
+        "topic": topic,
+        "partition": 0,
+        "offset": offset,
+        "timestamp": 0,
+        "key": json.dumps({"id": after["id"]}).encode(),
+        "value": json.dumps({"before": None, "after": after, "source": source, "op": "c"}).encode(),
+        "headers": None,
+    }
+
+
+def records(*events: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(events), schema=RECORD_SCHEMA)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """A warehouse with the table of docs/READING.md."""
+    types = {"id": "BIGINT", "status": "STRING", "total": "DECIMAL(10, 2)"}
+    rule: dict[str, object] = {"match": {"table": "orders"}, "into": "lake.orders", "columns": {"types": types}}
+    rows = [{"id": n, "status": "new" if n % 2 else "paid", "total": f"{n}.50"} for n in range(1, 5)]
+    tables = pipeline_tables(tmp_path, [rule], **{"changelog-producer": "lookup"})
+    run_batches(tables, [records(*(event("shop.public.orders", n, row) for n, row in enumerate(rows)))], tmp_path)
+    return tmp_path / "warehouse"
+
+
+def snippet(heading: str, warehouse: Path) -> str:
+    (block,) = (block for block in blocks(page("READING.md"), "python") if block.heading.startswith(heading))
+    return block.text.replace(DOCUMENTED_WAREHOUSE, str(warehouse))
+
+
+def test_tables_are_read_into_pandas(orders: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(snippet("pandas", orders), names)
+    frame = names["frame"]
+    assert sorted(frame["id"]) == [1, 2, 3, 4]
+    assert list(frame.columns) == ["id", "total"]
+
+
+def test_tables_are_queried_by_duckdb(orders: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(snippet("DuckDB", orders), names)
+    assert sorted((status, number, str(total)) for status, number, total in names["per_status"]) == [
+        ("new", 2, "5.00"),
+        ("paid", 2, "7.00"),
+    ]
+
+
+@pytest.mark.interop
+def test_tables_are_read_by_pypaimon(orders: Path) -> None:
+    code = snippet("pypaimon", orders) + "print(sorted(frame['id']))\n"
+    done = subprocess.run(
+        [str(pypaimon_python()), "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.splitlines()[-1:] == ["[1, 2, 3, 4]"], done.stderr
+
+
+def test_the_commands_that_read_a_table_run(orders: Path) -> None:
+    (block,) = blocks(page("READING.md"), "sh")
+    for line in block.text.splitlines():
+        words = shlex.split(line.replace(DOCUMENTED_WAREHOUSE, str(orders)))
+        done = command(*words[1:])
+        assert (words[0], done.returncode, done.stderr) == ("tidemark", 0, ""), line
+        assert done.stdout.count("\n") >= 4, line
+
+
+def test_the_api_as_documented_runs(orders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = blocks(page("INSTALL.md"), "python")
+    (tmp_path / "shop.yaml").write_text("version: 2\n")
+    monkeypatch.chdir(tmp_path)
+    with redirect_stdout(io.StringIO()) as out:
+        exec(block.text, names := {})
+    assert out.getvalue().startswith(f"{tidemark.__version__}\n[") and "shop.yaml:1:10: version" in out.getvalue()
+    assert len(names["orders"]) == 4
+
+
+def test_two_topics_make_one_wide_table(tmp_path: Path) -> None:
+    (block,) = (block for block in PIPELINES if block.heading == "One wide table from two topics")
+    document = YAML(typ="safe").load(block.text)
+    tables = pipeline_tables(tmp_path, document["tables"])
+    account = event("crm.public.account", 0, {"id": 7, "balance": "1.50", "account_at": 2})
+    late = event("crm.public.account", 1, {"id": 7, "balance": "9.99", "account_at": 1})
+    profile = event("crm.public.profile", 0, {"id": 7, "name": "Ada", "profile_at": 1})
+    run_batches(tables, [records(account), records(profile), records(late)], tmp_path)
+    (row,) = tidemark.read_table(tmp_path / "warehouse/lake.db/customer").to_pylist()
+    assert (row["name"], str(row["balance"]), row["account_at"]) == ("Ada", "1.50", 2)
+
+
+def test_the_makefile_targets_of_the_readme_are_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`?make ([a-z-]+)", (ROOT / "README.md").read_text()))
+    assert named <= targets
