@@ -12,9 +12,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config_file import load_pipeline, load_pipelines
@@ -28,7 +29,28 @@ WRONG_REQUEST = 2
 _INTERRUPTED = 130
 """What typer exits with after Ctrl-C."""
 
+
+class _Commands(TyperGroup):
+    """Commands whose refusals of arguments are in our words."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = _plain_words(error.message)
+            raise
+
+
+def _plain_words(text: str) -> str:
+    if text.startswith("Input should be a valid integer"):
+        return "expected a whole number"
+    if text.startswith("Input should be a valid number"):
+        return "expected a number"
+    return text.removeprefix("Value error, ")
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Keep Apache Paimon tables equal to their sources: Kafka/Debezium to Paimon from a YAML file.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -38,6 +38,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
     return [
         *_storage_problems(config, file),
         *_spark_problems(config, file),
+        *_server_problems(config, file),
         *_unreachable_rules(config, file),
         *_meeting_sources(config, file),
         *_option_problems(config, file),
@@ -95,6 +96,18 @@ def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file, ("source", "files", "path"), "no file matches; a run with a new checkpoint would refuse this"
         )
+
+
+_HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^\s:\[\]]+|\w+://[^\s:]+):\d{1,5}")
+
+
+def _server_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    kafka = config.source.kafka
+    for server in kafka.bootstrap_servers.split(",") if kafka is not None else ():
+        if not _HOST_AND_PORT.fullmatch(server.strip()):
+            text = "expected HOST:PORT pairs with commas between them, such as kafka-1:9092,kafka-2:9092"
+            yield problem_at(file, ("source", "kafka", "bootstrap_servers"), text)
+            return
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

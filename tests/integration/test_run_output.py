@@ -36,3 +36,17 @@ def test_a_run_tells_what_it_does_without_the_noise_of_the_jvm(tmp_path: Path, m
     assert f"1 quarantined in {quarantine}: 1 " in done.stderr
     assert f"1 could not be decoded and lie in {quarantine}: 1 " in done.stdout
     assert " table scan warehouse/lake.db/orders --limit 10" in done.stdout
+
+
+def test_what_the_jvm_said_is_shown_when_spark_does_not_start(tmp_path: Path) -> None:
+    write_dump(tmp_path / "dumps", [History("orders", seed=9).extend(2)])
+    file = write_pipeline(tmp_path, tmp_path / "dumps")
+    file.write_text(file.read_text().replace("spark.driver.memory: 1g", "spark.driver.memory: 1k"))
+
+    done = run_once(file)
+
+    assert done.returncode == 1
+    told, *jvm = done.stderr[done.stderr.index("Spark did not start") :].splitlines()
+    assert "JAVA_GATEWAY_EXITED" in told
+    assert any(line.startswith("  ") and "Too small maximum heap" in line for line in jvm), done.stderr
+    assert "Traceback" not in done.stderr

@@ -122,3 +122,10 @@ def test_warnings_of_a_valid_file_have_places_and_the_code_is_0(tmp_path: Path) 
         f"{file}:7:24: warning: defaults.options: option 'snapshot.time-retained' has no effect"
     )
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_refused_arguments_are_told_in_plain_words() -> None:
+    assert tidemark("table", "scan", "x", "--limit", "abc").stderr.endswith(
+        "Invalid value for '--limit': expected a whole number\n"
+    )
+    assert "'-f': 'xml' is not one of" in tidemark("table", "scan", "x", "-f", "xml").stderr

@@ -35,7 +35,7 @@ def validator() -> jsonschema.Draft202012Validator:
 def test_every_config_of_the_project_is_valid(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [error.message for error in validator().iter_errors(raw(file.read_text()))] == []
     for name in ("KAFKA_BOOTSTRAP_SERVERS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "set-by-the-test")
+        monkeypatch.setenv(name, "set-by-the-test:1")
     load_pipeline(file)
 
 
@@ -49,8 +49,8 @@ def test_broken_files_are_refused_by_the_schema_too(name: str) -> None:
     [
         "source: { files: { path: d }, format: debezium-json }\notherwise: create",
         "source: { files: { path: d, topics: [a] }, format: { debezium-json: {} } }\notherwise: skip",
-        "source: { kafka: { bootstrap_servers: b, topics: { include: [a] }, start: { timestamp: 1 } }, format: F }",
-        "source: { kafka: { bootstrap_servers: b, topics: [a], start: { offsets: { t: { 0: 1 } } } }, format: F }",
+        "source: { kafka: { bootstrap_servers: 'b:1', topics: { include: [a] }, start: { timestamp: 1 } }, format: F }",
+        "source: { kafka: { bootstrap_servers: 'b:1', topics: [a], start: { offsets: { t: { 0: 1 } } } }, format: F }",
         "source: { files: { path: d, max_records_per_batch: '${env:MAX:-5}' }, format: F }",
         "source: { files: { path: d }, format: F }\nspark: { master: local, spark.ui.enabled: false }",
         "source: { files: { path: d }, format: F }\ntrigger: { interval: '${env:EVERY:-5s}' }",
