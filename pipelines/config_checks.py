@@ -152,6 +152,13 @@ def _rules(config: PipelineConfig) -> list[tuple[KeyPath, TargetRule]]:
     return rules
 
 
+_KEYS_OF_THE_RULE = {
+    **dict.fromkeys(("primary-key", "primary-keys", "primary_key", "primary_keys"), "primary_key"),
+    **dict.fromkeys(("partition", "partition-keys", "partition.keys", "partition_by", "partition-by"), "partition_by"),
+}
+"""What engines and other tools write among the options of a table."""
+
+
 def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
     seen: set[Problem] = set()
@@ -164,6 +171,8 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *misspelt_options(rule.options),
         ]
         for name, text in mistakes:
+            if name in _KEYS_OF_THE_RULE:
+                text = f"'{name}' is no option here; write `{_KEYS_OF_THE_RULE[name]}: [COLUMN, ...]` in the table rule"
             problem = _problem_of_option(file, path, name, text)
             if problem not in seen:
                 seen.add(problem)

@@ -16,7 +16,7 @@ from pipelines.config import PipelineConfig
 from pipelines.config_file import load_pipeline
 from pipelines.heartbeat import Heartbeat, duration_words
 from pipelines.progress import ProgressLine
-from pipelines.run_log import ConsoleHandler, in_pipeline
+from pipelines.run_log import Activity, ConsoleHandler, in_pipeline
 from pipelines.source_config import FilesSource
 from pipelines.start_line import check_files, files_words, kafka_words, start_line
 
@@ -120,3 +120,18 @@ def test_files_are_counted_and_a_pattern_without_files_is_refused(config: Pipeli
     waiting = source.model_copy(update={"path": str(tmp_path)})
     check_files(waiting, [])
     assert files_words(waiting, []) == f"no file of {tmp_path} yet"
+
+
+def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:
+    for is_terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=is_terminal, soft_wrap=True)
+        with Activity(console) as activity:
+            activity.show("starting [Spark]")
+            logger = logging.Logger("a run")
+            logger.addHandler(ConsoleHandler(console))
+            logger.info("creating table lake.orders")
+        assert ("starting [Spark]" in out.getvalue()) is is_terminal
+        assert "creating table lake.orders" in out.getvalue()
+    with Activity(None) as activity:
+        activity.show("nothing")
