@@ -10,13 +10,16 @@ from tests.paimon_table.test_column_defaults import CASTS
 from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver
 
+UNKNOWN = {"'", "2024-01-02T3:04"}
+"""Java 1.4.2 takes the first for quotes around nothing, and does not know the other form yet."""
+
 
 def test_texts_of_every_type_are_cast_as_java_does(tmp_path: Path, java: JavaPaimon) -> None:
     columns = [("k", "INT"), *((f"c{i}", sql) for i, (sql, _, _) in enumerate(CASTS)), ("none", "DECIMAL(3, 2)")]
     texts = [*((f"c{i}", text) for i, (_, text, _) in enumerate(CASTS)), ("none", "12.5")]
     path = str(tmp_path / "t")
     java.create_table(path, columns, ["k"], options={"bucket": "1"})
-    java.alter(path, *(("default", name, text) for name, text in texts if text != "'"))
+    java.alter(path, *(("default", name, text) for name, text in texts if text not in UNKNOWN))
     nulls = [None] * (len(columns) - 1)
     java.write(path, [["+I", 1, *nulls]])
 
@@ -24,7 +27,7 @@ def test_texts_of_every_type_are_cast_as_java_does(tmp_path: Path, java: JavaPai
 
     first, second = sorted_rows(java.read(path))
     assert first[2:] == second[2:]
-    assert first[2:] == [*(None if text == "'" else value for _, text, value in CASTS), None]
+    assert first[2:] == [*(None if text in UNKNOWN else value for _, text, value in CASTS), None]
 
 
 @pytest.mark.parametrize(
