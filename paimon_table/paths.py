@@ -7,7 +7,6 @@ partition row and which therefore must match byte for byte.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -246,22 +245,30 @@ def _java_local_date_time(day: int, seconds: int, nanos: int) -> str:
 
 
 def _java_float(value: float, single: bool) -> str:
-    """Text of Java's Float.toString and Double.toString (shortest digits, as since JDK 19)."""
+    """Text of Java's Float.toString and Double.toString since JDK 19; older ones have more digits for some values."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return _shortest(value, single)
-    mantissa, exponent = f"{Decimal(_shortest(value, single)):E}".split("E")
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    if value == 0:
+        return repr(value)
+    shortest = _shortest(value, single)
+    if 1e-3 <= abs(value) < 1e7:
+        text = f"{shortest:f}"
+        return text if "." in text else f"{text}.0"
+    mantissa, exponent = f"{shortest:E}".split("E")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
 
 
-def _shortest(value: float, single: bool) -> str:
-    """Shortest decimal text that reads back as the same number of its width."""
+def _shortest(value: float, single: bool) -> Decimal:
+    """The decimal of the fewest digits, but the nearest one of two, that reads back as the same number of its width."""
+    for digits_after_the_first in range(1, 17):
+        text = f"{value:.{digits_after_the_first}e}"
+        if _is_same(float(text), value, single):
+            break
+    return Decimal(text).normalize()
+
+
+def _is_same(one: float, other: float, single: bool) -> bool:
     if not single:
-        return repr(value)
-    for digits in range(1, 10):
-        candidate = float(f"{value:.{digits}g}")
-        if struct.pack("<f", candidate) == struct.pack("<f", value):
-            return repr(candidate)
-    return repr(value)
+        return one == other
+    with np.errstate(over="ignore"):
+        return bool(np.float32(one) == np.float32(other))

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.file_index.hashing import can_be_hashed
+from paimon_table.file_index.index_options import BloomFilterColumn, parse_bloom_filters
 from paimon_table.schema import TableSchema, check_name
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids
 
@@ -73,7 +75,28 @@ def apply_changes(
                 changed = _with_wider_column(changed, change)
             case SetOption():
                 changed = _with_option(changed, change, has_snapshots)
+    _check_indexes(schema, changed)
     return schema if changed == schema else replace(changed, id=schema.id + 1, time_ms=time_ms)
+
+
+def _check_indexes(before: TableSchema, after: TableSchema) -> None:
+    """A column keeps a type that its bloom filter has; what the option itself may name is checked with the options."""
+    if before.fields == after.fields:
+        return
+    for indexed in parse_bloom_filters(after.options):
+        if not before.has_column(indexed.column) or not after.has_column(indexed.column):
+            continue
+        old, new = (_indexed_type(indexed, schema.field(indexed.column).type) for schema in (before, after))
+        if can_be_hashed(old) and not can_be_hashed(new):
+            raise SchemaChangeRefused(
+                f"column {indexed.column!r} cannot change to {after.field(indexed.column).type}: option "
+                f"'file-index.bloom-filter.columns' names {indexed.name!r}, and there is no bloom filter for values of "
+                f"type {new}; remove it from the option, or keep the type and write into a new table"
+            )
+
+
+def _indexed_type(indexed: BloomFilterColumn, t: DataType) -> DataType:
+    return t if indexed.map_key is None or t.value is None else t.value
 
 
 def _with_column(schema: TableSchema, change: AddColumn) -> TableSchema:

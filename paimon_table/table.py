@@ -20,7 +20,7 @@ from paimon_table.reading_options import reading_options
 from paimon_table.schema import TableSchema, from_json, to_json
 from paimon_table.schema_evolution import SchemaChange, apply_changes
 from paimon_table.snapshot import SnapshotStore
-from paimon_table.table_validation import validate_table
+from paimon_table.table_validation import check_partition_names, validate_table
 
 _EVOLVE_ATTEMPTS = 10
 
@@ -174,10 +174,11 @@ def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], Tab
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:
-    """The options; ConfigError for a table whose rows would not come back from its files as they should be written."""
+    """The options; ConfigError for a table whose rows would not be written as they should, or where."""
     options = options_of(schema)
     column_defaults(schema)
     check_key_types(schema, options)
+    check_partition_names(schema)
     return options
 
 

@@ -125,7 +125,18 @@ def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
         raise ConfigError("option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function")
 
 
+def check_partition_names(schema: TableSchema) -> None:
+    """Refuse partition columns whose directories have other names in other versions of Java (UnsupportedFeature)."""
+    for field in schema.partition_fields:
+        if field.type.root in {Root.FLOAT, Root.DOUBLE}:
+            raise UnsupportedFeature(
+                f"partition column {field.name!r}: type {field.type} is not supported for writing, because versions of "
+                "Java give its directories different names; use DECIMAL or a text"
+            )
+
+
 def _check_partition_types(schema: TableSchema, options: TableOptions) -> None:
+    check_partition_names(schema)
     for field in schema.partition_fields:
         if field.type.root in BINARIES:
             raise UnsupportedFeature(f"partition column {field.name!r}: type {field.type} is not supported; use a text")

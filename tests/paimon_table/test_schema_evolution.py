@@ -117,3 +117,20 @@ def test_wider_types_hold_every_value(old, new):
 @pytest.mark.parametrize(("old", "new"), NOT_WIDER)
 def test_other_type_changes_are_not_widening(old, new):
     assert not is_lossless_widening(parse_type(old), parse_type(new))
+
+
+@pytest.mark.parametrize(
+    ("sql", "wider", "named"),
+    [("INT", "DECIMAL(12, 2)", "c"), ("MAP<STRING, INT>", "MAP<STRING, DECIMAL(12, 2)>", "c[a]")],
+)
+def test_column_with_a_bloom_filter_takes_no_type_without_one(sql: str, wider: str, named: str) -> None:
+    option = "file-index.bloom-filter.columns"
+    columns = [("k", parse_type("INT")), ("c", parse_type(sql))]
+    schema = create_schema(columns, ["k"], (), {"bucket": "1", option: named})
+    widened = WidenColumn("c", parse_type(wider))
+
+    with pytest.raises(
+        SchemaChangeRefused, match=r"column 'c' cannot change to .*bloom-filter.columns' names .* remove it"
+    ):
+        apply_changes(schema, [widened], 0)
+    assert str(apply_changes(schema, [widened, SetOption(option, None)], 0).field("c").type) == wider

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.schema import create_schema
+from paimon_table.schema import create_schema, to_json
+from paimon_table.table import Table
 from paimon_table.table_validation import validate_table
 from paimon_table.types import parse_type
 
@@ -17,6 +20,22 @@ def validate(columns: str, primary: str = "", partition: str = "", **options: st
     named = {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}
     schema = create_schema([(n, parse_type(t)) for n, t in pairs], primary.split(), partition.split(), named)
     validate_table(schema)
+
+
+@pytest.mark.parametrize("sql", ["FLOAT", "DOUBLE"])
+def test_partition_columns_whose_names_depend_on_the_version_of_java_are_refused(tmp_path: Path, sql: str) -> None:
+    columns = [("k", parse_type("INT")), ("p", parse_type("INT"))]
+    schema = create_schema(columns, ["k", "p"], ["p"], {"bucket": "1"})
+    fields = tuple(replace(f, type=parse_type(f"{sql} NOT NULL")) if f.name == "p" else f for f in schema.fields)
+    with pytest.raises(UnsupportedFeature, match=f"partition column 'p': type {sql} NOT NULL .* DECIMAL or a text"):
+        validate_table(replace(schema, fields=fields))
+
+    # a table of another engine can be read
+    (tmp_path / "schema").mkdir()
+    (tmp_path / "schema" / "schema-0").write_text(to_json(replace(schema, fields=fields)))
+    with pytest.raises(UnsupportedFeature, match="partition column 'p'"):
+        Table.open(str(tmp_path))
+    assert Table.open_for_reading(str(tmp_path)).schema.partition_keys == ("p",)
 
 
 def test_a_usual_table_passes():
