@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,7 +33,7 @@ from pipelines.plan import BatchRun, TaskSettings
 from pipelines.run_log import in_pipeline
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
-from pipelines.spark_errors import first_cause, task_failure
+from pipelines.spark_errors import first_cause, second_run, task_failure
 from pipelines.spooled_writes import SpooledWrites
 from pipelines.start_line import check_files, files_words, kafka_words, start_line
 from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
@@ -98,7 +98,10 @@ class PipelineQuery:
         self._record = CheckpointRecord(config, self._checkpoint)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
-        self._query = self._start(spark)
+        try:
+            self._query = self._start(spark)
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._told(error, "Spark did not start the query") from error
 
     @property
     def is_running(self) -> bool:
@@ -135,7 +138,16 @@ class PipelineQuery:
             raise self.failure
         exception = self._query.exception()
         if exception is not None:
-            raise SinkUnavailable(f"pipeline {self.config.name}: Spark ended the query: {first_cause(exception)}")
+            raise self._told(exception, "Spark ended the query")
+
+    def _told(self, error: Exception, what: str) -> TidemarkError:
+        """Spark's error in our own words where they are known."""
+        text = str(error)
+        return (
+            task_failure(text)
+            or second_run(text, self.config.checkpoint)
+            or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
+        )
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = _quarantine_storage(self.config)
@@ -154,8 +166,8 @@ class PipelineQuery:
     def _drain(self, query: StreamingQuery) -> None:
         try:
             query.processAllAvailable()
-        except PySparkException:
-            return  # the query failed or was stopped; raise_failure tells which
+        except (PySparkException, Py4JError):
+            return  # the query failed or was stopped, or the JVM has ended; the main thread tells which
         self._drained.set()
 
     def _read(self, spark: SparkSession) -> DataFrame:
@@ -247,9 +259,7 @@ class PipelineQuery:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            self.failure = task_failure(str(error)) or SinkUnavailable(
-                f"pipeline {self.config.name}: Spark gave a job up: {first_cause(error)}"
-            )
+            self.failure = self._told(error, "Spark gave a job up")
             raise self.failure from error
         except BaseException as error:
             self.failure = error

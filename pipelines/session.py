@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import ConfigError, SinkUnavailable
 from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
+from pipelines.spark_residue import leave_no_residue
 from sinks import faults
 from sinks.spool import Spool
 
@@ -132,6 +133,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
     session.sparkContext.setLogLevel("ERROR")
+    leave_no_residue(session)
     if not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
     return session

@@ -39,6 +39,19 @@ def task_failure(text: str) -> TidemarkError | None:
     return BrokenInvariant(f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
 
 
+_SECOND_RUN = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|SparkConcurrentModificationException")
+
+
+def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
+    """The error when Spark found that somebody else writes to the checkpoint; None if that is not what it says."""
+    if _SECOND_RUN.search(text) is None:
+        return None
+    return SinkUnavailable(
+        f"another run uses checkpoint {checkpoint}: it planned a batch that this one was about to plan. Only one run at"
+        " a time can use it: stop the other one; this one goes on where the checkpoint stands when it is started again"
+    )
+
+
 def first_cause(error: object) -> str:
     """The innermost message of a Spark exception, one line."""
     text = str(error)

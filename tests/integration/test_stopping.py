@@ -84,6 +84,7 @@ def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
         jvm.kill()
         assert process.wait(timeout=60) == 1, log.read_text()
     assert "JVM has ended" in log.read_text() and "start again" in log.read_text()
+    assert "Traceback" not in log.read_text() and "Exception occurred" not in log.read_text()
 
     assert run_once(file).returncode == 0
     table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")

@@ -12,7 +12,7 @@ import pytest
 from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.session import names_collector, open_session
-from pipelines.spark_errors import first_cause, task_failure
+from pipelines.spark_errors import first_cause, second_run, task_failure
 from sources.changes import DecoderOptions
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
@@ -140,3 +140,17 @@ def test_threads_that_are_not_pinned_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "False")
     with pytest.raises(ConfigError, match=r"PYSPARK_PIN_THREAD.*unset it"):
         open_session([])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 4.",
+        "An error occurred while calling o89.start.\n: org.apache.spark.SparkConcurrentModificationException: x",
+    ],
+)
+def test_a_second_run_on_a_checkpoint_is_told_in_words(text: str) -> None:
+    error = second_run(text, "s3://lake/checkpoint")
+    assert error is not None
+    assert str(error).startswith("another run uses checkpoint s3://lake/checkpoint: ")
+    assert second_run("[STREAM_FAILED] something else", "s3://lake/checkpoint") is None
