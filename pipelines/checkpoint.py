@@ -16,6 +16,9 @@ WAY_OUT = (
     " resume (the default) reading goes on from the positions in the tables"
 )
 
+_NO_OFFSET = "-"
+"""Spark's word for a source that has not said how far it is."""
+
 
 class Checkpoint:
     """Reads the files that Spark keeps: ``metadata``, and one per batch in ``offsets`` and ``commits``."""
@@ -103,7 +106,7 @@ class Checkpoint:
         """The time in a file of the offset log, which has a line on the batch and one for each source."""
         _, batch, source = self._lines(file, 3)[:3]
         planned_at_ms = _object(batch).get("batchTimestampMs")
-        if not isinstance(planned_at_ms, int) or not _object(source):
+        if not isinstance(planned_at_ms, int) or not (source == _NO_OFFSET or source.startswith("{")):
             raise self.damaged(file, "does not hold the offsets of a batch")
         return planned_at_ms
 
@@ -115,7 +118,7 @@ class Checkpoint:
             raise self.damaged(file, "is empty")
         if re.fullmatch(r"v\d+", lines[0]) is None:
             raise self.damaged(file, "does not begin with the version of its format")
-        if len(lines) < count or not _is_json(lines[-1]):
+        if len(lines) < count or not (_is_json(lines[-1]) or lines[-1] == _NO_OFFSET):
             raise self.damaged(file, "is cut off")
         return lines
 

@@ -41,6 +41,12 @@ from sources.changes import DecodeTarget, Goal, KeyRule, Observation, Rejection,
 
 log = logging.getLogger(__name__)
 
+_OLD_ROWS_STAY = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. The rows in"
+    " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
+    " again. Drop the table first if it is to hold what the topics hold"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -168,15 +174,10 @@ class PipelineTables:
         appended. Tables that no rule writes any more are left alone.
         """
         io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
+        gone_on_with: list[tuple[str, Table]] = []
         for found in written_tables(io, warehouse, self.config.name):
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
-                log.warning(
-                    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from"
-                    " `start`. The rows in the table stay: those that the topics do not hold any more are not deleted,"
-                    " and the changelog tells all changes again. Drop the table first if it is to hold what the topics"
-                    " hold",
-                    found.name,
-                )
+                log.warning(_OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
             if not rules:
@@ -184,6 +185,7 @@ class PipelineTables:
             self._topics |= topics
             identifier = str(found.name)
             table = Table.open(found.path, io=io)
+            gone_on_with.append((identifier, table))
             rule = agreed_rule(rules)
             if rule is not None:
                 table = self._follow(rule, table, identifier)
@@ -193,6 +195,8 @@ class PipelineTables:
             is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
             if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
                 self.sinks[identifier] = self._sink(identifier, table)
+        if self._record is not None:
+            self._record.add(gone_on_with)
 
     def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:
         rule = self._rules[identifier]

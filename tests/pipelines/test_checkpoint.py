@@ -48,6 +48,13 @@ def test_every_state_that_spark_goes_on_from_is_taken(tmp_path: Path, planned: i
     checkpoint(tmp_path).check()
 
 
+@pytest.mark.parametrize("offset", ["{}", "-"])
+def test_a_batch_of_topics_that_are_not_there_yet_is_taken(tmp_path: Path, offset: str) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", 0, 0)
+    (tmp_path / "checkpoint/offsets/0").write_text(f'v1\n{{"batchTimestampMs":0}}\n{offset}')
+    checkpoint(tmp_path).check()
+
+
 def test_a_checkpoint_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
     checkpoint(tmp_path).check()
 
@@ -63,6 +70,7 @@ def test_a_checkpoint_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
         ("offsets/4", 'v1\n{"batchTimestampMs":4}', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{"batchTimestampMs":4}\n{"t":{"0":', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{}\n{"t":{"0":5}}', "its file offsets/4 does not hold the offsets of a batch"),
+        ("offsets/4", 'v1\n{"batchTimestampMs":4}\n[1]', "its file offsets/4 does not hold the offsets of a batch"),
         ("offsets/3", "", "its file offsets/3 is empty"),
         ("commits/4", "", "its file commits/4 is empty"),
         ("commits/4", 'v1\n{"next', "its file commits/4 is cut off"),
@@ -184,6 +192,17 @@ def test_a_table_is_recorded_before_its_first_commit(tmp_path: Path, monkeypatch
     written(tmp_path, "orders")
     assert seen
     assert all(names == ["lake.orders"] for names in seen)
+
+
+def test_tables_that_a_new_checkpoint_goes_on_with_are_recorded_too(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders", "items")
+    (tmp_path / "checkpoint/tidemark.json").unlink()
+    record = CheckpointRecord(config, Checkpoint(config))
+    PipelineTables(config, "tidemark-shop-new", record)
+    assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == [
+        "lake.items",
+        "lake.orders",
+    ]
 
 
 def test_checkpoints_of_earlier_versions_are_judged_by_the_snapshots(tmp_path: Path) -> None:
