@@ -42,8 +42,8 @@ otherwise: skip
 ## Values
 
 - **References to the environment**: `${env:NAME}` in any value stands for the variable, which must be set;
-  `${env:NAME:-text}` falls back to the text when the variable is unset or empty. Contents of variables are never
-  printed.
+  `${env:NAME:-text}` falls back to the text when the variable is unset or empty. `${NAME}` is refused. Contents of
+  variables are never printed.
 - **Paths** are relative to the directory of the YAML file; URIs (`file:///...`, `s3://...`) stay as they are.
 - **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`.
 - **Patterns** are regular expressions that must match the whole name; a plain name matches itself.

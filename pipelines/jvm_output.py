@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 KEPT_LINES = 200
 _ERRORS = ("spark ERROR", "spark FATAL")
 """How lines of errors begin in log4j2.properties."""
+
+_TROUBLE = re.compile(r"error|exception|fatal|out of memory|insufficient", re.IGNORECASE)
 
 
 class JvmOutput:
@@ -50,9 +54,16 @@ class JvmOutput:
 
         Waits for the last words of a JVM that has ended.
         """
+        return _indented(self._all(wait_s)[-count:])
+
+    def troubles(self, count: int = 5, wait_s: float = 1.0) -> str:
+        """As ``tail``, of the lines that tell of an error alone."""
+        return _indented([line for line in self._all(wait_s) if _TROUBLE.search(line)][-count:])
+
+    def _all(self, wait_s: float) -> list[str]:
         if self._reader is not None:
             self._reader.join(wait_s)
-        return "".join(f"\n  {line}" for line in list(self._lines)[-count:])
+        return list(self._lines)
 
     def _read(self, descriptor: int) -> None:
         with open(descriptor, encoding="utf-8", errors="replace") as lines:
@@ -61,6 +72,10 @@ class JvmOutput:
                 if text:
                     self._lines.append(text)
                     log.log(logging.WARNING if text.startswith(_ERRORS) else logging.DEBUG, "%s", text)
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "".join(f"\n  {line}" for line in lines)
 
 
 JVM_OUTPUT = JvmOutput()

@@ -69,7 +69,7 @@ def _run(
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
-                f" goes on where it stopped{JVM_OUTPUT.tail(5)}"
+                f" goes on where it stopped{JVM_OUTPUT.troubles()}"
             ) from error
         raise
     finally:
