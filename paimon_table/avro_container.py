@@ -44,10 +44,12 @@ class MalformedContainer(Exception):
 # ---------------------------------------------------------------- writing
 
 
-def write_container(schema: Mapping[str, Any], parsed: Any, records: Iterable[Mapping[str, Any]], codec: str) -> bytes:
+def write_container(
+    schema: Mapping[str, Any], parsed: Any, records: Iterable[Mapping[str, Any]], codec: str, file_name: str = ""
+) -> bytes:
     """One container in memory; ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``CODECS``."""
     out = io.BytesIO()
-    ContainerWriter(out, schema, codec).write(parsed, records)
+    ContainerWriter(out, schema, codec, file_name=file_name).write(parsed, records)
     return out.getvalue()
 
 
@@ -102,9 +104,9 @@ class ContainerWriter:
 # ---------------------------------------------------------------- reading
 
 
-def read_container(data: bytes) -> list[Any]:
+def read_container(data: bytes, file_name: str = "") -> list[Any]:
     """All records of a container with one of ``CODECS``; MalformedContainer otherwise."""
-    reader = ContainerReader(io.BytesIO(data))
+    reader = ContainerReader(io.BytesIO(data), file_name)
     return [record for block in reader.blocks() for record in reader.records(block)]
 
 

@@ -13,7 +13,7 @@ from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.file_io import FileIO
 from paimon_table.index_file import DELETION_VECTORS, NO_INDEX_CHANGE, IndexChange, IndexFileMeta, VectorRange
 from paimon_table.merge.words import Indices
-from paimon_table.paths import TablePaths
+from paimon_table.paths import TablePaths, external_file
 
 _VERSION = b"\x01"
 
@@ -52,9 +52,17 @@ def read_vectors(
     for file in files:
         ranges = [r for r in file.vector_ranges or () if wanted is None or r.data_file in wanted]
         if ranges:
-            path = file.external_path or paths.index_file(file.file_name)
+            path = paths.index_file(file.file_name) if file.external_path is None else external_file(file.external_path)
             data = _read(io, path)
-            vectors |= {r.data_file: decode_vector(data, r.offset, r.length, path) for r in ranges}
+            if len(data) != file.file_size_bytes:
+                raise CorruptFile(f"{path} has {len(data)} bytes instead of {file.file_size_bytes}; restore it")
+            for r in ranges:
+                vector = vectors[r.data_file] = decode_vector(data, r.offset, r.length, path)
+                if r.cardinality not in (None, vector.cardinality):
+                    raise CorruptFile(
+                        f"{path} marks {vector.cardinality} rows of {r.data_file}, the index manifest says "
+                        f"{r.cardinality}; restore it from a backup"
+                    )
     return vectors
 
 

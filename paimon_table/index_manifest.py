@@ -15,6 +15,7 @@ import fastavro
 from paimon_table.avro_container import MalformedContainer, read_container, write_container
 from paimon_table.data_file import BucketId
 from paimon_table.errors import CorruptFile
+from paimon_table.file_format import DAMAGES
 from paimon_table.index_file import DELETION_VECTORS, HASH, IndexFileMeta, VectorRange
 from paimon_table.manifest import ADD
 from paimon_table.manifest_schema import array, block_codec, nested_record, nullable, optional, required, root_record
@@ -66,17 +67,17 @@ class IndexEntry:
     file: IndexFileMeta
 
 
-def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> bytes:
+def encode_index_manifest(entries: Iterable[IndexEntry], compression: str, name: str = "") -> bytes:
     """The bytes of an index manifest; ``compression`` is ``zstd`` or ``none``."""
-    return write_container(INDEX_SCHEMA, _PARSED, map(_record, entries), block_codec(compression))
+    return write_container(INDEX_SCHEMA, _PARSED, map(_record, entries), block_codec(compression), name)
 
 
 def decode_index_manifest(data: bytes, name: str) -> tuple[IndexEntry, ...]:
     """The entries of an index manifest in stored order; CorruptFile names the file ``name``."""
     try:
-        entries = tuple(_entry(record) for record in read_container(data))
-    except (MalformedContainer, KeyError, TypeError) as error:
-        raise CorruptFile(f"index manifest {name} is not readable ({error}); restore it from a backup") from error
+        entries = tuple(_entry(record) for record in read_container(data, name.rpartition("/")[2]))
+    except (MalformedContainer, *DAMAGES) as error:
+        raise CorruptFile(f"index manifest {name} is not readable ({error!r}); restore it from a backup") from error
     if any(entry.kind != ADD for entry in entries):
         raise CorruptFile(f"index manifest {name} names a deleted file, it must list live ones; restore it")
     return entries

@@ -302,6 +302,11 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPl
         raise UnsupportedFeature(
             f"{path}: format {name!r} is not supported; compact it into one of: {', '.join(FORMATS)}"
         )
+    if file.external_path is not None and path.startswith("s3:") != ctx.paths.root.startswith("s3:"):
+        raise UnsupportedFeature(
+            f"{file.external_path} lies outside of its table (data-file.external-paths) and on other storage than the "
+            "table, which is not supported; read the table with Paimon's own readers"
+        )
     try:
         with ctx.io.open_input(path) as stream:
             if stream.size() != file.file_size_bytes:

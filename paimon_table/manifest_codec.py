@@ -6,18 +6,20 @@ branch of every union, the block codec is zstandard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import fastavro
 
 from paimon_table.avro_container import MalformedContainer, read_container, write_container
 from paimon_table.data_file import BucketId, DataFileMeta, SimpleStats
 from paimon_table.errors import CorruptFile
+from paimon_table.file_format import DAMAGES
 from paimon_table.manifest import ManifestEntry, ManifestFileMeta
 from paimon_table.manifest_schema import array, block_codec, nested_record, nullable, optional, required, root_record
 
 _VERSION = 2
+T = TypeVar("T")
 
 
 def _stats_record(path: str) -> dict[str, Any]:
@@ -86,32 +88,32 @@ _PARSED_ENTRY = fastavro.parse_schema(dict(ENTRY_SCHEMA))
 _PARSED_LIST = fastavro.parse_schema(dict(LIST_SCHEMA))
 
 
-def encode_manifest(entries: Iterable[ManifestEntry], compression: str) -> bytes:
+def encode_manifest(entries: Iterable[ManifestEntry], compression: str, name: str = "") -> bytes:
     """The bytes of a manifest; ``compression`` is ``zstd`` or ``none``."""
-    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), block_codec(compression))
+    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), block_codec(compression), name)
 
 
-def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str) -> bytes:
+def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str, name: str = "") -> bytes:
     """The bytes of a manifest list, which may be empty; ``compression`` as for manifests."""
-    return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression))
+    return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression), name)
 
 
 def decode_manifest(data: bytes, name: str) -> tuple[ManifestEntry, ...]:
     """The entries of a manifest in stored order; CorruptFile names the file ``name``."""
     buckets: dict[tuple[bytes, int], BucketId] = {}
-    return tuple(_entry(record, buckets) for record in _decode(data, name))
+    return _decode(data, name, lambda record: _entry(record, buckets))
 
 
 def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
     """The manifests that a list names, in order; CorruptFile names the file ``name``."""
-    return tuple(_list_entry(record) for record in _decode(data, name))
+    return _decode(data, name, _list_entry)
 
 
-def _decode(data: bytes, name: str) -> list[Any]:
+def _decode(data: bytes, name: str, value: Callable[[Any], T]) -> tuple[T, ...]:
     try:
-        return read_container(data)
-    except MalformedContainer as error:
-        raise CorruptFile(f"manifest file {name} is not readable ({error}); restore it from a backup") from error
+        return tuple(map(value, read_container(data, name.rpartition("/")[2])))
+    except (MalformedContainer, *DAMAGES) as error:
+        raise CorruptFile(f"manifest file {name} is not readable ({error!r}); restore it from a backup") from error
 
 
 # ---------------------------------------------------------------- values to records

@@ -27,43 +27,57 @@ class ManifestReader:
     io: FileIO
     paths: TablePaths
 
-    def list_of(self, name: str) -> tuple[ManifestFileMeta, ...]:
-        """The manifests that a manifest list names."""
-        return decode_manifest_list(self._bytes(name), name)
+    def list_of(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """The manifests that a manifest list names; ``size_bytes`` is the list's size where a snapshot says it."""
+        return decode_manifest_list(self._bytes(name, size_bytes), self.paths.manifest_file(name))
 
     def entries_of(self, manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
-        return decode_manifest(self._bytes(manifest.file_name), manifest.file_name)
+        path = self.paths.manifest_file(manifest.file_name)
+        entries = decode_manifest(self._bytes(manifest.file_name, manifest.file_size_bytes), path)
+        stated = manifest.num_added_files + manifest.num_deleted_files
+        if len(entries) != stated:
+            raise CorruptFile(f"{path} has {len(entries)} entries, its list says {stated}; restore it from a backup")
+        return entries
 
     def entries_in(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
         return [entry for manifest in manifests for entry in self.entries_of(manifest)]
 
     def all_manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Base then delta: the manifests that together give the snapshot's live files."""
-        return self.list_of(snapshot.base_manifest_list) + self.list_of(snapshot.delta_manifest_list)
+        base = self.list_of(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        return base + self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What the snapshot changed: ADD and DELETE entries."""
-        return self.entries_in(self.list_of(snapshot.delta_manifest_list))
+        return self.entries_in(self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """The snapshot's changelog files, in listed order; empty when it has none."""
         if snapshot.changelog_manifest_list is None:
             return []
-        return self.entries_in(self.list_of(snapshot.changelog_manifest_list))
+        return self.entries_in(self.list_of(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
 
     def index_entries(self, snapshot: Snapshot) -> tuple[IndexEntry, ...]:
         """All index files of the snapshot."""
         name = snapshot.index_manifest
-        return () if name is None else decode_index_manifest(self._bytes(name), name)
+        return () if name is None else decode_index_manifest(self._bytes(name), self.paths.manifest_file(name))
 
-    def _bytes(self, name: str) -> bytes:
+    def _bytes(self, name: str, size_bytes: int | None = None) -> bytes:
+        path = self.paths.manifest_file(name)
         try:
-            return self.io.read(self.paths.manifest_file(name))
+            data = self.io.read(path)
+        except ValueError as error:
+            raise CorruptFile(
+                f"a snapshot or manifest list of {self.paths.root} names {name!r}, no file: restore it"
+            ) from error
         except FileNotFoundError as error:
             raise CorruptFile(
                 f"{self.paths.manifest_file(name)} is missing although a snapshot names it; the snapshot has expired "
                 "meanwhile or the table is damaged: open the table again"
             ) from error
+        if size_bytes is not None and len(data) != size_bytes:
+            raise CorruptFile(f"{path} has {len(data)} bytes instead of {size_bytes}; restore it from a backup")
+        return data
 
 
 @dataclass(slots=True)
@@ -84,7 +98,7 @@ class ManifestDraft:
         """Put entries into as many manifests as the target size asks for; none for no entries."""
         if not entries:
             return ()
-        data = encode_manifest(entries, self.options.manifest_compression)
+        data = encode_manifest(entries, self.options.manifest_compression, self._next_name("manifest"))
         target = self.options.manifest_target_file_size_bytes
         if len(data) > target and len(entries) > 1:
             step = max(1, len(entries) * target // len(data))
@@ -94,14 +108,16 @@ class ManifestDraft:
 
     def add_list(self, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Put a manifest list, possibly empty; returns its name and its size in bytes."""
-        data = encode_manifest_list(manifests, self.options.manifest_compression)
-        return self._add("manifest-list", data), len(data)
+        name = self._next_name("manifest-list")
+        data = encode_manifest_list(manifests, self.options.manifest_compression, name)
+        return self._add(name, data), len(data)
 
     def add_index_manifest(self, entries: Sequence[IndexEntry]) -> str | None:
         """Put the complete list of index files; returns its name, None for an empty list, which needs no file."""
         if not entries:
             return None
-        return self._add("index-manifest", encode_index_manifest(entries, self.options.manifest_compression))
+        name = self._next_name("index-manifest")
+        return self._add(name, encode_index_manifest(entries, self.options.manifest_compression, name))
 
     def write(self) -> None:
         """Make all files durable that are not yet."""
@@ -119,12 +135,15 @@ class ManifestDraft:
         self._files.clear()
 
     def _add_one(self, entries: Sequence[ManifestEntry], data: bytes | None) -> tuple[ManifestFileMeta, ...]:
-        encoded = data if data is not None else encode_manifest(entries, self.options.manifest_compression)
-        return (summarize(self._add("manifest", encoded), len(encoded), entries, self.partition_types),)
+        name = self._next_name("manifest")
+        encoded = data if data is not None else encode_manifest(entries, self.options.manifest_compression, name)
+        return (summarize(self._add(name, encoded), len(encoded), entries, self.partition_types),)
 
-    def _add(self, kind: str, data: bytes) -> str:
+    def _next_name(self, kind: str) -> str:
         self._prefix = self._prefix or self.new_uuid()
-        name = f"{kind}-{self._prefix}-{self._counter}"
+        return f"{kind}-{self._prefix}-{self._counter}"
+
+    def _add(self, name: str, data: bytes) -> str:
         self._counter += 1
         self._files.append((self.paths.manifest_file(name), data))
         return name

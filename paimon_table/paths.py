@@ -78,13 +78,33 @@ class TablePaths:
     @staticmethod
     def data_file(bucket_dir: str, file: DataFileMeta) -> str:
         """Path of a data or changelog file, which may lie outside the table directory."""
-        return file.external_path or f"{bucket_dir}/{file.file_name}"
+        return external_file(file.external_path) if file.external_path else f"{bucket_dir}/{file.file_name}"
 
     @staticmethod
     def extra_files(bucket_dir: str, file: DataFileMeta) -> tuple[str, ...]:
         """Paths of the files that belong to a data file and lie beside it, such as its index."""
-        directory = file.external_path.rpartition("/")[0] if file.external_path else bucket_dir
+        directory = external_file(file.external_path).rpartition("/")[0] if file.external_path else bucket_dir
         return tuple(f"{directory}/{name}" for name in file.extra_files)
+
+
+def external_file(uri: str) -> str:
+    """The path of a file that a manifest gives as a URI (``data-file.external-paths``), as ``FileIO`` takes it.
+
+    Raises UnsupportedFeature for a storage that Tidemark does not know.
+    """
+    scheme, colon, rest = uri.partition(":")
+    if not colon or "/" in scheme:
+        return uri
+    match scheme:
+        case "file":
+            return "/" + rest.lstrip("/")
+        case "s3" | "s3a":
+            return f"s3:{rest}"
+        case _:
+            raise UnsupportedFeature(
+                f"{uri} lies outside of its table (data-file.external-paths), on storage {scheme!r}, which is not "
+                "supported; read the table with Paimon's own readers"
+            )
 
 
 def numbers_of(names: Iterable[str], prefix: str) -> list[int]:

@@ -175,8 +175,11 @@ def to_json(schema: TableSchema) -> str:
     return pretty(document)
 
 
-def from_json(text: str | bytes) -> TableSchema:
-    """Read a schema file of version 1, 2 or 3; older versions get the defaults of their time as options."""
+def from_json(text: str | bytes, path: str = "a schema file") -> TableSchema:
+    """Read a schema file of version 1, 2 or 3; older versions get the defaults of their time as options.
+
+    CorruptFile, which names ``path``, for anything else.
+    """
     try:
         document = json.loads(text)
         version = int(document.get("version", 1))
@@ -195,5 +198,5 @@ def from_json(text: str | bytes) -> TableSchema:
             comment=document.get("comment"),
             time_ms=int(document.get("timeMillis", 0)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFile(f"schema file is not readable ({error!r}); restore it from a backup") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:
+        raise CorruptFile(f"{path} is not readable as a schema ({error!r}); restore it from a backup") from error

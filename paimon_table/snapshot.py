@@ -7,6 +7,7 @@ oldest ones.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -87,6 +88,9 @@ _JSON_KEYS = (
 
 _VERSION = 3
 
+_CHECKSUM = "tidemark.checksum"
+"""Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
+
 
 def to_json(snapshot: Snapshot) -> str:
     """The text of the snapshot file, keys in Java's order, unset ones left out."""
@@ -95,18 +99,39 @@ def to_json(snapshot: Snapshot) -> str:
         value = getattr(snapshot, attribute)
         if value is not None and value != {}:
             document[key] = value
+    document["properties"] = {**snapshot.properties, _CHECKSUM: _checksum(document)}
     return pretty(document)
 
 
-def from_json(text: str | bytes) -> Snapshot:
-    """Read a snapshot, changelog or tag file; unknown keys are ignored. CorruptFile when a needed key is missing."""
+def from_json(text: str | bytes, path: str = "a snapshot file") -> Snapshot:
+    """Read a snapshot, changelog or tag file; unknown keys are ignored.
+
+    CorruptFile, which names ``path``, when a needed key is missing or the checksum that Tidemark writes is wrong.
+    """
     try:
         document = json.loads(text)
+        _check(document)
         values = {name: document[key] for key, name in _JSON_KEYS if document.get(key) is not None}
         values["commit_kind"] = CommitKind(values["commit_kind"])
         return Snapshot(**values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFile(f"snapshot file is not readable ({error!r}); restore it from a backup") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFile(f"{path} is not readable as a snapshot ({error!r}); restore it from a backup") from error
+
+
+def _check(document: dict[str, Any]) -> None:
+    """ValueError when the checksum is wrong; snapshots of other writers have none."""
+    stated = (document.get("properties") or {}).pop(_CHECKSUM, None)
+    if not document.get("properties"):
+        document.pop("properties", None)
+    if stated is not None and stated != _checksum(document):
+        raise ValueError("its checksum is wrong")
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of the keys that snapshots have, whatever the layout of the text: tags hold the same ones and some more."""
+    covered = {key: document[key] for key, _ in _JSON_KEYS if document.get(key) is not None}
+    text = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +155,10 @@ class SnapshotStore:
     def latest_id(self) -> int | None:
         """Id of the newest snapshot, None for a table without one.
 
-        The LATEST hint is taken when no newer snapshot exists; otherwise the directory is listed.
+        The LATEST hint is taken when its snapshot exists and no newer one does; otherwise the directory is listed.
         """
         hinted = self._hint(self.paths.latest_hint)
-        if hinted is not None and hinted > 0 and not self.io.exists(self.paths.snapshot_file(hinted + 1)):
+        if hinted is not None and self._exists(hinted) and not self._exists(hinted + 1):
             return hinted
         return max(self._listed_ids(), default=None)
 
@@ -144,13 +169,17 @@ class SnapshotStore:
     def earliest_id(self) -> int | None:
         """Id of the oldest snapshot that has not expired."""
         hinted = self._hint(self.paths.earliest_hint)
-        if hinted is not None and self.io.exists(self.paths.snapshot_file(hinted)):
+        if hinted is not None and self._exists(hinted):
             return hinted
         return min(self._listed_ids(), default=None)
 
     def read(self, snapshot_id: int) -> Snapshot:
         """Read one snapshot; FileNotFoundError when it does not exist or has expired."""
-        return from_json(self.io.read(self.paths.snapshot_file(snapshot_id)))
+        path = self.paths.snapshot_file(snapshot_id)
+        snapshot = from_json(self.io.read(path), path)
+        if snapshot.id != snapshot_id:
+            raise CorruptFile(f"{path} holds snapshot {snapshot.id}; restore it from a backup")
+        return snapshot
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """Read one snapshot, None when it does not exist or has expired."""
@@ -214,6 +243,9 @@ class SnapshotStore:
             else:
                 high = middle - 1
         return found
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return snapshot_id > 0 and self.io.exists(self.paths.snapshot_file(snapshot_id))
 
     def _hint(self, path: str) -> int | None:
         try:

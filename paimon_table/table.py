@@ -12,7 +12,7 @@ from paimon_table.altered_values import check_key_types
 from paimon_table.binary_row import deserialize_row
 from paimon_table.column_defaults import column_defaults
 from paimon_table.data_file import BucketId, DataFileMeta
-from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.file_io import FileIO, file_io_for
 from paimon_table.options import TableOptions, options_of
 from paimon_table.paths import TablePaths, numbers_of, partition_path
@@ -165,12 +165,19 @@ def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None)
 
 def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions]) -> Table | None:
     """Read all schema versions; None when there is no schema file."""
-    ids = sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
+    try:
+        ids = sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
+    except NotADirectoryError:
+        return None
     if not ids:
         return None
-    schemas = {schema_id: from_json(io.read(paths.schema_file(schema_id))) for schema_id in ids}
+    schemas = {schema_id: _read_schema(io, paths.schema_file(schema_id), schema_id) for schema_id in ids}
     latest = schemas[ids[-1]]
-    return Table(io, paths, latest, options_of(latest), schemas)
+    try:
+        options = options_of(latest)
+    except ConfigError as error:
+        raise type(error)(f"table {paths.root}: {error}") from error
+    return Table(io, paths, latest, options, schemas)
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:
@@ -180,6 +187,17 @@ def _writing_options(schema: TableSchema) -> TableOptions:
     check_key_types(schema, options)
     check_partition_names(schema)
     return options
+
+
+def _read_schema(io: FileIO, path: str, schema_id: int) -> TableSchema:
+    schema = from_json(io.read(path), path)
+    if schema.id != schema_id:
+        raise CorruptFile(f"{path} holds schema {schema.id}; restore it from a backup")
+    known = {f.name for f in schema.fields}
+    for name in (*schema.primary_keys, *schema.partition_keys):
+        if name not in known:
+            raise CorruptFile(f"{path} has a key column {name!r}, which is no column; restore it from a backup")
+    return schema
 
 
 def _difference(wanted: TableSchema, existing: TableSchema) -> str | None:

@@ -77,13 +77,32 @@ def test_snapshot_file_has_javas_keys_and_order():
 
 def test_unset_keys_are_left_out():
     text = to_json(plain(1))
-    for key in ("uuid", "changelogManifestList", "indexManifest", "watermark", "properties", "operation"):
+    for key in ("uuid", "changelogManifestList", "indexManifest", "watermark", "operation"):
         assert key not in text
 
 
 def test_snapshot_survives_its_file():
     assert from_json(to_json(FULL)) == FULL
     assert from_json(to_json(plain(1))) == plain(1)
+
+
+def test_the_checksum_is_no_property_and_covers_every_value():
+    text = to_json(FULL)
+    assert "tidemark.checksum" in text and "tidemark.checksum" not in from_json(text).properties
+
+    for key, value in (("commitIdentifier", FULL.commit_identifier), ("totalRecordCount", FULL.total_record_count)):
+        with pytest.raises(CorruptFile, match=r"snapshot-7 is not readable.*checksum"):
+            from_json(text.replace(f'"{key}" : {value}', f'"{key}" : {value + 1}'), "snapshot-7")
+    with pytest.raises(CorruptFile, match="checksum"):
+        from_json(text.replace('"indexManifest"', '"indexMani est"'))
+
+
+def test_a_hint_above_the_last_snapshot_is_not_believed(store):
+    publish(store, plain(1), plain(2))
+    store.io.write(store.paths.latest_hint, b"999999")
+    store.io.write(store.paths.earliest_hint, b"999999")
+
+    assert (store.earliest_id(), store.latest_id()) == (1, 2)
 
 
 def test_every_attribute_has_a_key():
