@@ -34,6 +34,7 @@ from pipelines.message_key_warnings import warn_of_key
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.schema_change_text import told
 from pipelines.table_rules import TargetRule
+from pipelines.vanished_columns import VanishedColumns
 from pipelines.writable_tables import check_keys, check_new, check_writable
 from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
@@ -58,6 +59,8 @@ class Seen:
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
     conflicts: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    """Columns of the table that the newest events do not have at all."""
 
     def refuse_conflicts(self, declared: Collection[str]) -> None:
         """SchemaChangeRefused when a column of which the user says nothing has no type."""
@@ -89,6 +92,7 @@ class PipelineTables:
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
+        self._vanished = VanishedColumns()
         self._open_written()
 
     def apply(self, observations: Iterable[Observation]) -> bool:
@@ -106,6 +110,7 @@ class PipelineTables:
             identifier = self.routes[source]
             if identifier is not None:
                 changed |= self._evolve(self.sinks[identifier], source, seen)
+                self._vanished.note(source.topic, identifier, self._rules[identifier], seen.absent)
         return changed
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
@@ -323,7 +328,8 @@ def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
                     f" {sql(column.type)} at offset {observation.offset}; declare its type under columns.types"
                 )
             columns[column.name] = joined or known
-        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns, conflicts)
+        absent = tuple(dict.fromkeys((*before.absent, *observation.absent)))
+        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns, conflicts, absent)
     return merged
 
 

@@ -143,6 +143,8 @@ class Observation:
     key_columns: tuple[str, ...] | None
     partition: int
     offset: Offset
+    absent: tuple[str, ...] = ()
+    """Columns of the target that the newest event does not have at all, not even as NULL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class Outcome:
                 seen,
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=seen.key_columns or observation.key_columns,
+                absent=tuple(dict.fromkeys((*seen.absent, *observation.absent))),
             )
         self._observations[observation.source] = observation
 

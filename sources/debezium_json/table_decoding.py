@@ -232,6 +232,9 @@ class TableDecoding:
         self, source: SourceTable, target: DecodeTarget, events: list[Events], parts: list[ConvertedRows]
     ) -> None:
         positions = np.concatenate([e.positions for e in events])
+        absent = self._absent_columns(target, events)
+        if absent:
+            self._observe(source, (), positions, absent)
         if self.schema is not None:
             self._observe_changed(source, changed_by_schema(self.schema, target), positions)
             return
@@ -241,6 +244,18 @@ class TableDecoding:
         if len(told):
             self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.options), told)
 
+    def _absent_columns(self, target: DecodeTarget, events: list[Events]) -> tuple[str, ...]:
+        """The columns that the newest row does not have at all; Debezium writes those that are NULL."""
+        if self.schema is not None:
+            shown = {c.name for c in self.schema.columns}
+        else:
+            rows = [e.positions[e.ops != DELETE] for e in events]
+            newest = max((int(positions.max()) for positions in rows if len(positions)), default=None)
+            if newest is None:
+                return ()
+            shown = {name for image in self._exact_images(np.array([newest])) for name in image}
+        return tuple(name for name, _ in target.columns if name not in shown)
+
     def _observe_changed(
         self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
     ) -> None:
@@ -248,11 +263,15 @@ class TableDecoding:
             self._observe(source, columns, positions)
 
     def _observe(
-        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+        self,
+        source: SourceTable,
+        columns: tuple[ObservedColumn, ...],
+        positions: npt.NDArray[np.int64],
+        absent: tuple[str, ...] = (),
     ) -> None:
-        first = int(positions.min())
+        first = self.outcome.offset(int(positions.min()))
         keys = self._key_columns(positions)
-        self.outcome.observe(Observation(source, columns, keys, self.partition, self.outcome.offset(first)))
+        self.outcome.observe(Observation(source, columns, keys, self.partition, first, absent))
 
     def _key_columns(self, positions: npt.NDArray[np.int64]) -> tuple[str, ...] | None:
         keys = self.batch.column("key")

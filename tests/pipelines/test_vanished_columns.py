@@ -1,0 +1,52 @@
+"""Columns that events do not have any more are told once: nothing else shows that a source table was made anew."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.test_message_keys import Event, batch_of, created
+from tests.support.local_batches import pipeline_tables, run_batches
+
+FULL = {"id": 1, "k2": "a", "n": 1, "note": "x"}
+
+
+def warnings_after(directory: Path, caplog: pytest.LogCaptureFixture, *events: Event, **rule: object) -> list[str]:
+    """What one pipeline says about missing columns, each event being a batch."""
+    tables = pipeline_tables(directory, [{"match": {"table": "t"}, "into": "lake.t", **rule}])
+    with caplog.at_level(logging.WARNING):
+        run_batches(tables, [batch_of(offset, [event]) for offset, event in enumerate(events)], directory)
+    return [r.getMessage() for r in caplog.records if "have no column" in r.getMessage()]
+
+
+def test_columns_that_vanish_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    events = [created({"id": 1}, k2="a", n=1), *(created({"id": key}, n=key) for key in (2, 3))]
+
+    (told,) = warnings_after(tmp_path, caplog, *events)
+
+    assert "shop.public.t: its events have no column k2 any more, which table lake.t has" in told
+    assert "made anew" in told and "another `into`" in told
+
+
+def test_a_column_that_is_null_has_not_vanished(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    events: list[Event] = [created({"id": 1}, k2="a"), created({"id": 2}, k2=None), ({"id": 1}, "d", {"id": 1}, None)]
+
+    assert warnings_after(tmp_path, caplog, *events) == []
+
+
+def test_columns_of_other_sources_have_not_vanished(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    events = [created({"id": 1}, k2="a", n=1), created({"id": 2}, n=2)]
+
+    assert warnings_after(tmp_path, caplog, *events, merge_sources="same_rows") == []
+
+
+def test_an_embedded_schema_without_the_column_tells_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "t"}, "into": "lake.t"}])
+    run_batches(tables, [batch_of(0, [({"id": 1}, "c", None, {**FULL, "extra": 1})])], tmp_path)
+
+    with caplog.at_level(logging.WARNING):
+        run_batches(tables, [batch_of(1, [({"id": 1}, "c", None, FULL)], with_schema=True)], tmp_path, 1)
+
+    assert "its events have no column extra any more" in caplog.text
