@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from paimon_table.types import parse_type
-from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, DecodeTarget, KeyRule, SourceTable
 from sources.debezium_json.column_plan import plan_columns
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.envelope_split import Heads, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser
+from sources.debezium_json.message_keys import MessageKeys
 
 TOPIC = "shop.public.orders"
 SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
@@ -37,7 +39,9 @@ TYPES = {
     "placed_at": "TIMESTAMP_LTZ(6)",
     "updated_at": "TIMESTAMP(6)",
 }
-TARGET = DecodeTarget(tuple((name, parse_type(t)) for name, t in TYPES.items()), ("id",))
+TARGET = DecodeTarget(
+    tuple((name, parse_type(t)) for name, t in TYPES.items()), ("id",), keys=KeyRule("lake.orders", is_stated=False)
+)
 PLAN = plan_columns(TARGET.columns, {})
 
 
@@ -71,14 +75,14 @@ def event(number: int, rng: random.Random) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def batch_of(values: list[bytes]) -> pa.RecordBatch:
+def batch_of(values: list[bytes], rng: random.Random) -> pa.RecordBatch:
     size = len(values)
     columns: dict[str, Any] = {
         "topic": [TOPIC] * size,
         "partition": [0] * size,
         "offset": range(size),
         "timestamp": [0] * size,
-        "key": [None] * size,
+        "key": [b'{"id":%d}' % rng.randrange(200_000) for _ in range(size)],
         "value": values,
         "headers": [None] * size,
     }
@@ -110,8 +114,8 @@ def _seconds(run: Callable[[], object]) -> float:
 def main(events: int) -> None:
     rng = random.Random(7)
     values = [event(number, rng) for number in range(events)]
-    batch = batch_of(values)
-    spaced = batch_of([b" " + value for value in values])
+    batch = batch_of(values, rng)
+    spaced = batch_of([b" " + value for value in values], rng)
     texts = batch.column("value")
     split = split_envelopes(texts)
     assert split is not None
@@ -122,6 +126,8 @@ def main(events: int) -> None:
     measured("decoder, all of it", events, lambda: decoder.decode(batch, {SOURCE: TARGET}))
     measured("  split heads from tails, tails by shape", events, lambda: split_envelopes(texts))
     measured("  Arrow's JSON parser on row images", events, lambda: parse(texts, split.heads))
+    positions = np.arange(events)
+    measured("  the fields of message keys", events, lambda: MessageKeys(batch.column("key")).codes(positions))
     measured("Arrow's JSON parser on whole texts", events, lambda: parse(texts, None))
     measured("orjson on whole texts, columns by Python", events, lambda: with_orjson(values))
     measured("orjson on row images, columns by Python", events, lambda: with_orjson(images, are_images=True))
