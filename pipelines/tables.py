@@ -92,6 +92,8 @@ class PipelineTables:
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
+        self._rule_of: dict[SourceTable, TargetRule] = {}
+        """The rule of each source table; several rules may write one table."""
         self._vanished = VanishedColumns()
         self._open_written()
 
@@ -123,7 +125,7 @@ class PipelineTables:
         goals: dict[SourceTable, Goal] = dict(self.rejections)
         for source, identifier in self.routes.items():
             sink = None if identifier is None else self.sinks[identifier]
-            goals[source] = None if sink is None else _decode_target(sink, self._rules[sink.identifier], source)
+            goals[source] = None if sink is None else self._decode_target(sink, source)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -171,6 +173,7 @@ class PipelineTables:
         warn_of_key(sink.table.schema.primary_keys, key, source.topic, identifier)
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
         self.routes[source] = identifier
+        self._rule_of[source] = rule
 
     def _open_written(self) -> None:
         """Open the tables written in earlier runs that may have to be compacted without new rows.
@@ -257,6 +260,27 @@ class PipelineTables:
                 log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
         return sink
 
+    def _decode_target(self, sink: TableSink, source: SourceTable) -> DecodeTarget:
+        table, rule = sink.table, self._rule_of[source]
+        with_update_before = table.options.changelog_producer == "input" or can_retract(table.schema, table.options)
+        return DecodeTarget(
+            columns=tuple((f.name, f.type) for f in table.schema.fields),
+            primary_key=tuple(table.schema.primary_keys),
+            emit_update_before=with_update_before,
+            counted_again=frozenset(accumulating_columns(table.schema, table.options)),
+            declared=frozenset(self._rules[sink.identifier].column_types),
+            unstorable={
+                **key_problems(table.schema, table.options),
+                **{
+                    f.name: partial(long_values, f.name)
+                    for f in table.schema.partition_fields
+                    if f.type.root in CHARACTERS and limits_names(table.paths.root)
+                },
+            },
+            keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
+            has_whole_before=rule.before == "full",
+        )
+
     def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
         changes: list[SchemaChange] = []
         declared = self._rules[sink.identifier].column_types
@@ -286,28 +310,6 @@ class PipelineTables:
         log.info("pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema))
         sink.evolve(changes, _now_ms())
         return True
-
-
-def _decode_target(sink: TableSink, rule: TargetRule, source: SourceTable) -> DecodeTarget:
-    table = sink.table
-    with_update_before = table.options.changelog_producer == "input" or can_retract(table.schema, table.options)
-    return DecodeTarget(
-        columns=tuple((f.name, f.type) for f in table.schema.fields),
-        primary_key=tuple(table.schema.primary_keys),
-        emit_update_before=with_update_before,
-        counted_again=frozenset(accumulating_columns(table.schema, table.options)),
-        declared=frozenset(rule.column_types),
-        unstorable={
-            **key_problems(table.schema, table.options),
-            **{
-                f.name: partial(long_values, f.name)
-                for f in table.schema.partition_fields
-                if f.type.root in CHARACTERS and limits_names(table.paths.root)
-            },
-        },
-        keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
-        has_whole_before=rule.before == "full",
-    )
 
 
 def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:

@@ -194,3 +194,21 @@ def test_updates_with_their_old_row_move_it(tmp_path: Path) -> None:
     assert beyond(tmp_path, ({"id": 1}, "u", OLD, {**OLD, "k2": "b"})) == []
 
     assert [row["k2"] for row in rows_in(tmp_path)] == ["b"]
+
+
+def test_each_rule_speaks_for_its_own_source_table(tmp_path: Path) -> None:
+    shared: dict[str, object] = {"into": "lake.t", "primary_key": ["id", "k2"], "merge_sources": "same_rows"}
+    rules: list[dict[str, object]] = [
+        {**shared, "match": {"topic": "a"}, "before": "full"},
+        {**shared, "match": {"topic": "b"}},
+    ]
+    events: list[Event] = [created({"id": 1}, k2="x", n=1), ({"id": 1}, "d", {"id": 1, "k2": "x", "n": 1}, None)]
+    of_a, of_b = (
+        pa.RecordBatch.from_pylist([{**r, "topic": t} for r in batch_of(0, events).to_pylist()], schema=RECORD_SCHEMA)
+        for t in "ab"
+    )
+
+    quarantine = run_batches(pipeline_tables(tmp_path, rules), [of_a, of_b], tmp_path)
+
+    assert [row["k2"] for row in rows_in(tmp_path)] == ["x"]
+    assert len(list(reasons_in(Path(quarantine.path)))) == 1
