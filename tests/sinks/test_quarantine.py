@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.file_io import LocalFileIO
@@ -75,6 +75,7 @@ def test_local_files_and_directories_are_private(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
 
 
+@settings(deadline=None)
 @given(CONTENT, CONTENT, st.lists(st.tuples(st.text(), CONTENT), max_size=3), st.none() | st.integers(-1, 2**52))
 def test_a_line_is_read_as_the_record_that_it_was(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], timestamp_ms: int | None
@@ -82,10 +83,11 @@ def test_a_line_is_read_as_the_record_that_it_was(
     row = QuarantineRow("t", 3, Offset(9), timestamp_ms, "why", key, value, tuple(headers))
 
     text = json.dumps(record_line(row), ensure_ascii=False).encode()
-    (read,) = records_of_text(text, "f", 0).to_pylist()
+    batch = records_of_text(text, "f", 0)
+    (read,) = batch.drop_columns(["timestamp"]).to_pylist()
 
     assert (read["topic"], read["partition"], read["offset"]) == ("t", 3, 9)
     assert (read["key"], read["value"]) == (key, value)
     assert [(h["key"], h["value"]) for h in read["headers"] or ()] == headers
-    moment = records_of_text(text, "f", 0).column("timestamp").cast("int64")[0].as_py()
+    moment = batch.column("timestamp").cast("int64")[0].as_py()
     assert moment == (None if timestamp_ms is None else timestamp_ms * 1000)
