@@ -94,6 +94,14 @@ class Checkpoint:
         """The error for a file of the checkpoint; ``what`` follows its name."""
         return CorruptFile(f"checkpoint {self.location} is damaged: its file {file} {what}; {WAY_OUT}")
 
+    def kafka_positions(self) -> dict[tuple[str, int], int] | None:
+        """Per (topic, partition) the next offset after the last closed batch; None before one was closed."""
+        closed = self.closed_batch
+        if closed is None:
+            return None
+        nested = _object(self._lines(f"offsets/{closed}", 3)[2])
+        return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
+
     def forget_unused_start(self) -> None:
         """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
 

@@ -7,7 +7,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from paimon_table.errors import ConfigError
@@ -19,6 +19,7 @@ from pipelines.assumed_types import assumed_columns
 from pipelines.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config_errors import problem_at, problem_lines
 from pipelines.config_values import is_uri
+from pipelines.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.kept_options import misspelt_options, options_for_others
 from pipelines.meeting_sources import sources_that_meet
 from pipelines.nearest_name import did_you_mean
@@ -32,7 +33,12 @@ log = logging.getLogger(__name__)
 
 def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list[Problem]:
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
-    warnings = [*_option_warnings(config, file), *_spark_warnings(config, file), *_source_warnings(config, file)]
+    warnings = [
+        *_option_warnings(config, file),
+        *_spark_warnings(config, file),
+        *_source_warnings(config, file),
+        *_kafka_problems(config, file, property_warnings),
+    ]
     for problem in sorted(set(warnings)):
         _warn_once("%s", problem_lines(file_name, [problem], "warning: "))
     return [
@@ -42,6 +48,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_unreachable_rules(config, file),
         *_meeting_sources(config, file),
         *_option_problems(config, file),
+        *_kafka_problems(config, file, property_mistakes),
     ]
 
 
@@ -98,16 +105,20 @@ def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         )
 
 
-_HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^\s:\[\]]+|\w+://[^\s:]+):\d{1,5}")
+def _kafka_problems(
+    config: PipelineConfig, file: YamlFile, check: Callable[[Mapping[str, str]], Iterator[tuple[str, str]]]
+) -> Iterator[Problem]:
+    """What ``check`` finds in the properties of Kafka's client."""
+    options = {} if config.source.kafka is None else config.source.kafka.options
+    path = ("source", "kafka", "options")
+    for name, text in check(options):
+        yield problem_at(file, (*path, name), text, said_of=path)
 
 
 def _server_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    kafka = config.source.kafka
-    for server in kafka.bootstrap_servers.split(",") if kafka is not None else ():
-        if not _HOST_AND_PORT.fullmatch(server.strip()):
-            text = "expected HOST:PORT pairs with commas between them, such as kafka-1:9092,kafka-2:9092"
-            yield problem_at(file, ("source", "kafka", "bootstrap_servers"), text)
-            return
+    servers = "" if config.source.kafka is None else config.source.kafka.bootstrap_servers
+    for text in server_mistakes(servers) if servers else ():
+        yield problem_at(file, ("source", "kafka", "bootstrap_servers"), text)
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

@@ -51,6 +51,8 @@ otherwise: skip
 - **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. A table rule
   takes an option of `defaults` away by setting it to `null`. Without any word on it, a new table gets
   {table_defaults}.
+- **Properties of Kafka's client** are checked too, without Kafka: [KAFKA_SECURITY.md](KAFKA_SECURITY.md) has examples
+  with TLS and logins.
 - YAML anchors, aliases and `<<` merges work; a key given twice is refused.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_table.errors import (
     BrokenInvariant,
-    ConfigError,
     SinkUnavailable,
     TidemarkError,
 )
@@ -29,6 +28,8 @@ from pipelines.compactions import Compactions, on_spark
 from pipelines.config import PipelineConfig
 from pipelines.decode_stream import decoded
 from pipelines.job_result import JobResult
+from pipelines.kafka_admin import Place
+from pipelines.kafka_reading import KafkaReading
 from pipelines.plan import BatchRun, TaskSettings
 from pipelines.run_log import in_pipeline
 from pipelines.session import lookup_root, spool, write_slots
@@ -36,26 +37,12 @@ from pipelines.source_config import FilesSource, KafkaSource
 from pipelines.spark_errors import first_cause, second_run, task_failure
 from pipelines.spooled_writes import SpooledWrites
 from pipelines.start_line import check_files, files_words, kafka_words, start_line
-from pipelines.start_offsets import end_offsets, recorded_positions, starting_options
+from pipelines.start_offsets import Positions, recorded_positions
 from pipelines.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import DecoderOptions
 
 log = logging.getLogger(__name__)
-
-
-KAFKA_DEFAULTS = {
-    "max.poll.records": "10000",
-    "fetch.max.bytes": str(64 << 20),
-    "max.partition.fetch.bytes": str(16 << 20),
-    "isolation.level": "read_committed",
-}
-"""Client properties that differ from Kafka's own defaults; the YAML's `options` win over them.
-
-Records of aborted transactions never happened. Spark looks the ends of partitions up with the same isolation level.
-
-Spark asks for the ends of the partition with every poll, so polls should be few.
-"""
 
 
 class StopRequested(TidemarkError):
@@ -98,6 +85,7 @@ class PipelineQuery:
         self._record = CheckpointRecord(config, self._checkpoint)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
+        self._kafka: KafkaReading | None = None
         try:
             self._query = self._start(spark)
         except (PySparkException, Py4JJavaError) as error:
@@ -112,6 +100,8 @@ class PipelineQuery:
     def has_failed(self) -> bool:
         """Whether the query ended for another reason than a stop that was asked for."""
         self._note_compactions()
+        if self._kafka is not None and self._kafka.failure is not None:
+            return True
         if self.failure is not None:
             return not isinstance(self.failure, StopRequested)
         return not self._query.isActive and self._query.exception() is not None
@@ -132,6 +122,10 @@ class PipelineQuery:
     def raise_failure(self) -> None:
         """Raise what ended the query, if it was not a stop that somebody asked for."""
         self._note_compactions()
+        if self._kafka is not None:
+            self._kafka.stop_watching()
+            if self._kafka.failure is not None:
+                raise self._kafka.failure
         if isinstance(self.failure, StopRequested):
             return
         if self.failure is not None:
@@ -146,6 +140,7 @@ class PipelineQuery:
         return (
             task_failure(text)
             or second_run(text, self.config.checkpoint)
+            or (self._kafka.explained(text) if self._kafka is not None else None)
             or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
         )
 
@@ -182,40 +177,19 @@ class PipelineQuery:
             spark.dataSource.register(DumpSource)
             options = DumpSource.reader_options(source.path, source.max_records_per_batch, source.topics)
             return spark.readStream.format(DumpSource.name()).options(**options).load()
-        ends = end_offsets(source)
-        resumed = self._resume_positions() if self._checkpoint.is_new else {}
-        self._log_start(kafka_words(source.bootstrap_servers, ends), bool(resumed))
-        options = {f"kafka.{name}": value for name, value in {**KAFKA_DEFAULTS, **source.options}.items()}
-        options |= {
-            "kafka.bootstrap.servers": source.bootstrap_servers,
-            "maxOffsetsPerTrigger": str(source.max_records_per_batch),
-            "minPartitions": str(write_slots(spark)),
-            "includeHeaders": "true",
-            "failOnDataLoss": "true",
-        }
-        if source.topics.names:
-            options["subscribe"] = ",".join(source.topics.names)
-        else:
-            options["subscribePattern"] = source.topics.subscribe_pattern()
-        if self._checkpoint.is_new:
-            options |= starting_options(source, resumed)
-            self._checkpoint.forget_unused_start()
-        return spark.readStream.format("kafka").options(**options).load()
+        self._kafka = KafkaReading(spark, self.config, source, self._checkpoint)
+        return self._kafka.stream(self._recorded_positions, self._log_kafka_start)
+
+    def _log_kafka_start(self, places: Collection[Place], is_resuming: bool) -> None:
+        servers = "" if self.config.source.kafka is None else self.config.source.kafka.bootstrap_servers
+        self._log_start(kafka_words(servers, places), is_resuming)
 
     def _log_start(self, reads: str, is_resuming: bool) -> None:
         closed = self._checkpoint.closed_batch
         log.info("%s", start_line(self.config, reads, closed, is_resuming, self._once))
 
-    def _resume_positions(self) -> dict[tuple[str, int], int]:
-        if self.config.on_lost_checkpoint == "restart":
-            return {}
-        found = recorded_positions(self.config, self._warehouse_io, self._warehouse)
-        if found and self.config.on_lost_checkpoint == "fail":
-            raise ConfigError(
-                f"checkpoint {self.config.checkpoint} is new, but pipeline {self.config.name} has written tables under"
-                " another one; restore that checkpoint, or set on_lost_checkpoint to resume or restart"
-            )
-        return found
+    def _recorded_positions(self) -> Positions:
+        return recorded_positions(self.config, self._warehouse_io, self._warehouse)
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True

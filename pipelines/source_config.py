@@ -21,6 +21,7 @@ from pipelines.config_values import (
     name_matches,
     refused,
 )
+from pipelines.kafka_checks import misplaced
 from pipelines.yaml_hints import list_words
 
 UNSUPPORTED_FORMATS = (
@@ -140,23 +141,6 @@ Start = Annotated[
 ]
 """Where a new checkpoint starts; three forms, told apart by their shape so that an error is about one of them."""
 
-_CLIENT_KEYS_OF_TIDEMARK = {
-    "bootstrap.servers": "use `bootstrap_servers`",
-    "subscribe": "use `topics`",
-    "subscribePattern": "use `topics`",
-    "assign": "use `topics`",
-    "startingOffsets": "use `start`",
-    "startingTimestamp": "use `start`",
-    "auto.offset.reset": "use `start`",
-    "maxOffsetsPerTrigger": "use `max_records_per_batch`",
-    "max.poll.records": "use `max_records_per_batch`",
-    "enable.auto.commit": "offsets live in the checkpoint and in the tables",
-    "key.deserializer": "use `format`",
-    "value.deserializer": "use `format`",
-    "group.id": "offsets live in the checkpoint and in the tables",
-    "interceptor.classes": "Spark's Kafka source does not allow interceptors",
-}
-
 
 class KafkaSource(ConfigModel):
     """Topics of a Kafka cluster, read through Spark's Kafka connector."""
@@ -174,18 +158,18 @@ class KafkaSource(ConfigModel):
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
-        description="Properties of the Kafka client under their own names, such as `security.protocol`. Records of "
-        "aborted transactions are left out unless `isolation.level` is `read_uncommitted`.",
+        description="Properties of the Kafka client under their own names, such as `security.protocol` "
+        "([examples](KAFKA_SECURITY.md)). Records of aborted transactions are left out unless `isolation.level` is "
+        "`read_uncommitted`.",
     )
 
     @field_validator("options")
     @classmethod
-    def _no_owned_options(cls, options: Mapping[str, str]) -> Mapping[str, str]:
+    def _for_readers(cls, options: Mapping[str, str]) -> Mapping[str, str]:
         for name in options:
-            if name.startswith("kafka."):
-                raise refused(f"{name}: write the client property without the prefix `kafka.`", name)
-            if name in _CLIENT_KEYS_OF_TIDEMARK:
-                raise refused(f"{name} is not set here: {_CLIENT_KEYS_OF_TIDEMARK[name]}", name)
+            text = misplaced(name)
+            if text:
+                raise refused(text, name)
         return options
 
     @field_validator("topics")

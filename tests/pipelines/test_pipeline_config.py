@@ -86,7 +86,7 @@ def test_options_of_other_systems_are_text_as_written(tmp_path: Path) -> None:
 
 
 def test_secrets_are_not_part_of_the_printed_config(tmp_path: Path) -> None:
-    printed = repr(load(tmp_path, JAAS="hunter2 password"))
+    printed = repr(load(tmp_path, JAAS='a.Login required password="hunter2 password";'))
     assert "hunter2" not in printed
 
 

@@ -1,48 +1,101 @@
-"""Where a new checkpoint starts, and how the Python client gets the access of the Java client."""
+"""Where reading starts, and what a user is told when Kafka no longer holds what follows."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_table.errors import ConfigError, SinkUnavailable
+from pipelines.config import PipelineConfig
+from pipelines.kafka_admin import Bounds, Place
 from pipelines.source_config import KafkaSource
-from pipelines.start_offsets import client_settings, end_offsets, starting_options
-from tests.stack.topics import TopicRecord, Topics
+from pipelines.start_offsets import check_checkpoint, starting_options
+
+HELD = {("a", 0): Bounds(0, 5, 5), ("a", 1): Bounds(0, 0, 0)}
 
 
-def source(servers: str, start: Any = "earliest", topic: str = "starts") -> KafkaSource:
-    return KafkaSource.model_validate({"bootstrap_servers": servers, "topics": [topic], "start": start})
+def source(start: Any = "earliest") -> KafkaSource:
+    return KafkaSource.model_validate({"bootstrap_servers": "unused:1", "topics": ["a", "b"], "start": start})
+
+
+def offsets(options: dict[str, str]) -> Any:
+    return json.loads(options["startingOffsets"])
 
 
 def test_words_and_times_are_left_to_spark() -> None:
-    assert starting_options(source("unused:1", "latest"), {}) == {"startingOffsets": "latest"}
-    options = starting_options(source("unused:1", {"timestamp": "2024-01-01T00:00:00Z"}), {})
+    assert starting_options(source("latest"), {}, HELD) == {"startingOffsets": "latest"}
+    options = starting_options(source({"timestamp": "2024-01-01T00:00:00Z"}), {}, HELD)
     assert options["startingTimestamp"] == "1704067200000"
 
 
-def test_the_access_of_the_java_client_is_taken_over() -> None:
-    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="it\'s";'
-    settings = client_settings({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas})
-
-    assert settings["security_protocol"] == "SASL_SSL"
-    assert settings["sasl_plain_username"] == "me"
-    assert settings["sasl_plain_password"] == "it's"
+def test_reading_resumes_at_the_positions_of_the_tables() -> None:
+    assert offsets(starting_options(source(), {("a", 0): 3}, HELD)) == {"a": {"0": 3, "1": -2}}
 
 
-@pytest.mark.stack
-def test_reading_resumes_at_the_positions_of_the_tables(kafka: Topics) -> None:
-    kafka.create("starts", partitions=2)
-    kafka.produce("starts", [TopicRecord(b"k", b"v", partition=0) for _ in range(5)])
-    reader = source(kafka.bootstrap_servers)
-
-    assert end_offsets(reader) == {("starts", 0): 5, ("starts", 1): 0}
-    assert starting_options(reader, {("starts", 0): 3}) == {"startingOffsets": '{"starts": {"0": 3, "1": -2}}'}
-    with pytest.raises(ConfigError, match="the topic was made anew"):
-        starting_options(reader, {("starts", 0): 6})
+def test_an_open_transaction_holds_the_start_back() -> None:
+    held = {("a", 0): Bounds(0, 4, 9)}
+    assert offsets(starting_options(source(), {("a", 0): 7}, held)) == {"a": {"0": 4}}
 
 
-def test_a_broker_that_does_not_answer_is_named() -> None:
-    with pytest.raises(SinkUnavailable, match=r"Kafka at 127\.0\.0\.1:1 does not answer"):
-        end_offsets(source("127.0.0.1:1"))
+@pytest.mark.parametrize(
+    ("position", "held", "told"),
+    [
+        (6, Bounds(0, 5, 5), "topic a partition 0 went back from offset 6 to 5: the topic was made anew"),
+        (6, Bounds(9, 12, 12), "topic a partition 0 begins at offset 9, read up to 6: 3 offsets are gone"),
+    ],
+)
+def test_positions_that_kafka_no_longer_holds_are_named(position: int, held: Bounds, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"{told}.*on_lost_checkpoint to restart"):
+        starting_options(source(), {("a", 0): position}, {("a", 0): held})
+
+
+def test_partitions_and_offsets_of_start_that_are_not_there_are_refused() -> None:
+    assert offsets(starting_options(source({"offsets": {"a": {0: 5}}}), {}, HELD)) == {"a": {"0": 5, "1": -2}}
+    with pytest.raises(ConfigError, match=r"topic a partition 0 holds offsets 0 to 5, not 6"):
+        starting_options(source({"offsets": {"a": {0: 6}}}), {}, HELD)
+    with pytest.raises(ConfigError, match=r"topic a partition 7 is not among those that are read"):
+        starting_options(source({"offsets": {"a": {7: 0}}}), {}, HELD)
+
+
+def _config(directory: Path) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            "version": 1,
+            "name": "shop",
+            "source": {"kafka": source(), "format": "debezium-json"},
+            "checkpoint": str(directory / "cp"),
+            "catalog": {"warehouse": str(directory)},
+            "otherwise": "create",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("closed", "held", "told"),
+    [
+        ({("a", 0): 50}, {("a", 0): Bounds(120, 130, 130)}, "topic a partition 0 begins at offset 120, read up to 50"),
+        ({("a", 0): 50}, {("a", 0): Bounds(0, 10, 10)}, "went back from offset 50 to 10: the topic was made anew"),
+        ({("a", 0): 50}, {}, "topic a partition 0 is gone, read up to offset 50: the topic was deleted"),
+    ],
+)
+def test_what_a_checkpoint_goes_on_from_and_kafka_does_not_hold_is_told_with_the_way_on(
+    tmp_path: Path, closed: dict[Place, int], held: dict[Place, Bounds], told: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_checkpoint(_config(tmp_path), source(), {**closed, ("b", 0): 7}, {**held, ("b", 0): Bounds(0, 9, 9)})
+    assert told in str(refusal.value) and f"{tmp_path}/cp" in str(refusal.value)
+    assert 'source.kafka.start to {offsets: {"b": {"0": 7}}}' in str(refusal.value)
+
+
+def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no longer selects: c; select them again, or remove the checkpoint"):
+        check_checkpoint(_config(tmp_path), source(), {("c", 0): 1, ("a", 0): 1}, HELD)
+
+
+def test_a_checkpoint_that_kafka_can_follow_is_taken(tmp_path: Path) -> None:
+    check_checkpoint(_config(tmp_path), source(), {("a", 0): 5}, HELD)
+    with pytest.raises(SinkUnavailable, match="transaction that is still open"):
+        check_checkpoint(_config(tmp_path), source(), {("a", 0): 5}, {("a", 0): Bounds(0, 4, 9)})

@@ -4,7 +4,7 @@ import base64
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,10 @@ JVM_OPTIONS = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 class KafkaBroker:
     """A local broker with plain listeners on 127.0.0.1; it keeps ports and data over restarts."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, listeners: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """``listeners`` are more listeners, by name their HOST:PORT; ``settings`` win over those for tests."""
         self.port = free_port()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.topics = Topics(self.bootstrap_servers)
@@ -29,7 +32,9 @@ class KafkaBroker:
         self._properties = directory / "server.properties"
         self._log_config = directory / "log4j2.properties"
         directory.mkdir(parents=True, exist_ok=True)
-        self._properties.write_text(_server_properties(self.port, free_port(), self._data_dir))
+        self._properties.write_text(
+            _server_properties(self.port, free_port(), self._data_dir, listeners or {}, settings or {})
+        )
         self._log_config.write_text(LOG_CONFIG)
         self._process = ServerProcess("Kafka", self._java("kafka.Kafka"), directory / "kafka.log")
 
@@ -59,14 +64,17 @@ class KafkaBroker:
         return [*head, *arguments, str(self._properties)]
 
 
-def _server_properties(port: int, controller_port: int, data_dir: Path) -> str:
+def _server_properties(
+    port: int, controller_port: int, data_dir: Path, listeners: Mapping[str, str], more: Mapping[str, str]
+) -> str:
     """Settings of one node for tests: every replica count 1, few internal partitions, no waiting for group members."""
+    addresses = {"PLAINTEXT": f"127.0.0.1:{port}", "CONTROLLER": f"127.0.0.1:{controller_port}", **listeners}
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": ",".join(f"{name}://{address}" for name, address in addresses.items()),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": data_dir,
         "offsets.topic.replication.factor": 1,
@@ -79,6 +87,7 @@ def _server_properties(port: int, controller_port: int, data_dir: Path) -> str:
         "share.coordinator.state.topic.num.partitions": 1,
         "log.cleaner.dedupe.buffer.size": 8388608,
         "group.initial.rebalance.delay.ms": 0,
+        **more,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 

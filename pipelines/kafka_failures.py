@@ -1,0 +1,176 @@
+"""What failures of Kafka's client mean to a user, by their cause: in our own words, with what to do next.
+
+A failure is the chain of Java's exceptions, outermost first, as (simple class name, message). Parts of
+``sasl.jaas.config`` are never repeated: a password whose quotes are missing would be among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+
+Cause = tuple[str, str]
+"""Simple name of a Java exception's class, and its message."""
+
+_OPTIONS = "source.kafka.options"
+
+
+def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
+    """ConfigError where the pipeline file must change, SinkUnavailable where Kafka must."""
+    names = {name for name, _ in causes}
+    text = " | ".join(message for _, message in causes if message)
+    return (
+        _of_tls(servers, names, text)
+        or _of_login(servers, names, text, causes)
+        or _of_stores(causes)
+        or _of_address(servers, text)
+        or _of_properties(names, causes)
+        or _of_rights(servers, names, causes)
+        or _no_answer(servers, causes)
+    )
+
+
+def causes_in(text: str) -> list[Cause]:
+    """The chain of Kafka's and Java's exceptions in the text of a Spark failure."""
+    found = re.findall(r"([A-Za-z_][\w$]*(?:\.[\w$]+)+(?:Exception|Error))(?:: ([^\n]*))?", _without_frames(text))
+    return [(name.rpartition(".")[2].rpartition("$")[2], message) for name, message in found]
+
+
+_OF_KAFKA = re.compile(
+    r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
+    r"|Kafka topic\(s\) (?:have|report)"
+)
+
+
+def is_of_kafka(text: str) -> bool:
+    """Whether Kafka's client, or Spark's look at offsets, is behind a Spark failure.
+
+    Plans and frames name classes of the Kafka reader whatever has failed.
+    """
+    return _OF_KAFKA.search(_without_frames(text)) is not None
+
+
+def _without_frames(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("at "))
+
+
+def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
+    if not names & {"SslAuthenticationException", "SSLHandshakeException", "SSLException"}:
+        return None
+    detail = text.rpartition(" | ")[2]
+    if re.search(r"NotAfter|[Ee]xpired", text):
+        return SinkUnavailable(
+            f"the certificate of Kafka at {servers}, or of the authority that signed it, has expired ({detail}): renew "
+            "it on the broker, or put the new authority into the truststore"
+        )
+    if "NotBefore" in text:
+        return SinkUnavailable(
+            f"the certificate of Kafka at {servers} is not valid yet ({detail}): compare the clocks of this machine "
+            "and of the broker"
+        )
+    if re.search(r"certification path|PKIX path building|[Nn]o trusted certificate|trustAnchors", text):
+        return ConfigError(
+            f"the certificate of Kafka at {servers} is signed by nobody that the truststore holds ({detail}): name the "
+            f"authority's certificate under {_OPTIONS} by ssl.truststore.location or ssl.truststore.certificates"
+        )
+    if re.search(r"[Nn]o subject alternative|No name matching", text):
+        return ConfigError(
+            f"the certificate of Kafka at {servers} is for another host ({detail}): use a name that stands in it, in "
+            "bootstrap_servers and in advertised.listeners of the broker"
+        )
+    if "Unsupported or unrecognized SSL message" in text:
+        return ConfigError(
+            f"Kafka at {servers} does not speak TLS on that port: use another port, or set security.protocol to "
+            f"PLAINTEXT or SASL_PLAINTEXT under {_OPTIONS}"
+        )
+    if re.search(r"fatal alert|bad_certificate|certificate_required", text):
+        return ConfigError(
+            f"Kafka at {servers} refuses our own certificate ({detail}): check ssl.keystore.* under {_OPTIONS}"
+        )
+    return ConfigError(f"no TLS connection to Kafka at {servers} ({detail}): check ssl.* under {_OPTIONS}")
+
+
+def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause]) -> TidemarkError | None:
+    if names & {"UnsupportedSaslMechanismException", "IllegalSaslStateException"}:
+        return ConfigError(
+            f"Kafka at {servers} does not offer this kind of login ({_innermost(causes)}): check sasl.mechanism and "
+            f"security.protocol under {_OPTIONS}"
+        )
+    if "SaslAuthenticationException" in names:
+        return ConfigError(
+            f"Kafka at {servers} refuses the login ({_message_of(causes, 'SaslAuthenticationException')}): check user "
+            f"and password in sasl.jaas.config, and sasl.mechanism, under {_OPTIONS}"
+        )
+    if "LoginException" in names:
+        module = re.search(r"No LoginModule found for ([\w$]+(?:\.[\w$]+)+)", text)
+        detail = f"there is no login module {module[1]}" if module else _innermost(causes)
+        return ConfigError(
+            f"the login to Kafka at {servers} fails before Kafka is asked ({detail}): check sasl.* under {_OPTIONS}"
+        )
+    if "JAAS" in text:
+        return ConfigError(
+            f"sasl.jaas.config under {_OPTIONS} is missing or cannot be read: it must look like MODULE required "
+            'username="..." password="..."; with values in double quotes and a semicolon at the end'
+        )
+    return None
+
+
+def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
+    for name, message in causes:
+        if name in ("NoSuchFileException", "FileNotFoundException", "AccessDeniedException"):
+            what = "cannot be read" if name == "AccessDeniedException" else "is not there"
+            return ConfigError(
+                f"the file {message} {what}: check ssl.truststore.location and ssl.keystore.location under {_OPTIONS}"
+            )
+    text = " | ".join(message for _, message in causes)
+    store = re.search(r"Failed to load (?:SSL|PEM SSL) keystore (\S+)(?: of type (\S+))?", text)
+    if store is None:
+        return None
+    kind = f" as {store[2]}" if store[2] else ""
+    return ConfigError(
+        f"the store {store[1]} cannot be opened{kind} ({_innermost(causes)}): check its password and its type "
+        f"(ssl.truststore.type, ssl.keystore.type: JKS, PKCS12 or PEM) under {_OPTIONS}"
+    )
+
+
+def _of_address(servers: str, text: str) -> TidemarkError | None:
+    if "No resolvable bootstrap urls" in text or "UnknownHostException" in text:
+        return SinkUnavailable(f"no host of {servers} is known here: check bootstrap_servers and the name service")
+    if "Invalid url in bootstrap.servers" in text:
+        return ConfigError(f"bootstrap_servers {servers} is not a list of HOST:PORT")
+    return None
+
+
+def _of_properties(names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
+    if names & {"ConfigException", "InvalidConfigurationException", "IllegalArgumentException"}:
+        return ConfigError(f"Kafka's client refuses properties under {_OPTIONS}: {_innermost(causes)}")
+    return None
+
+
+def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
+    if any(name.endswith("AuthorizationException") for name in names):
+        return ConfigError(
+            f"Kafka at {servers} does not let this user do it ({_innermost(causes)}): the user needs Describe and Read "
+            "on the topics, and Read on groups that begin with spark-kafka-source"
+        )
+    if "UnsupportedVersionException" in names:
+        return SinkUnavailable(f"Kafka at {servers} is too old ({_innermost(causes)}): version 2.1 or later is needed")
+    return None
+
+
+def _no_answer(servers: str, causes: Sequence[Cause]) -> TidemarkError:
+    return SinkUnavailable(
+        f"Kafka at {servers} does not answer ({_innermost(causes)}): check that it runs, bootstrap_servers and the "
+        "network, and security.protocol (where one side speaks TLS and the other does not, nobody answers)"
+    )
+
+
+def _innermost(causes: Sequence[Cause]) -> str:
+    told = [message or name for name, message in causes]
+    return told[-1].splitlines()[0].rstrip(".;: ") if told else "no reason given"
+
+
+def _message_of(causes: Sequence[Cause], wanted: str) -> str:
+    return next((m for name, m in reversed(causes) if name == wanted and m), wanted).rstrip(".;: ")

@@ -1,0 +1,64 @@
+"""A broker that goes away, a topic made anew: what a running pipeline says and does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from tests.stack.kafka import KafkaBroker
+from tests.support.kafka_pipelines import insert_events, row_ids, run_kafka, table_names, write_kafka_pipeline
+from tests.support.pipeline_run import running, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+STEADY, ANEW = "c.steady", "c.anew"
+
+
+def _delete_topic(servers: str, topic: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        admin.delete_topics([topic])
+    finally:
+        admin.close()
+
+
+def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    broker.start()
+    log = tmp_path / "messages"
+
+    def says(text: str) -> Callable[[], bool]:
+        return lambda: text in log.read_text()
+
+    try:
+        servers = broker.bootstrap_servers
+        for topic in (STEADY, ANEW):
+            broker.topics.create(topic)
+            broker.topics.produce(topic, insert_events(topic, range(20)))
+        file = write_kafka_pipeline(tmp_path, servers, {"include": [r"c\..*"]}, {"metadata.max.age.ms": "1000"})
+        with running(file, log) as process:
+            wait_until(lambda: table_names(tmp_path) == {STEADY, ANEW}, 240, "two tables")
+            broker.kill()
+            wait_until(says("no answer from Kafka for"), 90, "a word about the outage")
+            assert f"Kafka at {servers} does not answer" in log.read_text()
+            broker.start()
+            wait_until(says("Kafka answers again after"), 90, "a word about its end")
+            broker.topics.produce(STEADY, insert_events(STEADY, range(20, 25)))
+            wait_until(lambda: row_ids(tmp_path, STEADY) == list(range(25)), 120, "the rows after the outage")
+
+            _delete_topic(servers, ANEW)
+            wait_until(lambda: ANEW not in broker.topics.names(), 60, "the end of the topic")
+            broker.topics.create(ANEW)
+            broker.topics.produce(ANEW, insert_events(ANEW, range(100, 103)))
+            assert process.wait(timeout=120) == 2, log.read_text()
+        last = log.read_text().splitlines()[-1]
+        assert f"{ANEW}" in last and "made anew" in last and "on_lost_checkpoint to restart" in last
+
+        again = run_kafka([file])
+        assert again.returncode == 2
+        assert f"made anew since they were read: {ANEW} (read: {ANEW}-0 to offset 20)" in again.stderr
+        assert f'source.kafka.start to {{offsets: {{"{STEADY}": {{"0": 25}}}}}}' in again.stderr
+    finally:
+        broker.stop()

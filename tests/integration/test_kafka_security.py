@@ -1,0 +1,51 @@
+"""The page on Kafka's security against a real broker: each kind of truststore, a wrong password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stack.certificates import STORE_PASSWORD
+from tests.stack.secure_kafka import PASSWORD, USER, SecureKafka, running_secure_kafka
+from tests.support.kafka_pipelines import insert_events, row_ids, run_kafka
+from tests.support.security_page import kafka_blocks, write_example
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+TOPIC = "shop.public.orders"
+KINDS = ("pem_file", "inline_pem", "jks", "pkcs12")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with running_secure_kafka(tmp_path_factory.mktemp("page") / "broker") as broker:
+        broker.topics.create(TOPIC)
+        broker.topics.produce(TOPIC, insert_events(TOPIC, range(5)))
+        yield broker
+
+
+def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_named(
+    tmp_path: Path, broker: SecureKafka
+) -> None:
+    places = {
+        "broker.example.com:9093": broker.with_login,
+        "/etc/tidemark/authority.pem": str(broker.authority.pem),
+        "/etc/tidemark/trust.jks": str(broker.authority.truststore("JKS")),
+        "/etc/tidemark/trust.p12": str(broker.authority.truststore("PKCS12")),
+    }
+    environment = {
+        "KAFKA_USER": USER,
+        "KAFKA_PASSWORD": PASSWORD,
+        "KAFKA_AUTHORITY": broker.authority.pem.read_text(),
+        "STORE_PASSWORD": STORE_PASSWORD,
+    }
+    files = [write_example(tmp_path, kind, kafka_blocks()[i], places) for i, kind in enumerate(KINDS)]
+
+    done = run_kafka(files, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert {kind: row_ids(tmp_path, TOPIC, kind) for kind in KINDS} == {kind: list(range(5)) for kind in KINDS}
+    wrong = run_kafka(files[:1], env={**environment, "KAFKA_PASSWORD": "wr0ng password"})
+    assert wrong.returncode == 2
+    assert f"Kafka at {broker.with_login} refuses the login" in wrong.stderr and "wr0ng" not in wrong.stderr

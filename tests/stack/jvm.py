@@ -1,0 +1,32 @@
+"""A JVM with Kafka's client library and no Spark, for what the driver does in Spark's JVM."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from tests.stack.jars import class_path
+from tests.stack.paths import java_command
+
+JVM_OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+
+@contextmanager
+def kafka_client_jvm() -> Iterator[Any]:
+    """The classes of a JVM, as pyspark's ``spark._jvm`` gives them."""
+    (py4j,) = Path(str(files("pyspark"))).glob("jars/py4j-*.jar")
+    port = launch_gateway(
+        jarpath=str(py4j),
+        classpath=class_path("kafka"),
+        javaopts=JVM_OPTIONS,
+        java_path=java_command(),
+        die_on_exit=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
