@@ -113,6 +113,7 @@ class TableDecoding:
             if fields and self._columns_of(part.texts, int(members[0]), target) >= set(fields):
                 position = int(part.texts.positions[members[0]])
                 self.outcome.refuse(source, position, changed_key(fields, rule, primary_key))
+                continue
             for position in part.texts.positions[members].tolist():
                 self.outcome.quarantine(position, unusable_key(fields, rule, primary_key))
         return part.chosen(fit)
