@@ -33,6 +33,9 @@ _TYPE, _TYPE_LENGTH, _STATISTICS = 1, 2, 12
 
 _EPOCH_DAY = 2_440_588
 _SECONDS_PER_DAY = 86_400
+_NANOS_PER_DAY = _SECONDS_PER_DAY * NANOS_PER_SECOND
+_NEAR_DAYS = 106_000
+"""Days around the epoch that 64 bits of nanoseconds hold, with some to spare."""
 _PARTS = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 
 Int64s = npt.NDArray[np.int64]
@@ -80,22 +83,33 @@ def timestamps(raw: pa.Array, t: DataType) -> pa.Array:
     target = arrow_type(t)
     if t.root not in TIMESTAMPS:
         raise DamagedFile(f"a column of type {t} is stored as INT96")
-    is_null = raw.is_null().to_numpy(zero_copy_only=False)
     data = raw.buffers()[1]
-    if data is None or is_null.all():
+    if data is None or raw.null_count == len(raw):
         return pa.nulls(len(raw), target)
     parts = np.frombuffer(data, _PARTS, len(raw), RAW_BYTES * raw.offset)
-    carry, nanos = np.divmod(np.where(is_null, 0, parts["nanos"]), NANOS_PER_SECOND)
-    days = np.where(is_null, _EPOCH_DAY, parts["day"]).astype(np.int64) - _EPOCH_DAY
+    days, nanos = parts["day"].astype(np.int64) - _EPOCH_DAY, parts["nanos"].astype(np.int64)
+    is_null = None
+    if raw.null_count:
+        is_null = raw.is_null().to_numpy(zero_copy_only=False)
+        days[is_null] = nanos[is_null] = 0
+    units = _units(days, nanos, t, UNITS_PER_SECOND[target.unit])
+    return pa.array(units, pa.int64(), mask=is_null).cast(target)
+
+
+def _units(days: Int64s, nanos: Int64s, t: DataType, units_per_second: int) -> Int64s:
+    if max(-days.min(), days.max()) <= _NEAR_DAYS and max(-nanos.min(), nanos.max()) <= _NANOS_PER_DAY:
+        # Everything fits into nanoseconds.
+        total: Int64s = days * _NANOS_PER_DAY + nanos
+        return total if units_per_second == NANOS_PER_SECOND else total // (NANOS_PER_SECOND // units_per_second)
+    carry, nanos = np.divmod(nanos, NANOS_PER_SECOND)
     seconds = days * _SECONDS_PER_DAY + carry
-    units_per_second = UNITS_PER_SECOND[target.unit]
     fractions = nanos // (NANOS_PER_SECOND // units_per_second)
     far = _first_outside(seconds, fractions, units_per_second)
     if far is not None:
         raise UnreadableValue(beyond_64_bits(t, int(seconds[far]), int(nanos[far])))
     # A product that wraps comes back into range with the fraction.
-    units = seconds * units_per_second + fractions
-    return pa.array(units, pa.int64(), mask=is_null).cast(target)
+    units: Int64s = seconds * units_per_second + fractions
+    return units
 
 
 def _first_outside(seconds: Int64s, fractions: Int64s, units_per_second: int) -> int | None:

@@ -43,9 +43,12 @@ class ParquetRows:
         # Storage with slow round trips gets few large reads; mapped files need no copy of their pages.
         pre_buffer = not isinstance(stream, pa.MemoryMappedFile)
         self._file = open_parquet(stream, metadata=metadata, pre_buffer=pre_buffer)
-        timed = [f for f in columns if holds_timestamps(f.type)]
-        stored = _int96_columns(self._file) if timed else frozenset()
-        self._int96 = [f for f in timed if f.name in stored]
+        # Arrow gives nanoseconds for INT96 and, rarely, for INT64.
+        schema = self._file.schema_arrow
+        timed = [f for f in columns if holds_timestamps(f.type) and f.name in schema.names]
+        fine = [f for f in timed if _is_nanoseconds(schema.field(f.name).type)]
+        stored = _int96_columns(self._file) if fine else frozenset()
+        self._int96 = [f for f in fine if f.name in stored]
         if self._int96:
             self._file.close()
             self._file = open_parquet(stream, metadata=raw_metadata(stream), pre_buffer=pre_buffer)
@@ -91,7 +94,8 @@ class ParquetRows:
 
 
 def _int96_columns(file: pq.ParquetFile) -> frozenset[str]:
-    leaves = (file.schema.column(i) for i in range(len(file.schema.names)))
+    schema = file.schema
+    leaves = (schema.column(i) for i in range(len(schema.names)))
     return frozenset(leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96")
 
 

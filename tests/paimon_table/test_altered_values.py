@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.altered_values import bounds_given_back
@@ -110,12 +110,14 @@ def test_partition_values_come_from_the_partition(tmp_path: Path) -> None:
     assert driver.content() == [[1, "ab   ", LAST_SECOND], [2, "ab   ", LAST_SECOND]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("a \x01\n~", max_size=5), min_size=1, max_size=6))
 def test_bounds_hold_for_texts_without_their_blanks(texts: list[str]) -> None:
     low, high = bounds_given_back(pa.scalar(min(texts)), pa.scalar(max(texts)), parse_type("CHAR(5)"))
     assert all(low.as_py() <= text.rstrip(" ") <= high.as_py() for text in texts)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-3000, 3000), min_size=1, max_size=6))
 def test_bounds_hold_for_moments_that_come_back_later(millis: list[int]) -> None:
     scalars = [pa.scalar(value, pa.timestamp("ms")) for value in (min(millis), max(millis))]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.binary_row import deserialize_row, serialize_row
@@ -38,6 +38,7 @@ def int96(nanos: int, as_java: bool) -> bytes:
     return rest.to_bytes(8, "little", signed=True) + (day + JULIAN_EPOCH).to_bytes(4, "little", signed=True)
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(st.none() | st.integers(-(1 << 66), 1 << 66), min_size=1, max_size=6),
     as_java=st.booleans(),

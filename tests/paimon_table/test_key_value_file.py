@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.binary_row import deserialize_row
@@ -198,6 +198,7 @@ NESTED_VALUES: dict[str, st.SearchStrategy[Any]] = {
 COLUMN_VALUES = VALUES | NESTED_VALUES
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_rows_of_every_type_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
