@@ -6,9 +6,9 @@ for local checkpoints; on object storage Spark itself notices the second writer.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,9 @@ from paimon_table.errors import SinkUnavailable
 from paimon_table.file_io import LocalFileIO, file_io_for
 from pipelines.config import PipelineConfig
 
+log = logging.getLogger(__name__)
+
 FILE = "tidemark.lock"
-_UNSUPPORTED = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 @contextmanager
@@ -44,8 +45,12 @@ def _held(config: PipelineConfig, directory: str) -> Iterator[None]:
         except BlockingIOError as error:
             raise SinkUnavailable(_taken(config, os.pread(descriptor, 1000, 0))) from error
         except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
+            log.warning(
+                "%s: no lock on checkpoint %s (%s): take care that only one run uses it",
+                config.name,
+                config.checkpoint,
+                error.strerror,
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(_me()).encode(), 0)
         yield

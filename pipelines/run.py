@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from paimon_table.errors import SinkUnavailable, TidemarkError
+from pipelines.checkpoint import Checkpoint
 from pipelines.checkpoint_lock import held_checkpoints
 from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
@@ -44,6 +45,8 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
 def _run(
     configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity
 ) -> list[PipelineQuery]:
+    for config in configs:
+        Checkpoint(config).check()  # nobody waits for Spark to hear of damage
     spark = _started(configs, activity)
     _install_signal_handlers(stop)
     queries: list[PipelineQuery] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import logging
 import os
@@ -262,3 +264,15 @@ def test_a_checkpoint_in_use_names_its_process_and_a_killed_one_stops_nobody(tmp
     assert "(since 20" in str(error.value)
     with held_checkpoints([config]):
         pass
+
+
+def test_a_file_system_without_locks_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with held_checkpoints([pipeline_tables(tmp_path, [RULE]).config]):
+        pass
+    assert "no lock on checkpoint" in caplog.text
