@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -261,7 +262,7 @@ def _snapshot(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -
     if timestamp_ms is not None:
         found = snapshots.at_or_before(timestamp_ms)
         if found is None:
-            raise ConfigError(f"{table.paths.root} has no snapshot at or before {timestamp_ms} ms; choose a later time")
+            raise ConfigError(_too_early(table, timestamp_ms))
         return found
     return snapshots.latest()
 
@@ -281,3 +282,18 @@ def _at_snapshot(
         schema = table.schemas[snapshot.schema_id]
         ctx = replace(ctx, schema=schema, options=reading_options(schema))
     return TableScan.make(ctx, columns, predicate), load_state(table.io, table.paths, snapshot)
+
+
+def _too_early(table: Table, timestamp_ms: int) -> str:
+    earliest = table.snapshots.earliest_id()
+    text = f"{table.paths.root} has no snapshot at or before {_iso(timestamp_ms)}"
+    if earliest is None:
+        return f"{text}: it has none at all"
+    return f"{text}; its earliest one is of {_iso(table.snapshots.read(earliest).time_ms)}: choose a later time"
+
+
+def _iso(time_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms since 1970"

@@ -9,20 +9,28 @@ same texts; NULL is empty, empty text is ``""``, nested values are JSON.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from itertools import chain
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from paimon_table.errors import TidemarkError
+
+
+class OutputFailed(TidemarkError):
+    """Stdout does not take what is printed: a full disk, for example."""
 
 
 class RowFormat(StrEnum):
@@ -31,11 +39,12 @@ class RowFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+    VERTICAL = "vertical"
 
 
 def write_rows(tables: Iterable[pa.Table], output: RowFormat, stream: IO[str] | None = None) -> int:
     """Print all rows of tables that have the same columns; returns how many. Streams for JSON and CSV."""
-    out = stream or sys.stdout
+    out = stream or checked_stdout()
     iterator = iter(tables)
     first = next(iterator, None)
     if first is None:
@@ -48,6 +57,8 @@ def write_rows(tables: Iterable[pa.Table], output: RowFormat, stream: IO[str] | 
             return _write_csv(first.column_names, parts, out)
         case RowFormat.TABLE:
             return _write_table(first, parts, out)
+        case RowFormat.VERTICAL:
+            return _write_vertical(parts, out)
 
 
 @contextmanager
@@ -55,10 +66,45 @@ def quiet_pipe() -> Iterator[None]:
     """Print inside this block: when the reader of the pipe has seen enough, the process ends with exit code 0."""
     try:
         yield
-        sys.stdout.flush()
+        checked_stdout().flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+
+
+class _CheckedOutput:
+    """A text stream whose failures are told as those of the output, not of the table's storage."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _told_as_output():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _told_as_output():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _told_as_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            # What is left in the buffer would fail once more at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputFailed(f"the output cannot be written ({error.strerror or error}); look where it goes") from error
+
+
+def checked_stdout() -> IO[str]:
+    return cast("IO[str]", _CheckedOutput(sys.stdout))
 
 
 def records(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -184,11 +230,58 @@ def _write_csv(names: Sequence[str], tables: Iterable[pa.Table], out: IO[str]) -
 
 
 def _write_table(first: pa.Table, tables: Iterable[pa.Table], out: IO[str]) -> int:
-    shown = rich_table([(f.name, is_number(f.type)) for f in first.schema])
+    rows = pa.concat_tables(tables)
+    names = rows.column_names
+    cells = [[_cell(value) for value in row] for row in _rows(rows)]
+    kept = len(names)
+    if out.isatty():
+        kept = _fitting(names, cells, Console(file=out).width)
+    elif any(len(cell) > _LONGEST_CELL for row in cells for cell in row):
+        for row in cells:
+            for cell in row:
+                cell.truncate(_LONGEST_CELL, overflow="ellipsis")
+    shown = rich_table([(f.name, is_number(f.type)) for f in list(first.schema)[:kept]])
+    for row in cells:
+        shown.add_row(*row[:kept])
+    print_table(shown, out)
+    if kept < len(names):
+        hidden = f"+{len(names) - kept} columns: {', '.join(names[kept:])}"
+        out.write(f"{hidden}\n--columns chooses some, --format vertical shows all\n")
+    return int(rows.num_rows)
+
+
+_LONGEST_CELL = 100
+"""Characters of a cell where the output is no terminal; json and csv have the whole texts."""
+
+_WIDEST_TEXT = 40
+_GAP = 2
+
+
+def _fitting(names: Sequence[str], cells: Sequence[Sequence[Text]], width: int) -> int:
+    """How many columns fit the terminal with no number broken over lines; cuts texts that are too long for that."""
+    for row in cells:
+        for cell in row:
+            cell.truncate(max(_WIDEST_TEXT, 1), overflow="ellipsis")
+    used, kept = 0, 0
+    for number, name in enumerate(names):
+        used += max([cell_len(name), *(row[number].cell_len for row in cells)]) + (_GAP if number else 0)
+        if used > width and kept:
+            break
+        kept += 1
+    return kept
+
+
+def _write_vertical(tables: Iterable[pa.Table], out: IO[str]) -> int:
+    """Every row as lines of a name and a value, for tables with many columns."""
     count = 0
     for table in tables:
-        count += add_rows(shown, table)
-    print_table(shown, out)
+        width = max(map(cell_len, table.column_names), default=0)
+        for row in _rows(table):
+            count += 1
+            out.write(f"-- row {count}\n")
+            for name, value in zip(table.column_names, row, strict=True):
+                padding = " " * (width - cell_len(name))
+                out.write(f"{name}{padding}  {'NULL' if value is None else cell_text(value)}\n")
     return count
 
 
@@ -219,12 +312,19 @@ def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) ->
 
 
 def print_table(table: Table, out: IO[str] | None = None) -> None:
-    """Print on the terminal's width, or on as wide lines as needed where the output is no terminal."""
-    stream = out or sys.stdout
-    console = Console(file=stream, highlight=False)
-    if not stream.isatty():
-        console = Console(file=stream, highlight=False, width=max(80, _natural_width(table)))
-    console.print(table)
+    """Print on the terminal's width, or on as wide lines as needed where the output is no terminal.
+
+    Without any style where NO_COLOR is set.
+    """
+    stream = out or checked_stdout()
+    if stream.isatty():
+        plain = bool(os.environ.get("NO_COLOR"))
+        Console(file=stream, highlight=False, color_system=None if plain else "auto").print(table)
+        return
+    console = Console(file=io.StringIO(), highlight=False, width=max(80, _natural_width(table)))
+    with console.capture() as capture:
+        console.print(table)
+    stream.write("\n".join(line.rstrip() for line in capture.get().split("\n")))
 
 
 def _natural_width(table: Table) -> int:

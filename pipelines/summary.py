@@ -108,9 +108,10 @@ def next_commands(summary: RunSummary, command: str) -> list[str]:
     """Commands that work as they are on the sampled table, or on the first one; ``command`` starts Tidemark."""
     chosen = next((t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier), None)
     path = short_path((chosen or summary.tables[0]).path)
+    has_changelog = summary.sample is None or summary.sample.changes is not None
     return [
         f"{command} table scan {path} --limit 10",
-        f"{command} table changes {path} --format json",
+        *([f"{command} table changes {path} --format json"] if has_changelog else []),
         f"{command} table snapshots {path}",
         f"{command} table files {path}",
     ]

@@ -1,4 +1,4 @@
-"""`tidemark table show | scan | changes | snapshots | files PATH`: looking at any Paimon table, without Spark."""
+"""`tidemark table list | show | scan | changes | snapshots | files`: looking at any Paimon table, without Spark."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ import typer
 
 from paimon_table.changelog_scan import iter_changes, snapshots_between
 from paimon_table.errors import ConfigError
+from paimon_table.file_io import file_io_for
 from paimon_table.scan import read_table
 from paimon_table.schema import TableSchema
 from paimon_table.snapshot import Snapshot
 from paimon_table.table import Table
+from paimon_table.types import sql
 from pipelines.config_values import parse_instant
 from pipelines.nearest_name import did_you_mean
-from pipelines.row_output import RowFormat, quiet_pipe, write_rows
+from pipelines.row_output import RowFormat, checked_stdout, quiet_pipe, write_rows
 from pipelines.table_report import SNAPSHOT_ID, all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
+from pipelines.tables_below import tables_below
 from pipelines.where import parse_condition
 
 TABLE_FORMAT_LIMIT = 100
 """Rows that the form for people shows when no limit is given."""
+
+_LISTED_TABLES = 20
+_INSTEAD = {
+    "scan.snapshot-id": "; --snapshot ID shows that snapshot",
+    "scan.timestamp-millis": "; --timestamp MILLISECONDS shows that time",
+    "scan.timestamp": "; --timestamp TIME shows that time",
+}
+"""What does the same as an option of the table."""
 
 table_app = typer.Typer(help="Look at a Paimon table.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,9 +77,11 @@ def scan(
     if snapshot is not None and timestamp is not None:
         raise ConfigError("--snapshot and --timestamp exclude each other; give one of them")
     table = _open(path, option)
+    if snapshot is None and timestamp is None:
+        _tell_reading_options(table)
     moment = _milliseconds(timestamp) if timestamp is not None else None
     schema = _schema_at(table, snapshot, moment)
-    predicate = parse_condition(where, schema.arrow_schema) if where is not None else None
+    predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
     names = _column_names(columns, schema.column_names)
     rows = read_table(table, names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
     empty = schema.arrow_schema.empty_table()
@@ -91,6 +104,9 @@ def changes(
     Column _row_kind is +I, -U, +U or -D.
     """
     table = _open(path, option)
+    if table.options.changelog_producer == "none":
+        note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
+        typer.echo(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
     names = _column_names(columns, table.schema.column_names)
     newest = table.snapshots.latest_id() if last is None else last
     if first is not None and first > (newest or 0):
@@ -102,6 +118,20 @@ def changes(
     )
     empty = kinds_first(_no_changes(table), names, 0 if snapshot_ids else None)
     _print(_with_header(empty, parts), format, limit)
+
+
+@table_app.command("list")
+def list_tables(
+    warehouse: Annotated[str, typer.Argument(metavar="WAREHOUSE", help="Directory of a warehouse or of a database.")],
+    option: Storage = None,
+) -> None:
+    """Print the tables of a warehouse, or of one database.db in it."""
+    io, root = file_io_for(warehouse, _storage_options(warehouse, option))
+    found = tables_below(io, root)
+    if not found:
+        raise ConfigError(f"there are no tables at {warehouse}; a warehouse has them in DATABASE.db/TABLE")
+    with quiet_pipe():
+        checked_stdout().write("".join(f"{path}\n" for path in found))
 
 
 @table_app.command()
@@ -124,13 +154,42 @@ def files(
 
 
 def _open(path: str, storage: Sequence[str] | None) -> Table:
+    options = _storage_options(path, storage)
+    io, root = file_io_for(path, options)
+    try:
+        return Table.open_for_reading(path, options)
+    except ConfigError:
+        found = tables_below(io, root)
+        if not found:
+            raise
+        listed = "".join(f"\n  {table}" for table in found[:_LISTED_TABLES])
+        more = f"\n  and {len(found) - _LISTED_TABLES} more" if len(found) > _LISTED_TABLES else ""
+        raise ConfigError(f"{path} is no table; there are tables below it:{listed}{more}") from None
+
+
+def _storage_options(path: str, storage: Sequence[str] | None) -> dict[str, str]:
+    """ConfigError for what is no option, and for options that the storage of the path does not have."""
     options: dict[str, str] = {}
     for text in storage or ():
         name, sign, value = text.partition("=")
         if not sign or not name:
             raise ConfigError("--option: expected NAME=VALUE, such as s3.endpoint=http://localhost:9000")
         options[name] = value
-    return Table.open_for_reading(path, options)
+    if options and not path.startswith(("s3://", "s3a://")):
+        raise ConfigError(f"--option {next(iter(options))}: only paths that begin with s3:// have storage options")
+    return options
+
+
+def _tell_reading_options(table: Table) -> None:
+    """Options of the table that set where Paimon's own readers begin; a scan shows the newest snapshot all the same."""
+    for name, value in sorted(table.schema.options.items()):
+        if name.startswith("scan."):
+            remedy = _INSTEAD.get(name, "")
+            typer.echo(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
+
+
+def _type_names(schema: TableSchema) -> dict[str, str]:
+    return {f.name: sql(f.type) for f in schema.fields}
 
 
 def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
@@ -201,16 +260,16 @@ def _print(parts: Iterable[pa.Table], output: RowFormat, limit: int | None) -> N
     with quiet_pipe():
         if limit is not None:
             write_rows(_limited(parts, limit), output)
-        elif output is RowFormat.TABLE:
-            _print_first(parts)
+        elif output in (RowFormat.TABLE, RowFormat.VERTICAL):
+            _print_first(parts, output)
         else:
             write_rows(parts, output)
 
 
-def _print_first(parts: Iterable[pa.Table]) -> None:
+def _print_first(parts: Iterable[pa.Table], output: RowFormat) -> None:
     """As many rows as people read, with a note when there are more."""
     shown = pa.concat_tables(_limited(parts, TABLE_FORMAT_LIMIT + 1), promote_options="permissive")
-    write_rows([shown.slice(0, TABLE_FORMAT_LIMIT)], RowFormat.TABLE)
+    write_rows([shown.slice(0, TABLE_FORMAT_LIMIT)], output)
     if shown.num_rows > TABLE_FORMAT_LIMIT:
         note = f"the first {TABLE_FORMAT_LIMIT} rows; --limit shows more, --format json or csv shows all"
         typer.echo(note, err=True)

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from paimon_table.binary_row import deserialize_row
 from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, DataFileMeta, RowKind
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.scan import read_table
 from paimon_table.snapshot import Snapshot
 from paimon_table.table import Table
 from paimon_table.table_state import TableState, load_state
@@ -22,6 +23,9 @@ from pipelines.row_output import RowFormat, cell_text, print_table, rich_table
 
 ROW_KIND = "_row_kind"
 SNAPSHOT_ID = "_snapshot_id"
+
+_COUNTED_ROWS = 10_000_000
+"""Stored rows up to which a table is read to count its rows, a few seconds."""
 
 
 def kinds_first(rows: pa.Table, columns: Sequence[str] | None, snapshot_id: int | None) -> pa.Table:
@@ -91,8 +95,8 @@ def show_table(table: Table, output: RowFormat) -> None:
             sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
         case RowFormat.TABLE:
             _print_facts(facts)
-        case RowFormat.CSV:
-            raise ConfigError("--format csv: `table show` prints several things, not rows; use table or json")
+        case RowFormat.CSV | RowFormat.VERTICAL:
+            raise ConfigError(f"--format {output}: `table show` prints several things, not rows; use table or json")
 
 
 def table_facts(table: Table) -> dict[str, Any]:
@@ -115,8 +119,20 @@ def table_facts(table: Table) -> dict[str, Any]:
         "files": len(files),
         "file_bytes": sum(file.file_size_bytes for file in files),
         "file_rows": sum(file.row_count for file in files),
+        "rows": live_row_count(table, state),
         "levels": _levels(state),
     }
+
+
+def live_row_count(table: Table, state: TableState) -> int | None:
+    """Rows that a scan gives; None for tables that are too large to read for it, or cannot be read."""
+    if sum(file.row_count for files in state.files.values() for file in files) > _COUNTED_ROWS:
+        return None
+    key = list(table.schema.primary_keys or table.schema.column_names[:1])
+    try:
+        return sum(int(part.num_rows) for part in read_table(table, key))
+    except UnsupportedFeature:
+        return None
 
 
 def _snapshot_facts(snapshot: Snapshot) -> dict[str, Any]:
@@ -153,8 +169,9 @@ def _print_facts(facts: dict[str, Any]) -> None:
         "schema": facts["schema_id"],
         "options": ", ".join(f"{k} = {v}" for k, v in facts["options"].items()) or "none",
         "snapshot": "none" if snapshot is None else f"{snapshot['id']} ({snapshot['kind']}, {snapshot['time']})",
+        "rows": "not counted" if facts["rows"] is None else f"{facts['rows']:,}",
         "buckets": f"{facts['buckets']} with data in {facts['partitions']} partition(s)",
-        "files": f"{facts['files']} with {facts['file_rows']:,} rows, {facts['file_bytes']:,} bytes",
+        "files": f"{facts['files']} with {facts['file_rows']:,} stored rows, {facts['file_bytes']:,} bytes",
         "files per level": ", ".join(f"{level}: {n}" for level, n in facts["levels"].items()) or "none",
     }
     for name, value in lines.items():

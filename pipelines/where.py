@@ -8,6 +8,7 @@ OR, NOT and parentheses, with SQL's meaning of NULL. Constants take the type of 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,19 +22,24 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d][\w.$]*)|(?P<sign><=|>=|!=|<>|==|[=<>(),]))"
 )
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
+_LISTED = "= != <> < <= > >=, IS NULL, IS NOT NULL, IN (...), NOT IN (...)"
 _WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"}
 
 
-def parse_condition(text: str, schema: pa.Schema) -> pc.Expression:
-    """The condition over the columns of ``schema``. Raises ConfigError that names the place in the text."""
-    return _Condition(text, schema).parse()
+def parse_condition(text: str, schema: pa.Schema, types: Mapping[str, str] | None = None) -> pc.Expression:
+    """The condition over the columns of ``schema``. Raises ConfigError that names the place in the text.
+
+    ``types`` are the names of the columns' types for people; those of Arrow without it.
+    """
+    return _Condition(text, schema, types or {}).parse()
 
 
 class _Condition:
     """Recursive descent over the tokens: OR binds weakest, then AND, then NOT."""
 
-    def __init__(self, text: str, schema: pa.Schema) -> None:
+    def __init__(self, text: str, schema: pa.Schema, types: Mapping[str, str]) -> None:
         self.text = text
+        self.types = types
         self.schema = schema
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0
@@ -103,7 +109,7 @@ class _Condition:
             return self._in(column)
         kind, sign, _ = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "", 0)
         if kind != "sign" or sign not in _COMPARISONS:
-            raise self._error(f"expected a comparison after column {column}: = != < <= > >= IS NULL, IN (...)")
+            raise self._error(f"expected a comparison after column {column}: {_LISTED}")
         self.at += 1
         place = self.at
         constant = self._constant(column)
@@ -130,10 +136,9 @@ class _Condition:
 
     def _unfit(self, column: str, place: int, why: Unfit) -> ConfigError:
         _, text, position = self.tokens[place]
+        type_name = self.types.get(column, str(self._type(column)))
         reason = f": {why}" if str(why) else ""
-        return self._error(
-            f"{text} cannot be compared with column {column}, which is {self._type(column)}{reason}", position
-        )
+        return self._error(f"{text} cannot be compared with column {column}, which is {type_name}{reason}", position)
 
     def _column(self) -> str:
         kind, text, _ = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end", 0)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _ZONE = re.compile(r"(?:Z|[-+]\d\d:?\d\d)$")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
 _EQUAL, _UNEQUAL = {"=", "=="}, {"!=", "<>"}
 _UNKNOWN = pc.scalar(pa.scalar(None, pa.bool_()))
@@ -116,6 +117,8 @@ def _typed(constant: Constant, target: pa.DataType) -> pa.Scalar[Any]:
         raise Unfit
     if pa.types.is_time(target):
         return pa.scalar(_time(text), target)
+    if pa.types.is_timestamp(target) and _DAY.fullmatch(text):
+        text += "T00:00:00"
     if pa.types.is_timestamp(target) and target.tz is not None and _ZONE.search(text) is None:
         text += "Z"
     try:

@@ -155,8 +155,9 @@ def test_a_wrong_request_is_a_config_error(path: str, arguments: tuple[str, ...]
 def test_a_wrong_request_ends_with_code_2_and_one_line(path: str) -> None:
     done = tidemark("table", "scan", path, "--where", "id")
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == "--where, character 3: expected a comparison after column id: = != < <= > >= IS NULL, IN (...)\n"
+    assert done.stderr == (
+        "--where, character 3: expected a comparison after column id: = != <> < <= > >=, IS NULL, IS NOT NULL, "
+        "IN (...), NOT IN (...)\n"
     )
 
 
