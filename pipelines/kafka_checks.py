@@ -91,8 +91,8 @@ def _wrong_value(name: str, value: str) -> str | None:
     if name in known.FRACTIONS and not re.fullmatch(r"\d*\.?\d+", value.strip()):
         return "expected a number such as 0.8"
     words = known.WORDS.get(name, ())
-    folded = value.upper() if name in known.ANY_CASE else value
-    if words and folded not in words and folded.lower() not in words:
+    is_word = value in words or (name in known.ANY_CASE and value.upper() in map(str.upper, words))
+    if words and not is_word:
         return f"expected one of {', '.join(words)}{_hint(value, words)}"
     if name in known.PLUGGABLE_WORDS and value not in known.PLUGGABLE_WORDS[name]:
         close = _meant_word(value, known.PLUGGABLE_WORDS[name])

@@ -28,6 +28,7 @@ def _mistakes(options: dict[str, str]) -> dict[str, str]:
         ({"security_protocol": "SSL"}, "security_protocol", "did you mean 'security.protocol'?"),
         ({"security.protocol": "SASL_SLL"}, "security.protocol", "did you mean 'SASL_SSL'?"),
         ({"isolation.level": "read_comitted"}, "isolation.level", "did you mean 'read_committed'?"),
+        ({"isolation.level": "READ_COMMITTED"}, "isolation.level", "did you mean 'read_committed'?"),
         ({**LOGIN, "sasl.mechanism": "PLIAN"}, "sasl.mechanism", "did you mean 'PLAIN'?"),
         ({**LOGIN, "ssl.truststore.type": "PKCS#12"}, "ssl.truststore.type", "did you mean 'PKCS12'?"),
         ({"failOnDataLoss": "false"}, "failOnDataLoss", "is not set here: records that are lost always stop"),
