@@ -22,7 +22,7 @@ _SURE = 0.85
 def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
     """What cannot be meant."""
     for name, value in options.items():
-        if name in known.KNOWN:
+        if _is_known(name):
             wrong = _wrong_value(name, value)
             if wrong:
                 yield name, f"'{name}': {wrong}"
@@ -40,7 +40,7 @@ def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
 def property_warnings(options: Mapping[str, str]) -> Iterator[Mistake]:
     """What nobody but a plug-in can mean."""
     for name, value in options.items():
-        if name not in known.KNOWN and not misplaced(name) and not misspelt(name):
+        if not _is_known(name) and not misplaced(name) and not misspelt(name):
             close = nearest(name, known.KNOWN)
             hint = f"; did you mean '{close}'?" if close else ""
             yield name, f"Kafka's client has no property '{name}': it has an effect only if a plug-in reads it{hint}"
@@ -62,6 +62,10 @@ def server_mistakes(bootstrap_servers: str) -> Iterator[str]:
 
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9_%.-]*://)?(?:\[[0-9A-Fa-f:.%]+\]|[\w%.-]+):(\d{1,9})")
+
+
+def _is_known(name: str) -> bool:
+    return name in known.KNOWN or name.startswith("config.providers.")
 
 
 def misspelt(name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ANY = """
-client.id client.rack group.instance.id metric.reporters partition.assignment.strategy
+client.id client.rack config.providers group.instance.id metric.reporters partition.assignment.strategy
 sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.service.name
 sasl.login.callback.handler.class sasl.login.class sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
 sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name

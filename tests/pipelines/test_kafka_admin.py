@@ -11,6 +11,8 @@ from kafka.admin import KafkaAdminClient
 
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from pipelines.kafka_admin import Bounds, kafka_admin
+from pipelines.kafka_checks import misplaced, misspelt
+from pipelines.kafka_properties import KNOWN
 from pipelines.source_config import KafkaSource
 from pipelines.start_offsets import source_bounds
 from tests.stack.certificates import STORE_PASSWORD
@@ -36,6 +38,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
         broker.topics.create(TOPIC, partitions=2)
         broker.topics.produce(TOPIC, insert_events(TOPIC, range(5)))
         yield broker
+
+
+def test_the_properties_that_files_are_checked_against_are_those_of_the_client(jvm: Any) -> None:
+    """The client here is newer than the one that Spark brings: properties have come, one has gone."""
+    clients = jvm.org.apache.kafka.clients
+    names = {*clients.consumer.ConsumerConfig.configNames(), *clients.admin.AdminClientConfig.configNames()}
+    assert KNOWN - names == {"auto.include.jmx.reporter"}
+    assert not [name for name in names - KNOWN if misplaced(name) is None and misspelt(name) is not None]
 
 
 def _source(servers: str, options: Mapping[str, str], topic: str = TOPIC) -> KafkaSource:

@@ -81,6 +81,7 @@ def test_a_jaas_text_that_cannot_be_read_is_refused_and_not_repeated(jaas: str) 
         {},
         LOGIN,
         {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
+        {"config.providers": "vault", "config.providers.vault.class": "my.Vault"},
         {"isolation.level": "read_uncommitted", "metadata.max.age.ms": "1000", "receive.buffer.bytes": "-1"},
         {**LOGIN, "sasl.jaas.config": JAAS.replace('"it\'s, a; secret word"', r'"quote \" and backslash \\"')},
         {
