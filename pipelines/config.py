@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 from pipelines.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.nearest_name import nearest
 from pipelines.source_config import Source
-from pipelines.table_rules import Otherwise, TableRule, TargetRule
+from pipelines.table_rules import NewColumns, Otherwise, TableRule, TargetRule
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
@@ -104,6 +104,9 @@ class SparkConfig(ConfigModel):
 class Defaults(ConfigModel):
     """What holds for every table rule that does not say otherwise."""
 
+    new_columns: NewColumns = Field(
+        default_factory=NewColumns, description="How many columns are added to a table that lacks them."
+    )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
         description="Paimon table options under their Paimon names; `bucket` is 1 unless this or a rule says more.",
@@ -179,12 +182,16 @@ class PipelineConfig(ConfigModel):
             *self._effective_options(rule.options),
             rule.merge_sources,
             rule.before,
+            rule.new_columns or self.defaults.new_columns,
         )
 
     def created_rule(self) -> TargetRule | None:
         """What `otherwise: create` makes of a table; None under another policy."""
         create = self.otherwise.create
-        return None if create is None else TargetRule(create.into, None, (), {}, *self._effective_options({}))
+        if create is None:
+            return None
+        options = self._effective_options({})
+        return TargetRule(create.into, None, (), {}, *options, new_columns=self.defaults.new_columns)
 
     def _effective_options(self, of_rule: Mapping[str, str | None]) -> tuple[dict[str, str], frozenset[str]]:
         """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away.

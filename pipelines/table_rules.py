@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
@@ -119,6 +119,21 @@ class ColumnRules(ConfigModel):
     )
 
 
+class NewColumns(ConfigModel):
+    """How many columns that the source has and the table lacks are added to it. Declared columns do not count."""
+
+    max_per_day: int = Field(
+        default=100,
+        ge=0,
+        description="New columns of one table within 24 hours, beside those that it was made with.",
+    )
+    beyond: Literal["quarantine", "ignore", "fail"] = Field(
+        default="quarantine",
+        description="What a record with a value in one more column does: go to quarantine, lose that value, or stop "
+        "the pipeline.",
+    )
+
+
 class TableRule(ConfigModel):
     """One rule: source tables that match go into one Paimon table."""
 
@@ -151,6 +166,9 @@ class TableRule(ConfigModel):
         "in the message key; events with an embedded schema may show it by themselves.",
     )
     columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
+    new_columns: NewColumns | None = Field(
+        default=None, description="How many columns are added; it wins over `defaults.new_columns`."
+    )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
         description="Paimon table options under their Paimon names; they win over `defaults.options`, and null takes "
@@ -238,6 +256,7 @@ class TargetRule:
     """Those of ``options`` that the file does not state: for new tables only."""
     merge_sources: MergeSources | None = None
     before: Literal["full"] | None = None
+    new_columns: NewColumns = field(default_factory=NewColumns)
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

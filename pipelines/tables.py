@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from paimon_table.altered_values import key_problems
 from paimon_table.errors import ConfigError, SchemaChangeRefused
@@ -19,18 +19,18 @@ from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.merge.retracts import can_retract
 from paimon_table.paths import limits_names, long_values
 from paimon_table.schema import TableSchema, create_schema
-from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
-from paimon_table.type_widening import common_type
-from paimon_table.types import CHARACTERS, DataType, sql
+from paimon_table.types import CHARACTERS
 from pipelines.assumed_types import columns_named_by
 from pipelines.checkpoint_record import CheckpointRecord
+from pipelines.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.config import PipelineConfig
 from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
 from pipelines.merged_sources import check_sources, fed_by
 from pipelines.message_key_warnings import warn_of_key
+from pipelines.observed_columns import Seen, merged
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.schema_change_text import told
 from pipelines.table_rules import TargetRule
@@ -47,26 +47,6 @@ _OLD_ROWS_STAY = (
     " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
     " again. Drop the table first if it is to hold what the topics hold"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The observations of one source table, merged: columns with their types, and the message key's fields.
-
-    ``conflicts`` says of columns whose values have no common type what is wrong with them.
-    """
-
-    columns: Mapping[str, DataType | None]
-    key_columns: tuple[str, ...] | None
-    conflicts: Mapping[str, str] = field(default_factory=dict)
-    absent: tuple[str, ...] = ()
-    """Columns of the table that the newest events do not have at all."""
-
-    def refuse_conflicts(self, declared: Collection[str]) -> None:
-        """SchemaChangeRefused when a column of which the user says nothing has no type."""
-        for name, text in self.conflicts.items():
-            if name not in declared:
-                raise SchemaChangeRefused(text)
 
 
 class Rejected(Exception):
@@ -89,6 +69,8 @@ class PipelineTables:
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
+        self._refused: dict[str, dict[str, str]] = {}
+        """Per table: columns that it cannot have or not widen, and why."""
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
@@ -103,7 +85,7 @@ class PipelineTables:
         Raises ConfigError when no rule can make the table, SchemaChangeRefused when a change would lose values.
         """
         changed = False
-        for source, seen in _merged(observations).items():
+        for source, seen in merged(observations).items():
             if source not in self.routes:
                 changed |= self._route(source, seen)
                 if source in self.rejections:
@@ -213,9 +195,13 @@ class PipelineTables:
             if not seen.columns:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
+            types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+            refused = {n: why for n, why in column_refusals(types).items() if n not in rule.column_types}
+            self._note_refused(identifier, refused, (), source)
+            columns = {name: t for name, t in seen.columns.items() if name not in refused}
             try:
                 check_declared(rule, seen.columns, source.topic, identifier, is_new=True)
-                schema = _first_schema(source, seen, identifier, rule)
+                schema = _first_schema(source, Seen(columns, seen.key_columns), identifier, rule)
             except ConfigError as error:
                 if source.topic in self._topics:  # its rule has made a table before: these records are to blame
                     raise Rejected(Rejection(str(error), is_unmade=True)) from error
@@ -241,11 +227,7 @@ class PipelineTables:
         if identifier is None:
             return Seen({}, None)
         present = {f.name for f in self.sinks[identifier].table.schema.fields}
-        return Seen(
-            {name: t for name, t in seen.columns.items() if name not in present},
-            seen.key_columns,
-            {name: text for name, text in seen.conflicts.items() if name not in present},
-        )
+        return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
 
     def _sink(self, identifier: str, table: Table) -> TableSink:
         policy = self.config.on_lost_checkpoint
@@ -279,60 +261,65 @@ class PipelineTables:
             },
             keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
             has_whole_before=rule.before == "full",
+            **self._limits(sink),
         )
 
+    def _limits(self, sink: TableSink) -> dict[str, Any]:
+        """What the decoder is told of columns that the table lacks."""
+        rule = self._rules[sink.identifier]
+        is_full = self._room(sink) <= 0
+        refused = self._refused.get(sink.identifier, {})
+        return {
+            "refused": {name: why for name, why in refused.items() if not sink.table.schema.has_column(name)},
+            "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
+            "ignores_new": is_full and rule.new_columns.beyond == "ignore",
+        }
+
     def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
-        changes: list[SchemaChange] = []
-        declared = self._rules[sink.identifier].column_types
-        seen.refuse_conflicts(declared)
-        present = {f.name: f.type for f in sink.table.schema.fields}
-        for name, observed in seen.columns.items():
-            if observed is None:
-                continue
-            wanted = declared.get(name, observed)
-            if name not in present:
-                changes.append(AddColumn(name, wanted.with_nullable(True)))
-                continue
-            wider = common_type(present[name], wanted)
-            if wider is None:
-                raise SchemaChangeRefused(
-                    f"{source.topic}: column {name} is now {sql(wanted)}, which does not fit into"
-                    f" {sql(present[name])} of table {sink.identifier} without loss; to keep the table's type, declare"
-                    f" `{name}: {sql(present[name])}` under columns.types of the rule (values that do not fit go to"
-                    " quarantine), or write into a new table (another `into`)"
-                )
-            if wider.with_nullable(True) != present[name].with_nullable(True):
-                changes.append(WidenColumn(name, wider.with_nullable(present[name].nullable)))
-        if not changes:
-            return False
-        added = {change.name for change in changes if isinstance(change, AddColumn)}
-        changes += options_of_new_columns(sink.table.schema, self._rules[sink.identifier], added)
+        rule = self._rules[sink.identifier]
+        room = self._room(sink)
+        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
+        if found.left and rule.new_columns.beyond == "fail":
+            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}")
+        is_news = self._note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
+        if not found.changes:
+            return is_news or bool(found.left)
+        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
         log.info("pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema))
         sink.evolve(changes, _now_ms())
+        if found.added and self._room(sink) <= 0:
+            log.warning("%s: %s", sink.identifier, _beyond(rule))
         return True
 
+    def _note_refused(
+        self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
+    ) -> bool:
+        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
+        known = self._refused.setdefault(identifier, {})
+        new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
+        for name, reason in new.items():
+            if self.config.source.on_bad_record == "fail":
+                raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is")
+            log.warning(
+                "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
+                source.topic, name, identifier, reason,
+            )  # fmt: skip
+        known.update(new)
+        return not new.keys() <= {*present}
 
-def _merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
-    """One entry per source table, in the order first seen; a column's types join to their common type."""
-    merged: dict[SourceTable, Seen] = {}
-    for observation in observations:
-        before = merged.get(observation.source, Seen({}, None))
-        columns, conflicts = dict(before.columns), dict(before.conflicts)
-        for column in observation.columns:
-            known = columns.get(column.name)
-            if known is None or column.type is None:
-                columns[column.name] = known or column.type
-                continue
-            joined = common_type(known, column.type)
-            if joined is None:
-                conflicts[column.name] = (
-                    f"{observation.source.topic}: column {column.name} has values of type {sql(known)} and of type"
-                    f" {sql(column.type)} at offset {observation.offset}; declare its type under columns.types"
-                )
-            columns[column.name] = joined or known
-        absent = tuple(dict.fromkeys((*before.absent, *observation.absent)))
-        merged[observation.source] = Seen(columns, before.key_columns or observation.key_columns, conflicts, absent)
-    return merged
+    def _room(self, sink: TableSink) -> int:
+        """How many columns the table may get today."""
+        added = added_within_a_day(sink.table.schemas.values(), _now_ms())
+        return self._rules[sink.identifier].new_columns.max_per_day - added
+
+
+def _beyond(rule: TargetRule) -> str:
+    limit, policy = rule.new_columns.max_per_day, rule.new_columns.beyond
+    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "fail": "one more"}
+    return (
+        f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
+        " declare its type under columns.types"
+    )
 
 
 def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> TableSchema:
@@ -350,7 +337,6 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
             f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
             f" {source.topic}; they have: {', '.join(types) or 'none'}"
         )
-    seen.refuse_conflicts(rule.column_types)
     _check_named_columns(source, identifier, rule, types)
     ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]

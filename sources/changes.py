@@ -76,12 +76,28 @@ class DecodeTarget:
     """Columns whose type the user fixed: never reported as widened."""
     ignored: frozenset[str] = frozenset()
     """Columns of the source that the table leaves out on purpose: never reported as new."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the source that the table cannot have, and why: records with a value there go to quarantine."""
+    beyond: str | None = None
+    """Why the table takes no new columns at all: a value in one has the same end. None: it takes them."""
+    ignores_new: bool = False
+    """New columns are left out and never reported."""
     unstorable: Mapping[str, Callable[[pa.Array], Mapping[int, str]]] = field(default_factory=dict)
     """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
     keys: KeyRule | None = None
     """What message keys are held against; None takes every key."""
     has_whole_before: bool = False
     """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
+
+    def refusal(self, column: str) -> str | None:
+        """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
+        if column in self.ignored:
+            return None
+        return self.refused.get(column) or (None if self.ignores_new else self.beyond)
+
+    def is_news(self, column: str) -> bool:
+        """Whether a column that the table lacks is to be reported."""
+        return column not in self.ignored and not self.ignores_new and self.refusal(column) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +143,9 @@ class ObservedColumn:
 
     name: str
     type: DataType | None
+    votes: int | None = field(default=None, compare=False)
+    """How many more records have an embedded schema that says so than one that says otherwise; None for a type guessed
+    from values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import DataField, DataType, Root, bytes_, string
 from sources.encodings import AUTO, Encoding, Kind
+from sources.json_values import LARGEST_SCALE
 
 MILLIS, MICROS, NANOS = 1000, 1_000_000, 1_000_000_000
 _MAX_PRECISION = 38
@@ -94,6 +95,8 @@ def _decimal(schema: Mapping[str, Any]) -> _Mapped:
     parameters = schema.get("parameters") or {}
     scale = int(parameters.get("scale", 0))
     precision = int(parameters.get("connect.decimal.precision", _MAX_PRECISION))
+    if abs(scale) > LARGEST_SCALE:
+        raise MalformedRecord(f"embedded schema has a decimal of scale {scale}: no number has so many digits")
     encoding = Encoding(Kind.DECIMAL, scale=scale)
     if scale < 0:
         precision, shown_scale = precision - scale, 0

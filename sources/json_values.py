@@ -9,13 +9,19 @@ import re
 from decimal import Context, Decimal
 from typing import Any
 
-from paimon_table.types import DataType
+from paimon_table.types import DataType, Root
 from sources.changes import DecoderOptions
 
-EXACT = Context(prec=100_000, Emax=999_999, Emin=-999_999)
+EXACT = Context(prec=200_000, Emax=999_999, Emin=-999_999)
 """Context in which no number that gets here is rounded."""
 
-_LARGEST_SCALE = 20_000
+LARGEST_SCALE = 20_000
+"""Scales beyond it, in either direction, belong to no number of a database."""
+
+_MOST_DIGITS = 160_000
+"""What no number of a database exceeds: PostgreSQL's have up to 131072 digits before the point and 16383 behind."""
+_DIGITS = {Root.FLOAT: 39, Root.DOUBLE: 309, Root.TINYINT: 3, Root.SMALLINT: 5, Root.INT: 10, Root.BIGINT: 19}
+_BITS_PER_DIGIT = 3.33
 BASE64_TEXT = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
 
 
@@ -60,18 +66,33 @@ def read_bytes(value: Any, options: DecoderOptions) -> bytes:
         raise Unconvertible(f"{describe(value)} is not {options.binary_format}") from None
 
 
-def unscaled_decimal(value: str) -> Decimal:
-    """The number whose two's complement bytes a base64 string holds."""
+def read_decimal(value: str, scale: int, target: DataType) -> Decimal:
+    """The number of a scale whose unscaled two's complement bytes a base64 string holds.
+
+    A number of more digits than ``target`` could hold is refused before it is worked out, which takes time with the
+    square of its length.
+    """
     if not value or not BASE64_TEXT.fullmatch(value):
         raise Unconvertible(f"{describe(value)} is not the base64 form of a decimal")
-    return Decimal(int.from_bytes(base64.b64decode(value), "big", signed=True))
+    data = base64.b64decode(value)
+    unscaled = int.from_bytes(data, "big", signed=True)
+    if unscaled.bit_length() > _BITS_PER_DIGIT * (_most_digits(target) + max(scale, 0) + 1):
+        raise Unconvertible(f"a decimal of {len(data)} bytes has more digits than {target} takes")
+    return Decimal(unscaled).scaleb(-scale, EXACT)
 
 
-def read_variable_decimal(value: Any) -> Decimal:
+def _most_digits(target: DataType) -> int:
+    """How many digits before the point a number in a column of this type may have."""
+    if target.root is Root.DECIMAL:
+        return (target.precision or 0) - (target.scale or 0)
+    return _DIGITS.get(target.root, _MOST_DIGITS)
+
+
+def read_variable_decimal(value: Any, target: DataType) -> Decimal:
     """The number of ``{"scale": int, "value": base64}``."""
     if not is_variable_decimal(value):
         raise Unconvertible(f"{describe(value)} is not a decimal of the form scale, value")
-    return unscaled_decimal(value["value"]).scaleb(-value["scale"], EXACT)
+    return read_decimal(value["value"], value["scale"], target)
 
 
 def is_variable_decimal(value: Any) -> bool:
@@ -80,19 +101,19 @@ def is_variable_decimal(value: Any) -> bool:
         isinstance(value, dict)
         and value.keys() == {"scale", "value"}
         and isinstance(value["scale"], int)
-        and abs(value["scale"]) <= _LARGEST_SCALE
+        and abs(value["scale"]) <= LARGEST_SCALE
         and isinstance(value["value"], str)
         and bool(value["value"])
         and BASE64_TEXT.fullmatch(value["value"]) is not None
     )
 
 
-def text_of_value(value: Any) -> str:
+def text_of_value(value: Any, target: DataType) -> str:
     """Text of any JSON value: strings as they are, decimals of variable scale in plain notation, others as JSON."""
     if isinstance(value, str):
         return value
     if is_variable_decimal(value):
-        return format(read_variable_decimal(value), "f")
+        return format(read_variable_decimal(value, target), "f")
     return json_text(value)
 
 

@@ -16,15 +16,14 @@ from sources.encodings import AUTO, Encoding, Kind
 from sources.iso_time import NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp
 from sources.json_values import (
     BASE64_TEXT,
-    EXACT,
     Unconvertible,
     decimal_form,
     describe,
     read_bytes,
+    read_decimal,
     read_variable_decimal,
     text_of_value,
     unfit,
-    unscaled_decimal,
 )
 from sources.stored_values import (
     SPECIAL_FLOATS,
@@ -50,6 +49,7 @@ AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
 
 _INFINITIES = {"infinity": EXTREMES[1], "+infinity": EXTREMES[1], "-infinity": EXTREMES[0]}
 _DECIMAL_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_INTEGER = 1000
 _INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
 
 
@@ -72,11 +72,11 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, options: Dec
         case Kind.BYTES:
             return store_bytes(read_bytes(value, options), target, value)
         case Kind.DECIMAL if isinstance(value, str):
-            return store_decimal(unscaled_decimal(value).scaleb(-encoding.scale, EXACT), target)
+            return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:
             return _convert_plain(value, target, options)
         case Kind.VARIABLE_DECIMAL:
-            return store_decimal(read_variable_decimal(value), target)
+            return store_decimal(read_variable_decimal(value, target), target)
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP if target.root in INTEGERS:
             return _convert_plain(value, target, options)
         case Kind.DATE:
@@ -94,7 +94,7 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, options: Dec
 def _convert_plain(value: Any, target: DataType, options: DecoderOptions) -> Any:
     root = target.root
     if root in CHARACTERS:
-        return store_text(text_of_value(value), target)
+        return store_text(text_of_value(value, target), target)
     if root is Root.BOOLEAN:
         return _plain_boolean(value, target)
     if root in INTEGERS:
@@ -125,7 +125,7 @@ def _plain_boolean(value: Any, target: DataType) -> bool:
 
 
 def _plain_integer(value: Any, target: DataType) -> int:
-    if isinstance(value, str) and _INTEGER_TEXT.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _LONGEST_INTEGER and _INTEGER_TEXT.fullmatch(value):
         return store_integer(int(value), target, value)
     if isinstance(value, int) and not isinstance(value, bool):
         return store_integer(value, target, value)
@@ -153,7 +153,7 @@ def _plain_float(value: Any, target: DataType) -> float:
 
 def _plain_decimal(value: Any, target: DataType, options: DecoderOptions) -> Decimal:
     if isinstance(value, dict):
-        return store_as_decimal(read_variable_decimal(value), target)
+        return store_as_decimal(read_variable_decimal(value, target), target)
     if isinstance(value, str):
         return store_as_decimal(_decimal_of_string(value, target, options), target)
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
@@ -174,7 +174,7 @@ def _decimal_of_string(value: str, target: DataType, options: DecoderOptions) ->
         except DecimalException:
             raise unfit(value, target) from None
     if form == "base64" and BASE64_TEXT.fullmatch(value) and value:
-        return unscaled_decimal(value).scaleb(-(target.scale or 0), EXACT)
+        return read_decimal(value, target.scale or 0, target)
     if form == "ambiguous":
         raise Unconvertible(
             f"{describe(value)} may be base64 or text of {target}: set decimal_format to base64 or text"
@@ -245,7 +245,7 @@ def _infinite(value: int | str, target: DataType, options: DecoderOptions) -> in
 
 def _convert_list(value: Any, element: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return store_text(text_of_value(value), target)
+        return store_text(text_of_value(value, target), target)
     if not isinstance(value, list) or target.element is None or target.root is not Root.ARRAY:
         raise unfit(value, target)
     return [_nested(item, element, target.element, options) for item in value]
@@ -260,7 +260,7 @@ def _nested(value: Any, encoding: Encoding, target: DataType, options: DecoderOp
 
 def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return store_text(text_of_value(value), target)
+        return store_text(text_of_value(value, target), target)
     if not isinstance(value, dict) or target.root is not Root.ROW:
         raise unfit(value, target)
     encodings = dict(encoding.fields)
@@ -273,7 +273,7 @@ def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: D
 
 def _convert_map(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
     if target.root in CHARACTERS:
-        return store_text(text_of_value(value), target)
+        return store_text(text_of_value(value, target), target)
     pairs = list(value.items()) if isinstance(value, dict) else value
     if target.root is not Root.MAP or target.key is None or target.value is None or not _are_pairs(pairs):
         raise unfit(value, target)

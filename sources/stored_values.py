@@ -161,5 +161,7 @@ def store_float(number: float, value: Any, target: DataType) -> float:
         try:
             stored = struct.unpack("f", struct.pack("f", number))[0]
         except OverflowError:
-            raise Unconvertible(f"{describe(value)} is out of the range of {target.root}") from None
+            stored = math.copysign(math.inf, number)
+        if math.isinf(stored) and not math.isinf(number):
+            raise Unconvertible(f"{describe(value)} is out of the range of {target.root}")
     return stored

@@ -47,6 +47,10 @@ class DebeziumJsonDecoder:
                 continue
             texts = self._texts(batch, positions, outcome)
             for group in self._cutter.split(texts.values):
+                if group.problem is not None:
+                    for position in texts.positions[group.indices].tolist():
+                        outcome.quarantine(position, group.problem)
+                    continue
                 part = Texts(group.payloads, texts.positions[group.indices])
                 decoding = TableDecoding(
                     batch, topic, partition, group.schema, self.options, self._hidden, keys, outcome

@@ -43,11 +43,15 @@ class EmbeddedSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaGroup:
-    """Texts that share a schema (None: no schema): their indices in the input and their payloads."""
+    """Texts that share a schema (None: no schema): their indices in the input and their payloads.
+
+    ``problem`` says why a schema cannot be read; without it the payload could be read wrongly.
+    """
 
     schema: EmbeddedSchema | None
     indices: npt.NDArray[np.int64]
     payloads: pa.Array
+    problem: str | None = None
 
 
 def read_schema(schema: Any) -> EmbeddedSchema | None:
@@ -59,7 +63,7 @@ def read_schema(schema: Any) -> EmbeddedSchema | None:
         return None
     if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
         raise MalformedRecord("embedded schema is not a Kafka Connect struct")
-    by_field = {f.get("field"): f for f in schema["fields"] if isinstance(f, Mapping)}
+    by_field = {str(f.get("field")): f for f in schema["fields"] if isinstance(f, Mapping)}
     if "op" in by_field:
         row = by_field.get("after") or by_field.get("before")
         return EmbeddedSchema(struct_columns(row) if row else ())
@@ -134,14 +138,18 @@ def _unusual(indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGrou
     for index in candidates.tolist():
         try:
             value = parse_json(texts[index].as_py())
-            if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
-                continue
-            schema = read_schema(value["schema"])
         except MalformedRecord:
             continue
+        if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+            continue
         wrapped[index] = True
+        problem, schema = None, None
+        try:
+            schema = read_schema(value["schema"])
+        except MalformedRecord as error:
+            problem = str(error)
         payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
-        groups.append(SchemaGroup(schema, indices[index : index + 1], payload))
+        groups.append(SchemaGroup(schema, indices[index : index + 1], payload, problem))
     if not wrapped.any():
         return [SchemaGroup(None, indices, texts)] if len(indices) else []
     rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from paimon_table.type_widening import common_type
-from paimon_table.types import DataType
+from paimon_table.types import DataType, string
 from sources.changes import DecoderOptions, DecodeTarget, ObservedColumn
 from sources.debezium_json.embedded_schema import EmbeddedSchema
 from sources.encodings import AUTO
@@ -15,10 +16,12 @@ from sources.json_values import Unconvertible
 from sources.scalar_conversion import convert_value
 
 
-def all_columns(schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]]) -> tuple[ObservedColumn, ...]:
+def all_columns(
+    schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]], record_count: int
+) -> tuple[ObservedColumn, ...]:
     """All columns of a source table, in the order of the schema or of first sight."""
     if schema is not None:
-        return tuple(ObservedColumn(c.name, c.type) for c in schema.columns)
+        return tuple(ObservedColumn(c.name, c.type, record_count) for c in schema.columns)
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -26,13 +29,11 @@ def all_columns(schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]]
     return tuple(ObservedColumn(name, infer_type(seen)) for name, seen in values.items())
 
 
-def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget) -> tuple[ObservedColumn, ...]:
+def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
     """Columns of the schema that the target lacks, or whose type the target's does not hold."""
     known = dict(target.columns)
     return tuple(
-        ObservedColumn(c.name, c.type)
-        for c in schema.columns
-        if c.name not in target.ignored and _is_news(c.name, c.type, known, target)
+        ObservedColumn(c.name, c.type, record_count) for c in schema.columns if _is_news(c.name, c.type, known, target)
     )
 
 
@@ -47,7 +48,7 @@ def changed_by_values(
     telling: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
-            if name not in target.ignored and not (name in known and _fits(value, known[name], options)):
+            if (not _fits(value, known[name], options)) if name in known else target.is_news(name):
                 telling.setdefault(name, []).append(value)
     found: list[ObservedColumn] = []
     for name, values in telling.items():
@@ -70,8 +71,12 @@ def _fits(value: Any, t: DataType, options: DecoderOptions) -> bool:
 def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], target: DecodeTarget) -> bool:
     old = known.get(name)
     if old is None:
-        return True
-    return name not in target.declared and common_type(old, observed) != old.with_nullable(True)
+        return target.is_news(name)
+    return (
+        name not in target.ignored
+        and name not in target.declared
+        and common_type(old, observed) != old.with_nullable(True)
+    )
 
 
 def key_fields(key: Any) -> tuple[str, ...] | None:
@@ -80,10 +85,26 @@ def key_fields(key: Any) -> tuple[str, ...] | None:
 
 
 def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn, ...]:
-    """Columns seen by several schemas of one table, each with the common type where there is one, else the last."""
-    types: dict[str, DataType | None] = {}
+    """Columns of one table that were seen apart, each with one type."""
+    found: dict[str, ObservedColumn] = {}
     for column in (c for part in columns for c in part):
-        old = types.get(column.name)
-        both = common_type(old, column.type) if old is not None and column.type is not None else None
-        types[column.name] = both or column.type or old
-    return tuple(ObservedColumn(name, t) for name, t in types.items())
+        found[column.name] = joined(found[column.name], column) if column.name in found else column
+    return tuple(found.values())
+
+
+def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
+    """One column seen twice: with the common type if there is one.
+
+    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. What
+    the column then does not hold goes to quarantine when it is decoded.
+    """
+    if left.type is None or right.type is None:
+        return left if right.type is None else right
+    votes = (left.votes or 0, right.votes or 0)
+    both = common_type(left.type, right.type)
+    if left.votes is None and right.votes is None:
+        return ObservedColumn(left.name, both or string())
+    if both is not None:
+        return ObservedColumn(left.name, both, sum(votes))
+    winner = left if votes[0] > votes[1] else right
+    return replace(winner, votes=abs(votes[0] - votes[1]))

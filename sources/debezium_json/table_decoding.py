@@ -129,7 +129,8 @@ class TableDecoding:
         self._observe(source, self._all_columns(positions), positions)
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
-        return all_columns(self.schema, self._exact_images(positions) if self.schema is None else ())
+        rows = self._exact_images(positions) if self.schema is None else ()
+        return all_columns(self.schema, rows, len(positions))
 
     def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
@@ -153,7 +154,8 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
-        events = [e for part in parts for e in read_events(part, plan, self.outcome)]
+        found = [self._storable(e, target) for part in parts for e in read_events(part, plan, self.outcome)]
+        events = [e for e in found if len(e.ops)]
         if not events:
             return
         pieces = [piece for e in events for piece in self._change_rows(e, plan, target)]
@@ -168,6 +170,19 @@ class TableDecoding:
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(source, self.partition, rows, stored)
             self.outcome.count(without_effect=left_out)
+
+    def _storable(self, events: Events, target: DecodeTarget) -> Events:
+        """The events without those that have a value in a column which the table cannot have."""
+        bad = np.zeros(len(events.ops), np.bool_)
+        for name in _unexpected(events.after, target):
+            reason = target.refusal(name)
+            if reason is None:
+                continue
+            held = ~is_null(image_column(events.after, name)) & (events.ops != DELETE)
+            for position in events.positions[held].tolist():
+                self.outcome.quarantine(position, f"column {name!r}: {reason}")
+            bad |= held
+        return events.chosen(~bad) if bad.any() else events
 
     # ------------------------------------------------------------ change rows
 
@@ -237,7 +252,7 @@ class TableDecoding:
         if absent:
             self._observe(source, (), positions, absent)
         if self.schema is not None:
-            self._observe_changed(source, changed_by_schema(self.schema, target), positions)
+            self._observe_changed(source, changed_by_schema(self.schema, target, len(positions)), positions)
             return
         telling = [part.positions[list(part.problems)] for part in parts if part.problems]
         telling += [e.positions[_has_unexpected(e, target)] for e in events]
@@ -294,15 +309,19 @@ def _row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
     return rows if isinstance(rows, list) else rows.to_pylist()
 
 
+def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
+    """Fields of the images that the target has no column for."""
+    expected = {name for name, _ in target.columns}
+    if isinstance(rows, list):
+        return list({name: None for row in rows if row is not None for name in row if name not in expected})
+    return [f.name for f in rows.type if f.name not in expected]
+
+
 def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
-    """Events with a value in a column that the target neither has nor ignores."""
-    expected = {name for name, _ in target.columns} | target.ignored
+    """Events with a value in a column that the target lacks and would be told of."""
     found = np.zeros(len(events.ops), np.bool_)
     for rows in (events.before, events.after):
-        if isinstance(rows, list):
-            found |= np.array([row is not None and not expected >= row.keys() for row in rows], np.bool_)
-            continue
-        for f in rows.type:
-            if f.name not in expected and not pa.types.is_null(f.type):
-                found |= ~is_null(image_column(rows, f.name))
+        for name in _unexpected(rows, target):
+            if target.is_news(name):
+                found |= ~is_null(image_column(rows, name))
     return found
