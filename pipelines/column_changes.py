@@ -73,9 +73,9 @@ def _change(schema: TableSchema, name: str, wanted: DataType, is_declared: bool)
     wider = common_type(present, wanted)
     if wider is None:
         raise SchemaChangeRefused(
-            f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table without loss; write it"
-            " into a new table (another `into`), or declare a type that holds both under columns.types before the table"
-            " is made"
+            f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table without loss; to keep"
+            f" the table's type for good, declare `{name}: {sql(present)}` under columns.types of the rule, or write"
+            " into a new table (another `into`)"
         )
     if wider.with_nullable(True) == present.with_nullable(True):
         return None

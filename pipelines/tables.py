@@ -150,7 +150,12 @@ class PipelineTables:
             path = target.path_in(self.config.catalog.warehouse)
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
         sink = self.sinks[identifier]
-        check_sources(source, sink, rule)
+        try:
+            check_sources(source, sink, rule)
+        except ConfigError as error:
+            if source.topic in self._topics:  # whose records name another source table than before
+                raise Rejected(Rejection(str(error))) from error
+            raise
         key = seen.key_columns or ()
         warn_of_key(sink.table.schema.primary_keys, key, source.topic, identifier)
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
