@@ -63,7 +63,7 @@ def _run(
             for query in queries:
                 if query.is_running:
                     query.poll()
-            activity.show(" | ".join(line.tick() for line in lines))
+            activity.show(" | ".join(line.tick() for q, line in zip(queries, lines, strict=True) if q.is_running))
             time.sleep(POLL_S)
         for query in queries:
             query.raise_failure()

@@ -39,8 +39,9 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         name = _pipeline.get()
-        if name and not record.message.startswith(f"{name}: "):
-            record.message = f"{name}: {record.message}"
+        text = record.message.removeprefix(f"pipeline {name}: ")
+        if name and not text.startswith(f"{name}: "):
+            record.message = f"{name}: {text}"
         return super().formatMessage(record)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def test_a_run_tells_what_it_does_without_the_noise_of_the_jvm(tmp_path: Path, m
     (tmp_path / "dumps" / "broken.jsonl").write_text("no JSON\n")
     file = write_pipeline(tmp_path, tmp_path / "dumps")
 
-    done = run_once(file, {"PYTHONPATH": "."})
+    done = run_once(file, {"PYTHONPATH": os.pathsep.join([".", *filter(None, [os.environ.get("PYTHONPATH")])])})
 
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()

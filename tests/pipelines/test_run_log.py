@@ -40,12 +40,14 @@ def test_each_line_has_date_time_and_pipeline(log: logging.Logger, lines: io.Str
     with in_pipeline("shop"):
         log.info("creating table %s [bold]", "lake.orders")
         log.warning("shop: said before")
+        log.warning("pipeline shop: said in full")
     told = lines.getvalue().splitlines()
     assert all(LINE.fullmatch(line) for line in told)
     assert [line[20:] for line in told] == [
         "starting Spark",
         "shop: creating table lake.orders [bold]",
         "shop: said before",
+        "shop: said in full",
     ]
 
 
