@@ -140,8 +140,23 @@ _NAMED_BUILDERS: dict[str, Callable[[Mapping[str, Any]], _Mapped]] = {
 }
 
 
+_UNSIGNED = _Mapped(DataType(Root.DECIMAL, precision=20, scale=0), Encoding(Kind.UNSIGNED), pa.int64())
+_SOURCE_TYPE = "__debezium.source.column.type"
+"""Schema parameter with the type of the source column; the connector's ``column.propagate.source.type`` sets it."""
+
+
+def _is_unsigned_long(schema: Mapping[str, Any]) -> bool:
+    """Whether the field is a BIGINT UNSIGNED of MySQL or MariaDB, which is written as a signed number by default."""
+    if schema.get("type") != "int64" or schema.get("name") is not None:
+        return False
+    source_type = str((schema.get("parameters") or {}).get(_SOURCE_TYPE, "")).upper().split()
+    return source_type[:1] in (["BIGINT"], ["SERIAL"]) and ("UNSIGNED" in source_type or source_type[0] == "SERIAL")
+
+
 def _map_schema(schema: Mapping[str, Any]) -> _Mapped:
     name, primitive = schema.get("name"), schema.get("type")
+    if _is_unsigned_long(schema):
+        return _UNSIGNED
     if name in _NAMED_BUILDERS:
         return _NAMED_BUILDERS[name](schema)
     if name in _LOGICAL:

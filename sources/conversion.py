@@ -126,6 +126,8 @@ def _numbers(array: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
 
 def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
     root = target.root
+    if encoding.kind is Kind.UNSIGNED:
+        return _from_unsigned(array, target, options)
     if root in INTEGERS and encoding.kind in (Kind.AUTO, Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
         return _to_integers(array, target)
     if encoding.kind is Kind.DATE or (encoding.kind is Kind.AUTO and root is Root.DATE):
@@ -143,6 +145,16 @@ def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, option
     if root is Root.VARCHAR and target.length == MAX_LENGTH and encoding.kind is Kind.AUTO:
         return _Plain(array.cast(pa.string()))
     return None
+
+
+def _from_unsigned(array: pa.Array, target: DataType, options: DecoderOptions) -> _Plain | None:
+    """As signed numbers, except those with the first bit set, which are in doubt."""
+    plain = _from_integers(array, AUTO, target, options)
+    if plain is None:
+        return None
+    numbers, _ = _numbers(array)
+    wrapped = numbers < 0
+    return _Plain(plain.values, wrapped if plain.doubt is None else wrapped | plain.doubt)
 
 
 def _to_integers(array: pa.Array, target: DataType) -> _Plain:

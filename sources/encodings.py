@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """String: base64 (or what ``binary_format`` says)."""
     DECIMAL = "decimal"
     """String: base64 of the two's complement unscaled value; or a JSON number (``decimal.format=NUMERIC``)."""
+    UNSIGNED = "unsigned"
+    """Integer: 64 bits, of which the first is no sign; numbers from 2^63 on are written as negative ones."""
     VARIABLE_DECIMAL = "variable decimal"
     """Object ``{"scale": int, "value": base64}``."""
     DATE = "date"

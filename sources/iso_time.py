@@ -105,9 +105,13 @@ def format_date(days: int) -> str:
 
 
 def format_time(nanos: int) -> str:
-    """``HH:mm:ss`` and the fraction without trailing zeros; the end of the day is 24:00:00."""
-    seconds, fraction = divmod(nanos, NANOS_PER_SECOND)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    """``HH:mm:ss`` and the fraction without trailing zeros; the end of the day is 24:00:00.
+
+    Times of MySQL are durations and may lie outside of the day: ``-838:59:59``.
+    """
+    sign = "-" if nanos < 0 else ""
+    seconds, fraction = divmod(abs(nanos), NANOS_PER_SECOND)
+    text = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{fraction:09d}".rstrip("0") if fraction else text
 
 

@@ -75,6 +75,9 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, options: Dec
             return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:
             return _convert_plain(value, target, options)
+        case Kind.UNSIGNED:
+            is_wrapped = isinstance(value, int) and -(1 << 63) <= value < 0
+            return _convert_plain(value + (1 << 64) if is_wrapped else value, target, options)
         case Kind.VARIABLE_DECIMAL:
             return store_decimal(read_variable_decimal(value, target), target)
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP if target.root in INTEGERS:

@@ -63,14 +63,14 @@ def _store_date(value: Date, target: DataType) -> Any:
 
 
 def _store_time(value: TimeOfDay, target: DataType) -> Any:
-    shown = format_time(value.nanos) if 0 <= value.nanos <= NANOS_PER_DAY else f"{value.nanos} ns"
+    shown = format_time(value.nanos)
     if target.root is Root.TIME:
         if not 0 <= value.nanos < NANOS_PER_DAY:
-            raise Unconvertible(f"time {shown} is out of the range of {target}")
+            raise Unconvertible(f"time {shown} is out of the range of {target}; STRING and BIGINT hold it")
         if value.nanos % 1_000_000:
             raise Unconvertible(f"time {shown} is finer than the milliseconds that {target} stores")
         return value.nanos // 1_000_000
-    if target.root in CHARACTERS and 0 <= value.nanos <= NANOS_PER_DAY:
+    if target.root in CHARACTERS:
         return store_text(shown, target)
     raise Unconvertible(f"time {shown} does not fit {target}")
 

@@ -34,6 +34,10 @@ def decimal(**parameters: str) -> dict[str, Any]:
     return {"type": "bytes", "name": DECIMAL, "parameters": {k.replace("_", "."): v for k, v in parameters.items()}}
 
 
+def unsigned(source_type: str) -> dict[str, Any]:
+    return {"type": "int64", "parameters": {"__debezium.source.column.type": source_type}}
+
+
 CASES: list[tuple[dict[str, Any], str, Any, Any]] = [
     ({"type": "int8"}, "TINYINT", -128, -128),
     ({"type": "int16"}, "SMALLINT", 7, 7),
@@ -63,6 +67,13 @@ CASES: list[tuple[dict[str, Any], str, Any, Any]] = [
     ({"type": "int32", "name": "org.apache.kafka.connect.data.Time"}, "TIME(3)", 1, 1),
     (time("MicroTime", "int64"), "STRING", 86399123456, "23:59:59.123456"),
     (time("NanoTime", "int64"), "STRING", 86399123456789, "23:59:59.123456789"),
+    (time("MicroTime", "int64"), "STRING", -3020399000000, "-838:59:59"),
+    (time("MicroTime", "int64"), "STRING", 3020399000000, "838:59:59"),
+    (time("MicroTime", "int64"), "STRING", -1, "-00:00:00.000001"),
+    (unsigned("BIGINT UNSIGNED"), "DECIMAL(20, 0)", -1, "18446744073709551615"),
+    (unsigned("bigint unsigned zerofill"), "DECIMAL(20, 0)", -(1 << 63), "9223372036854775808"),
+    (unsigned("BIGINT UNSIGNED"), "DECIMAL(20, 0)", (1 << 63) - 1, "9223372036854775807"),
+    (unsigned("BIGINT"), "BIGINT", -1, -1),
     (time("ZonedTime", "string"), "STRING", "08:11:12Z", "08:11:12Z"),
     (time("IsoTime", "string"), "STRING", "08:11:12Z", "08:11:12Z"),
     (time("Timestamp", "int64"), "TIMESTAMP(3)", -1, -1),

@@ -18,6 +18,7 @@ from sources.encodings import AUTO, Encoding, Kind
 ENCODINGS = [
     AUTO,
     Encoding(Kind.BYTES),
+    Encoding(Kind.UNSIGNED),
     *(Encoding(Kind.DECIMAL, scale=scale) for scale in (0, 2, 5)),
     Encoding(Kind.DATE),
     *(Encoding(kind, unit=unit) for kind in (Kind.TIME, Kind.TIMESTAMP) for unit in (1000, 1_000_000, 1_000_000_000)),

@@ -75,3 +75,36 @@ def test_the_largest_number_of_postgresql_is_kept_as_text() -> None:
     ).values.to_pylist()
 
     assert number == "9" * 131_072 + "." + "9" * 16_383
+
+
+UNSIGNED = Encoding(Kind.UNSIGNED)
+
+
+def test_unsigned_numbers_beyond_63_bits_are_right_in_a_whole_column() -> None:
+    numbers = pa.array([1, -1, None, -(1 << 63), 0])
+
+    for target in ("DECIMAL(20, 0)", "STRING"):
+        values = convert_column(numbers, UNSIGNED, parse_type(target), OPTIONS).values.to_pylist()
+        assert [None if v is None else str(v) for v in values] == [
+            "1", "18446744073709551615", None, "9223372036854775808", "0",
+        ]  # fmt: skip
+
+
+def test_an_unsigned_number_is_never_stored_as_a_negative_one() -> None:
+    told = convert_column(pa.array([5, -1]), UNSIGNED, parse_type("BIGINT"), OPTIONS)
+
+    assert told.values.to_pylist() == [5, None]
+    assert "18446744073709551615 is out of the range of BIGINT" in told.problems[1]
+
+
+def test_times_beyond_a_day_are_numbers_and_texts_but_no_time() -> None:
+    beyond = pa.array([-3_020_399_000_000, 3_020_399_500_000])
+    encoding = Encoding(Kind.TIME, unit=1_000_000)
+
+    texts = convert_column(beyond, encoding, parse_type("STRING"), OPTIONS).values.to_pylist()
+    numbers = convert_column(beyond, encoding, parse_type("BIGINT"), OPTIONS).values.to_pylist()
+    told = convert_column(beyond, encoding, parse_type("TIME(3)"), OPTIONS).problems
+
+    assert texts == ["-838:59:59", "838:59:59.5"]
+    assert numbers == beyond.to_pylist()
+    assert told[0] == "time -838:59:59 is out of the range of TIME(3); STRING and BIGINT hold it"
