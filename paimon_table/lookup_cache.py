@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from paimon_table.errors import SinkUnavailable
 from paimon_table.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter
+from paimon_table.private_directory import ensure_private
 
 DEFAULT_MAX_BYTES = 20 << 30
 _SUFFIX = ".lookup"
@@ -95,7 +96,8 @@ class LookupCache:
         """
         path = self._path(name)
         with self._writing():
-            writer = self._writer(path, schema, words)
+            ensure_private(str(path.parent))
+            writer = LookupFileWriter(path, schema, words)
         try:
             for rows in batches:
                 with self._writing():
@@ -118,15 +120,6 @@ class LookupCache:
                 f"a lookup file cannot be written to {self._directory} ({error.strerror or error}); lookups need a "
                 "local directory with about as much room as the uncompressed rows of their tables"
             ) from error
-
-    @staticmethod
-    def _writer(path: Path, schema: pa.Schema, words: KeyWords) -> LookupFileWriter:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            return LookupFileWriter(path, schema, words)
-        except FileNotFoundError:  # somebody found the directory empty, and removed it
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return LookupFileWriter(path, schema, words)
 
     def discard(self, names: Iterable[str]) -> None:
         """Delete the files of data files that are no longer looked up; there need not be any."""

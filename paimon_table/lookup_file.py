@@ -33,6 +33,7 @@ from paimon_table.errors import BrokenInvariant
 from paimon_table.merge.gather import concat, gather
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.merge.words import U64, Indices, integers, normal_form
+from paimon_table.private_directory import make_file
 from paimon_table.row_equality import equal_rows
 from paimon_table.types import INTEGERS
 
@@ -310,6 +311,7 @@ class LookupFileWriter:
         self._words = words
         self._parts: list[npt.NDArray[np.generic]] = []
         self._buffer: list[pa.Table] = []
+        make_file(str(self._temporary))
         self._stream = pa.OSFile(str(self._temporary), "wb")
         self._ipc = pa.ipc.new_file(self._stream, schema)
         self._first_batch = int(self._stream.tell())

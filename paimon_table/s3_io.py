@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.secret import Secret
 
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
@@ -30,14 +31,15 @@ class S3Settings:
 
     endpoint: str | None = None
     region: str | None = None
-    access_key: str | None = None
-    secret_key: str | None = None
-    session_token: str | None = None
+    access_key: Secret | None = None
+    secret_key: Secret | None = None
+    session_token: Secret | None = None
     path_style_access: bool = False
 
 
 _NAMES = {f"s3.{f.name.replace('_', '-')}": f.name for f in fields(S3Settings)}
 _NAMES["s3.path.style.access"] = "path_style_access"
+_SECRETS = frozenset({"access_key", "secret_key", "session_token"})
 
 
 def s3_file_io(options: Mapping[str, str]) -> S3FileIO:
@@ -46,10 +48,20 @@ def s3_file_io(options: Mapping[str, str]) -> S3FileIO:
     for name, text in options.items():
         if name not in _NAMES:
             raise ConfigError(f"storage option {name!r} is unknown; known: {', '.join(sorted(_NAMES))}")
-        values[_NAMES[name]] = text.strip().lower() == "true" if _NAMES[name] == "path_style_access" else text
+        values[_NAMES[name]] = _value(_NAMES[name], text)
     settings = S3Settings(**values)
     _client(settings)
     return S3FileIO(settings)
+
+
+def _value(field: str, text: str) -> str | bool | Secret:
+    if field == "path_style_access":
+        return text.strip().lower() == "true"
+    return Secret.of(text) if field in _SECRETS else text
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +198,9 @@ def _client(settings: S3Settings) -> Any:
         "s3",
         endpoint_url=settings.endpoint,
         region_name=settings.region or ("us-east-1" if settings.endpoint else None),
-        aws_access_key_id=settings.access_key,
-        aws_secret_access_key=settings.secret_key,
-        aws_session_token=settings.session_token,
+        aws_access_key_id=_revealed(settings.access_key),
+        aws_secret_access_key=_revealed(settings.secret_key),
+        aws_session_token=_revealed(settings.session_token),
         config=Config(s3=style, request_checksum_calculation="when_required", retries={"mode": "standard"}),
     )
 
@@ -197,9 +209,9 @@ def _client(settings: S3Settings) -> Any:
 def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
     scheme, _, host = (settings.endpoint or "").rpartition("://")
     return pafs.S3FileSystem(
-        access_key=settings.access_key,
-        secret_key=settings.secret_key,
-        session_token=settings.session_token,
+        access_key=_revealed(settings.access_key),
+        secret_key=_revealed(settings.secret_key),
+        session_token=_revealed(settings.session_token),
         region=settings.region or ("us-east-1" if settings.endpoint else None),
         endpoint_override=host or None,
         scheme=scheme or "https",

@@ -53,7 +53,8 @@ otherwise: skip
   {table_defaults}.
 - **Properties of Kafka's client** are checked too, without Kafka: [KAFKA_SECURITY.md](KAFKA_SECURITY.md) has examples
   with TLS and logins.
-- YAML anchors, aliases and `<<` merges work; a key given twice is refused.
+- YAML anchors, aliases and `<<` merges work; a key given twice is refused. So are files of more than 1 MiB, with more
+  than 50 blocks within each other, or in which aliases give more than 200 000 values.
 """
 
 

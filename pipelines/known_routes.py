@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from pipelines.config import PipelineConfig
 from pipelines.config_values import name_matches
-from pipelines.table_rules import PLACEHOLDERS, Match, TableName, TargetRule
+from pipelines.table_name import TableName
+from pipelines.table_rules import PLACEHOLDERS, Match, TargetRule
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from paimon_table.data_file import BucketId
+from paimon_table.private_directory import SharedDirectory
 from pipelines.decode_task import DecodeTask
 from pipelines.tables import PipelineTables
 from sinks.bucket_task import WriteTask
@@ -21,7 +22,7 @@ class TaskSettings:
     decoder_options: DecoderOptions
     slots: int
     """Number of write tasks; a bucket belongs to exactly one."""
-    lookup_root: str
+    lookup_root: str | SharedDirectory
     """Directory on the executors' local disks for lookup files."""
     quarantine: Quarantine | None
     spool: Spool | None = None

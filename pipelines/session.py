@@ -1,63 +1,33 @@
-"""The Spark session of a run: properties from the YAML, the Kafka connector, and our own code for the executors."""
+"""The Spark session of a run: its start, its private directories, and our own code for the executors."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.file_io import file_io_for
+from paimon_table.private_directory import SharedDirectory, make_file, process_directory
+from paimon_table.secret import secret_variables
 from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
 from pipelines.spark_residue import leave_no_residue
+from pipelines.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
 from sinks import faults
 from sinks.spool import Spool
 
 CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
-
-KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-
-_DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "2g",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Any other value makes Spark add up the size of the batch after every row, in time that grows with the square.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.metricsEnabled": "false",
-    "spark.sql.streaming.stopTimeout": "60s",
-    "spark.python.worker.reuse": "true",
-}
-"""Properties that differ from Spark's own defaults; the YAML's `spark:` block wins over them."""
-
-
-_LOCAL_DEFAULTS = {
-    "spark.python.daemon.module": "pipelines.worker_daemon",
-    "spark.shuffle.compress": "false",
-    # Python workers belong to one environment, and this is a part of it for SQL jobs only: without it the tasks that
-    # decode and those that write share their workers.
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-}
-"""Properties for masters on this machine, whose workers have our packages installed."""
-
-_LOCAL_COLLECTOR = "-XX:+UseParallelGC"
-"""Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
 LOCAL_ALLOCATION = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -68,21 +38,6 @@ LOCAL_ALLOCATION = {
 
 The next batch needs as much again, and every page of it that was given back is faulted in and zeroed anew.
 """
-
-_LOCAL_CHECKPOINT = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-}
-"""On local disks Spark's defaults start several processes (readlink, chmod) for every file of the checkpoint.
-
-The raw file system writes no checksum files (``.crc``), each of which costs such a process too.
-"""
-
-
-def is_local_path(location: str) -> bool:
-    return location.startswith("file:") or "://" not in location
 
 
 def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
@@ -95,77 +50,88 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         raise ConfigError(
             "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
         )
-    given = _merged_properties(configs)
-    properties = {**_DEFAULTS, **given}
-    if any(c.source.kafka is not None for c in configs):
-        properties["spark.jars.packages"] = with_kafka_connector(given.get("spark.jars.packages", ""))
-    log4j = Path(__file__).with_name("log4j2.properties")
+    is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
+    master = _master(configs)
+    is_local = master.startswith("local")
+    properties = session_properties(configs, master, is_joined, _local_directories(configs))
+    secrets = _storage_secrets(configs)
+    if secrets and not is_local:
+        properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
+    elif secrets and is_joined:
+        raise ConfigError(
+            "the keys under catalog.options cannot be handed on to the workers of a local spark-submit: start with"
+            " `tidemark run`, or give them to spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get(faults.CRASH_VARIABLE):
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
-    master = _master(configs)
-    java_options = given.get("spark.driver.extraJavaOptions", "")
-    if master is not None and master.startswith("local") and not names_collector(given):
-        java_options = f"{_LOCAL_COLLECTOR} {java_options}"
-    properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
-    if master is not None and master.startswith("local"):
-        properties = {**_LOCAL_DEFAULTS, **properties}
+    if is_local:
         for name, value in LOCAL_ALLOCATION.items():
             os.environ.setdefault(name, value)
-    if all(is_local_path(c.checkpoint) for c in configs):
-        properties = {**_LOCAL_CHECKPOINT, **properties}
-    builder = SparkSession.builder.appName("tidemark " + " ".join(c.name for c in configs))
-    if master is not None:
-        builder = builder.master(master)
-    for name, value in properties.items():
-        builder = builder.config(name, value)
-    try:
-        JVM_OUTPUT.launch(_conf(properties, master))
-        session = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        packages = properties.get("spark.jars.packages")
-        remedy = (
-            f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
-            " access to a Maven repository (spark.jars.ivySettings names a mirror), or give the jars under spark.jars"
-            " and leave spark.jars.packages empty"
-            if packages
-            else ""
-        )
-        raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
+    name = "tidemark " + " ".join(c.name for c in configs)
+    session = _started(name, master, properties)
     session.sparkContext.setLogLevel("ERROR")
     leave_no_residue(session)
-    if not runs_here(session):
+    for variable in secrets:
+        # Otherwise it stands in every serialized task; the processes of the executors have it.
+        session.sparkContext.environment.pop(variable, None)
+    if is_joined or not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
     return session
 
 
-def _conf(properties: Mapping[str, str], master: str | None) -> SparkConf:
-    conf = SparkConf().setAll(list(properties.items()))
-    return conf if master is None else conf.setMaster(master)
+def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName(name).master(master)
+    for property_name, value in properties.items():
+        builder = builder.config(property_name, value)
+    on_command_line = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
+    on_command_line.setAll(list(without_sensitive(properties).items()))
+    try:
+        with _environment_of_jvm(properties):
+            JVM_OUTPUT.launch(on_command_line)
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        packages = properties.get("spark.jars.packages")
+        remedy = (
+            f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
+            " access to a Maven repository (spark.jars.ivySettings names a mirror), or put the jars into the"
+            " directory jars of pyspark"
+            if packages
+            else ""
+        )
+        raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
 
 
-def names_collector(given: Mapping[str, str]) -> bool:
-    """Whether somebody chooses the JVM's garbage collector; a second choice keeps it from starting."""
-    properties = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
-    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-    texts = [*(given.get(name, "") for name in properties), *(os.environ.get(name, "") for name in variables)]
-    return any(re.search(r"-XX:[+-]Use\w+GC", text) for text in texts)
+@contextmanager
+def _environment_of_jvm(properties: Mapping[str, str]) -> Iterator[None]:
+    """The environment for the start of the JVM, which would win over our properties."""
+    before = dict(os.environ)
+    if LOCAL_PARENT in properties:
+        os.environ.pop("SPARK_LOCAL_DIRS", None)
+        if "spark.driver.bindAddress" in properties:
+            os.environ.setdefault("SPARK_LOCAL_IP", properties["spark.driver.bindAddress"])
+    try:
+        yield
+    finally:
+        for name in ("SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
 
 
-def with_kafka_connector(packages: str) -> str:
-    """``spark.jars.packages`` with the connector of the installed pyspark, unless one is named or jars are given."""
-    if "spark-sql-kafka" in packages:
-        return packages
-    connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
-    return f"{packages},{connector}" if packages else connector
+def _storage_secrets(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
+    """Environment variables that the storage needs wherever tasks run."""
+    for config in configs:
+        file_io_for(config.catalog.warehouse, config.catalog.options)
+    return secret_variables()
 
 
 def code_archive() -> Path:
     """Our packages as one zip file that Spark hands to the executors."""
     root = Path(__file__).resolve().parent.parent
-    directory = tempfile.mkdtemp(prefix="tidemark-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    archive = Path(directory) / "tidemark-code.zip"
+    archive = Path(process_directory(tempfile.gettempdir())) / "tidemark-code.zip"
+    archive.unlink(missing_ok=True)
+    make_file(str(archive))
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for package in CODE_PACKAGES:
             for file in sorted((root / package).rglob("*.py")):
@@ -173,9 +139,11 @@ def code_archive() -> Path:
     return archive
 
 
-def lookup_root(session: SparkSession) -> str:
-    """Directory for lookup files on the local disk of whichever machine runs a task."""
-    return f"{_local_directory(session)}/tidemark-lookup-{os.getuid()}"
+def lookup_root(session: SparkSession) -> str | SharedDirectory:
+    """Where lookup files go, on the local disk of whichever machine runs a task; gone with the run."""
+    if runs_here(session):
+        return f"{process_directory(_local_directory(session))}/lookup"
+    return SharedDirectory(_local_directory(session), f"application-{session.sparkContext.applicationId}")
 
 
 def spool(session: SparkSession) -> Spool | None:
@@ -186,14 +154,19 @@ def spool(session: SparkSession) -> Spool | None:
     """
     if not runs_here(session) or "," in (session.sparkContext.master or ""):
         return None
-    return Spool.open(f"{_local_directory(session)}/tidemark-spool-{os.getuid()}")
+    return Spool.open(_local_directory(session))
 
 
 def _local_directory(session: SparkSession) -> str:
-    """Where Spark keeps its own local files; the first directory if it has several."""
-    of_driver = os.environ.get("SPARK_LOCAL_DIRS") if runs_here(session) else None
-    directories = of_driver or session.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
-    return directories.split(",")[0].strip()
+    """Below which directory local files go: the first of those that Spark was given."""
+    given = session.sparkContext.getConf().get(LOCAL_PARENT) or session.sparkContext.getConf().get("spark.local.dir")
+    return (given or tempfile.gettempdir()).split(",")[0].strip()
+
+
+def _local_directories(configs: Sequence[PipelineConfig]) -> list[str]:
+    """Where the user wants local files, as Spark understands it."""
+    given = os.environ.get("SPARK_LOCAL_DIRS") or merged_properties(configs).get("spark.local.dir")
+    return [directory.strip() for directory in (given or tempfile.gettempdir()).split(",")]
 
 
 def runs_here(session: SparkSession) -> bool:
@@ -219,19 +192,14 @@ def write_slots(session: SparkSession) -> int:
     return max(1, session.sparkContext.defaultParallelism)
 
 
-def _master(configs: Sequence[PipelineConfig]) -> str | None:
+def _master(configs: Sequence[PipelineConfig]) -> str:
+    """What the files ask for, else what ``spark-submit`` says, else all cores of this machine."""
     masters = {c.spark.master for c in configs if c.spark.master is not None}
     if len(masters) > 1:
         raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
     if masters:
         return masters.pop()
-    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
-
-
-def _merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
-    merged: dict[str, str] = {}
-    for config in configs:
-        for name, value in config.spark.properties.items():
-            if merged.setdefault(name, value) != value:
-                raise ConfigError(f"the files give {name} different values; run them apart, or make them agree")
-    return merged
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        return SparkConf().get("spark.master", "local[*]") or "local[*]"
+    return "local[*]"

@@ -14,29 +14,12 @@ from pydantic_core import CoreSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, name_matches, refused
+from pipelines.table_name import TableName
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_LONGEST_NAME_BYTES = 250
-"""What file systems take for a name, less the ending of a database's directory."""
-_IMPOSSIBLE_NAME = re.compile(r"[/\\\x00-\x1f]|^\.{0,2}$")
-
-
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """A Paimon table of the catalog."""
-
-    database: str
-    table: str
-
-    def __str__(self) -> str:
-        return f"{self.database}.{self.table}"
-
-    def path_in(self, warehouse: str) -> str:
-        """Directory of the table in a filesystem catalog: WAREHOUSE/DATABASE.db/TABLE."""
-        return f"{warehouse.rstrip('/')}/{self.database}.db/{self.table}"
 
 
 def _check_into(value: str) -> str:
@@ -47,10 +30,13 @@ def _check_into(value: str) -> str:
             )
     bare = _PLACEHOLDER.sub("x", value)
     parts = bare.split(".")
-    if len(parts) != 2 or any(_IMPOSSIBLE_NAME.search(part) or part != part.strip() for part in parts):
+    if len(parts) != 2 or not all(parts):
         raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
     if "{" in bare or "}" in bare:
         raise refused("unbalanced braces; placeholders are written like {table}")
+    problem = TableName(*parts).problem()
+    if problem is not None:
+        raise refused(problem)
     return value
 
 
@@ -145,7 +131,8 @@ class TableRule(ConfigModel):
     match: Match = Field(description="Which source tables; the first rule that matches wins.")
     into: Into = Field(
         description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
-        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`."
+        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible characters, "
+        "of more than 255 bytes, and the database `sys` are refused."
     )
     primary_key: tuple[Text, ...] | None = Field(
         default=None, description="Primary key columns; by default the columns of the message key."
@@ -274,16 +261,11 @@ class TargetRule:
                 )
             return name
 
-        resolved = [_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)]
-        for part in resolved:
-            if _IMPOSSIBLE_NAME.search(part):
-                raise ConfigError(f"into: {self.into!r} gives {part!r} for topic {topic}, which cannot be a name")
-            if len(part.encode()) > _LONGEST_NAME_BYTES:
-                raise ConfigError(
-                    f"into: {self.into!r} gives a name for topic {topic} that is {len(part.encode())} bytes long;"
-                    f" directories take {_LONGEST_NAME_BYTES}"
-                )
-        return TableName(*resolved)
+        name = TableName(*(_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))
+        problem = name.problem()
+        if problem is not None:
+            raise ConfigError(f"into: {self.into!r} for topic {topic}: {problem}")
+        return name
 
 
 def _split_into(into: str) -> tuple[str, str]:

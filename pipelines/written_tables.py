@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from paimon_table.file_io import FileIO
 from paimon_table.paths import TablePaths
 from paimon_table.snapshot import CommitKind, Snapshot, SnapshotStore
-from pipelines.table_rules import TableName
+from pipelines.table_name import TableName
 from sinks.positions import Position, newest_with_position
 
 _READERS = 16

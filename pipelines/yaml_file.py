@@ -2,7 +2,8 @@
 
 Reading goes on after a mistake, so that one run reports all of them. ``${env:NAME}`` stands for a variable that must be
 set; ``${env:NAME:-text}`` falls back to the text when it is unset or empty. References are resolved in values, not in
-keys, and give text. Anchors, aliases and ``<<`` merges work as usual.
+keys, and give text. Anchors, aliases and ``<<`` merges work as usual, within bounds that no pipeline needs: a file
+cannot take more memory or time than its reader expects.
 """
 
 from __future__ import annotations
@@ -14,12 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from paimon_table.errors import BrokenInvariant, ConfigError
 from pipelines.config_values import WrittenFloat, WrittenInt
 from pipelines.yaml_hints import reference_problem, syntax_hint
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
+"""Blocks and lists within each other, by writing or by aliases."""
+MAX_VALUES = 200_000
+"""Values of the whole file, each counted as often as aliases repeat it."""
 
 KeyPath = tuple[str | int, ...]
 """Keys and list positions from the root of the document to a value."""
@@ -92,12 +100,16 @@ def _without_pieces(text: str, content: str) -> str:
 def read_yaml(path: Path, environment: Mapping[str, str]) -> YamlFile:
     """Read one file. Raises ConfigError when it cannot be opened; mistakes in it become ``problems``."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; split the pipeline into several files")
+    try:
+        return parse_yaml(content.decode("utf-8"), environment)
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text") from None
-    return parse_yaml(text, environment)
 
 
 def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
@@ -105,7 +117,9 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
     reader = _Reader(environment)
     data: Any = None
     try:
-        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = _BoundedComposer
+        root: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
@@ -120,13 +134,42 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
         if root is None:
             reader.problems.append(Problem(Place(1, 1), "the file is empty"))
         else:
-            data = reader.value(root, ())
+            try:
+                data = reader.value(root, ())
+            except _TooLarge as error:
+                reader.problems = [error.problem]
     return YamlFile(
         data, reader.places, reader.key_places, reader.environment_of, tuple(reader.problems), frozenset(reader.broken)
     )
 
 
+class _TooLarge(Exception):
+    """The file asks for more than the bounds allow; nothing else about it is worth saying."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
+
+
+class _BoundedComposer(Composer):
+    """Refuses deep nesting, with its place, before Python's stack is full."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            mark = self.parser.peek_event().start_mark
+            raise MarkedYAMLError(problem=_TOO_DEEP, problem_mark=mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+_TOO_DEEP = f"more than {MAX_DEPTH} blocks within each other"
 _TAG = "tag:yaml.org,2002:"
+_MAX_DIGITS = 100
 _QUOTED = re.compile(r"'([^']+)'")
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _REFERENCE_START = "${env:"
@@ -147,8 +190,10 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
     broken: set[KeyPath] = field(default_factory=set)
     open_nodes: list[Node] = field(default_factory=list)
+    count: int = 0
 
     def value(self, node: Node, path: KeyPath) -> Any:
+        self._count(node, len(self.open_nodes))
         self.places[path] = _place_of(node)
         if isinstance(node, ScalarNode):
             if not node.value and node.style is None:
@@ -167,6 +212,14 @@ class _Reader:
         finally:
             self.open_nodes.pop()
 
+    def _count(self, node: Node, depth: int) -> None:
+        self.count += 1
+        if depth > MAX_DEPTH:
+            raise _TooLarge(Problem(_place_of(node), f"{_TOO_DEEP}, counting aliases"))
+        if self.count > MAX_VALUES:
+            outermost = [*self.open_nodes[1:2], node][0]
+            raise _TooLarge(Problem(_place_of(outermost), f"aliases and merges give more than {MAX_VALUES} values"))
+
     def _problem(self, node: Node, text: str) -> None:
         self.problems.append(Problem(_place_of(node), text))
 
@@ -184,8 +237,9 @@ class _Reader:
             data[key] = self.value(value_node, (*path, key))
         return data
 
-    def _pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
+    def _pairs(self, node: MappingNode, depth: int = 0) -> list[tuple[Node, Node]]:
         """Keys and values of a mapping, its own first, then those of ``<<`` mappings that it does not have itself."""
+        self._count(node, depth)
         pairs = [pair for pair in node.value if pair[0].tag != _TAG + "merge"]
         names = {key.value for key, _ in pairs if isinstance(key, ScalarNode)}
         for key, merged in node.value:
@@ -195,7 +249,7 @@ class _Reader:
                 if not isinstance(source, MappingNode) or any(source is outer for outer in self.open_nodes):
                     self._problem(key, "`<<` needs a mapping, or a list of mappings, from outside this block")
                     continue
-                inherited = [pair for pair in self._pairs(source) if pair[0].value not in names]
+                inherited = [pair for pair in self._pairs(source, depth + 1) if pair[0].value not in names]
                 names.update(inherited_key.value for inherited_key, _ in inherited)
                 pairs += inherited
         return pairs
@@ -207,7 +261,7 @@ class _Reader:
         if _REFERENCE_START in node.value:
             self._problem(node, "references to the environment are resolved in values, not in keys")
             return None
-        if node.tag == _TAG + "int":
+        if node.tag == _TAG + "int" and len(node.value) <= _MAX_DIGITS:
             return int(_integer(node.value))
         return str(node.value)
 
@@ -218,6 +272,10 @@ class _Reader:
                 return None
             case "bool":
                 return text.lower() == "true"
+            case "int" if len(text) > _MAX_DIGITS:
+                self._problem(node, f"a number of more than {_MAX_DIGITS} characters; put it in quotes if it is a text")
+                self.broken.add(path)
+                return None
             case "int":
                 return _integer(text)
             case "float":

@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_table.bucket_writer import KEPT_BYTES, BucketWriter, WriterEnvironment
 from paimon_table.data_file import BucketId, CommitMessage
 from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
+from paimon_table.private_directory import SharedDirectory
 from paimon_table.step_times import take_seconds
 from sinks import faults
 from sinks.arrived_rows import ArrivedRows
@@ -51,7 +52,8 @@ class WriteTask:
 
     batch_id: int
     targets: tuple[Target, ...]
-    lookup_root: str
+    lookup_root: str | SharedDirectory
+    """Directory of lookup files, or how to find it on the machine of the task."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Only append, for one Spark job with the decode tasks; their reports pass through."""
@@ -83,8 +85,9 @@ class WriteTask:
         return BucketResult(target_index, message, 0, _steps(started))
 
     def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
+        root = self.lookup_root
         environment = WriterEnvironment(
-            lookup_dir=self.lookup_root,
+            lookup_dir=root if isinstance(root, str) else root.path(),
             new_uuid=lambda: str(uuid.uuid4()),
             clock_ms=lambda: time.time_ns() // 1_000_000,
         )

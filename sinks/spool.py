@@ -2,14 +2,12 @@
 
 A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
 it. The tasks then tell the driver only names of files; what the driver has for other tasks, their plan and these names,
-lies here too. A file belongs to one batch; the driver removes all of them after it, and the next process what a killed
-one left.
+lies here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no
+other user can read or write, for they hold rows and are unpickled.
 """
 
 from __future__ import annotations
 
-import atexit
-import fcntl
 import os
 import pickle
 import shutil
@@ -17,10 +15,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.private_directory import ensure_private, make_file, open_own, process_directory
 from sinks.blob import Blob
 
 SMALLEST_BYTES = 64 << 10
@@ -31,10 +30,6 @@ _POLL_S = 0.002
 _ALIGNMENT = 64
 """Of the data of a blob in its file, so that Arrow reads it where it lies."""
 
-_LOCK = ".lock"
-_held: list[IO[bytes]] = []
-"""Locks of this process's spools, held until it ends."""
-
 
 @dataclass(frozen=True, slots=True)
 class Spool:
@@ -43,16 +38,10 @@ class Spool:
     directory: str
 
     @staticmethod
-    def open(root: str) -> Spool:
-        """A spool of its own below ``root``; those of processes that have ended are removed."""
-        os.makedirs(root, exist_ok=True)
-        _remove_abandoned(root)
-        directory = f"{root}/{uuid.uuid4()}"
-        lock = open(f"{directory}{_LOCK}", "wb")  # noqa: SIM115 - held until the process ends
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _held.append(lock)
-        os.mkdir(directory)
-        atexit.register(_remove, directory)
+    def open(parent: str) -> Spool:
+        """A spool of its own in the private directory of this process below ``parent``, and gone with it."""
+        directory = f"{process_directory(parent)}/spool-{uuid.uuid4()}"
+        ensure_private(directory)
         return Spool(directory)
 
     def put(self, blobs: Sequence[Blob]) -> list[Blob]:
@@ -60,7 +49,7 @@ class Spool:
         if sum(len(blob.data) for blob in blobs) < SMALLEST_BYTES:
             return list(blobs)
         file = f"{self.directory}/{uuid.uuid4()}"
-        os.makedirs(self.directory, exist_ok=True)
+        make_file(file)
         placed = []
         with pa.OSFile(file, "wb") as out:
             for blob in blobs:
@@ -73,7 +62,7 @@ class Spool:
     def give(self, name: str, value: Any) -> None:
         """Leave a picklable value for whoever knows its name, which is used once."""
         written = f"{self.directory}/{uuid.uuid4()}"
-        os.makedirs(self.directory, exist_ok=True)
+        make_file(written)
         with open(written, "wb") as out:
             pickle.dump(value, out)
         os.rename(written, f"{self.directory}/{name}")
@@ -81,7 +70,7 @@ class Spool:
     def given(self, name: str) -> Any | None:
         """What was left under the name; None when nothing was."""
         try:
-            with open(f"{self.directory}/{name}", "rb") as source:
+            with open_own(f"{self.directory}/{name}") as source:
                 return pickle.load(source)
         except FileNotFoundError:
             return None
@@ -104,7 +93,7 @@ class Spool:
     def clear(self) -> None:
         """Remove the files that tasks have read; what a worker still maps stays readable."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        os.makedirs(self.directory, exist_ok=True)
+        ensure_private(self.directory)
 
 
 def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
@@ -119,22 +108,3 @@ def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
                 mapped[blob.file] = source.read_buffer()
         data = mapped[blob.file].slice(blob.file_offset, blob.byte_count)
         yield replace(blob, data=data, file="", file_offset=0, byte_count=0)
-
-
-def _remove_abandoned(root: str) -> None:
-    """Unreferenced: blobs are referenced by the running batch of the process that wrote them, which holds the lock."""
-    for name in os.listdir(root):
-        if not name.endswith(_LOCK):
-            continue
-        try:
-            with open(f"{root}/{name}", "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(f"{root}/{name.removesuffix(_LOCK)}")
-        except (BlockingIOError, FileNotFoundError):
-            continue
-
-
-def _remove(directory: str) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
-    if os.path.exists(f"{directory}{_LOCK}"):
-        os.remove(f"{directory}{_LOCK}")

@@ -11,7 +11,8 @@ import pytest
 
 from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord, SinkUnavailable, TidemarkError
 from pipelines.plan import BatchRun, TaskSettings, plan_batch
-from pipelines.session import names_collector, open_session
+from pipelines.session import open_session
+from pipelines.session_properties import names_collector
 from pipelines.spark_errors import first_cause, second_run, task_failure
 from sources.changes import DecoderOptions
 from tests.support.events import History, write_dump

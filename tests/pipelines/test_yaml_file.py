@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.yaml_file import Place, parse_yaml
+from paimon_table.errors import ConfigError
+from pipelines.yaml_file import Place, parse_yaml, read_yaml
 
 
 def test_every_key_and_value_has_its_place() -> None:
@@ -98,3 +101,58 @@ def test_the_place_of_every_scalar_is_where_its_text_stands(tree: dict[str, obje
             value = value[part]
         if not isinstance(value, dict | list):
             assert lines[place.line - 1][place.column - 1 :] == _block(value, 0)[0]
+
+
+def _problem(text: str) -> tuple[Place, str]:
+    file = parse_yaml(text, {})
+    (problem,) = file.problems
+    return problem.place, problem.text
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a: " + "[" * 20_000, Place(1, 53)),
+        ("".join("  " * n + f"k{n}:\n" for n in range(3_000)), Place(50, 99)),
+        ("- " * 3_000 + "x", Place(1, 101)),
+    ],
+)
+def test_deep_nesting_has_a_place(text: str, place: Place) -> None:
+    assert _problem(text) == (place, "not valid YAML: more than 50 blocks within each other")
+
+
+def test_depth_by_aliases_has_a_place() -> None:
+    text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3_000))
+    assert _problem(text)[1] == "more than 50 blocks within each other, counting aliases"
+    merged = "m0: &m0 {x: 1}\n" + "".join(f"m{n}: &m{n} {{<<: *m{n - 1}}}\n" for n in range(1, 3_000))
+    assert _problem(merged)[1] == "more than 50 blocks within each other, counting aliases"
+
+
+@pytest.mark.parametrize("step", ["[{0},{0},{0},{0},{0},{0},{0},{0},{0}]", "{{<<: [{0},{0},{0},{0},{0},{0},{0},{0}]}}"])
+def test_aliases_that_multiply_are_refused_soon(step: str) -> None:
+    start = "[x]" if step.startswith("[") else "{x: 1}"
+    text = f"a0: &a0 {start}\n" + "".join(f"a{n}: &a{n} {step.format(f'*a{n - 1}')}\n" for n in range(1, 20))
+    place, problem = _problem(text)
+    assert problem == "aliases and merges give more than 200000 values" and 1 < place.line <= 20
+
+
+def test_a_large_file_and_an_endless_one_are_refused_unread(tmp_path: Path) -> None:
+    large = tmp_path / "large.yaml"
+    large.write_text("# much\n" * 200_000)
+    for file in (large, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match=rf"{file}: is larger than 1 MiB; split"):
+            read_yaml(file, {})
+
+
+def test_long_numbers_are_refused_with_their_place() -> None:
+    assert _problem(f"a: {'9' * 5_000}") == (
+        Place(1, 4),
+        "a number of more than 100 characters; put it in quotes if it is a text",
+    )
+    assert parse_yaml(f"{'9' * 900}: a", {}).data == {"9" * 900: "a"}
+
+
+def test_usual_anchors_and_merges_work() -> None:
+    text = "base: &b {x: 1, y: [1, 2]}\nlist:\n" + "  - {<<: *b, z: *b}\n" * 500
+    file = parse_yaml(text, {})
+    assert file.problems == () and file.data["list"][499] == {"x": 1, "y": [1, 2], "z": {"x": 1, "y": [1, 2]}}

@@ -1,0 +1,53 @@
+"""A secret that travels by reference: what is pickled, printed or compared holds its name, never its text.
+
+The text is in an environment variable of this process, from which child processes inherit it; the environment of a
+process can be read by its user alone. Whoever starts processes on other machines hands on ``secret_variables``.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError
+
+_PREFIX = "TIDEMARK_SECRET_"
+"""Spark masks properties whose names hold the word, such as ``spark.executorEnv.TIDEMARK_SECRET_...``."""
+
+_variables: dict[str, str] = {}
+"""Variable per text. Their names are random: one made from the text could be tried out against guesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """One secret; ``variable`` is the environment variable that holds it."""
+
+    variable: str
+
+    @staticmethod
+    def of(text: str) -> Secret:
+        if text not in _variables:
+            _variables[text] = f"{_PREFIX}{uuid.uuid4().hex}"
+            os.environ[_variables[text]] = text
+        return Secret(_variables[text])
+
+    def reveal(self) -> str:
+        """The text. Raises ConfigError in a process that was started without it."""
+        text = os.environ.get(self.variable)
+        if text is None:
+            raise ConfigError(
+                f"a secret of the storage did not reach this process (environment variable {self.variable}): it was"
+                " started before the storage was opened; open the storage first, or give the credentials in the"
+                " environment as for every AWS client"
+            )
+        return text
+
+    def __str__(self) -> str:
+        return "***"
+
+
+def secret_variables() -> Mapping[str, str]:
+    """Names and texts of the variables that other processes of this run need."""
+    return {variable: text for text, variable in _variables.items()}

@@ -1,0 +1,56 @@
+"""Names of Paimon tables, and which names cannot be one: the same rule for the file and for names that arrive."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+_MAX_BYTES = 255
+"""Of the name of a directory."""
+_DATABASE_SUFFIX = ".db"
+_SYSTEM_DATABASE = "sys"
+_SYSTEM_TABLE = "$"
+"""What parts a table from its branch or its system table: ``orders$snapshots``, ``orders$branch_test``."""
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories: control and format characters (which can turn the direction of writing), lone surrogates."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A Paimon table of the catalog."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def path_in(self, warehouse: str) -> str:
+        """Directory of the table in a filesystem catalog: WAREHOUSE/DATABASE.db/TABLE."""
+        return f"{warehouse.rstrip('/')}/{self.database}{_DATABASE_SUFFIX}/{self.table}"
+
+    def problem(self) -> str | None:
+        """Why no table can have this name; None if one can."""
+        if self.database == _SYSTEM_DATABASE:
+            return f"database {_SYSTEM_DATABASE} is where Paimon shows its system tables; choose another name"
+        return _name_problem("database", self.database, _DATABASE_SUFFIX) or _name_problem("table", self.table, "")
+
+
+def _name_problem(kind: str, name: str, suffix: str) -> str | None:
+    shown = ascii(name if len(name) <= 80 else f"{name[:77]}...") if not name.isprintable() else f"'{name:.80}'"
+    if not name.strip() or name in {".", ".."}:
+        return f"{kind} {shown} is no name"
+    if name != name.strip():
+        return f"{kind} {shown} begins or ends with blanks"
+    if "/" in name or "\\" in name:
+        return f"{kind} {shown} has a slash, which parts directories"
+    if _SYSTEM_TABLE in name:
+        return f"{kind} {shown} has a $, with which Paimon names branches and system tables"
+    invisible = next((c for c in name if unicodedata.category(c) in _INVISIBLE), None)
+    if invisible is not None:
+        return f"{kind} {shown} has the invisible character U+{ord(invisible):04X}"
+    size = len(name.encode()) + len(suffix)
+    if size > _MAX_BYTES:
+        return f"{kind} {shown} is too long: its directory would have a name of {size} bytes, at most {_MAX_BYTES} work"
+    return None

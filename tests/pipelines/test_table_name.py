@@ -1,0 +1,49 @@
+"""Which names tables can have: one rule for `validate` and for names that arrive while a pipeline runs."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from paimon_table.errors import ConfigError
+from pipelines.table_name import TableName
+from pipelines.table_rules import CreateRule, TargetRule
+
+BAD = [
+    ("lake", "orders$snapshots", r"has a \$"),
+    ("lake", "orders$branch_test", r"has a \$"),
+    ("sys", "orders", "system tables"),
+    ("lake", "x" * 300, "300 bytes, at most 255"),
+    ("lake", "ü" * 130, "260 bytes"),
+    ("d" * 253, "orders", "256 bytes"),
+    ("lake", "or\u202eders", r"U\+202E"),
+    ("lake", "or\u200bders", r"U\+200B"),
+    ("lake", "or\nders", r"U\+000A"),
+    ("lake", "or\x00ders", r"U\+0000"),
+    ("lake", "or\ud800ders", r"U\+D800"),
+    ("lake", "a/b", "slash"),
+    ("lake", "a\\b", "slash"),
+    ("lake", " ", "is no name"),
+    ("lake", " orders", "blanks"),
+    ("..", "orders", "is no name"),
+]
+
+
+@pytest.mark.parametrize(("database", "table", "problem"), BAD)
+def test_impossible_names_are_refused_where_they_arrive(database: str, table: str, problem: str) -> None:
+    rule = TargetRule("{database}.{table}", None, (), {}, {})
+    with pytest.raises(ConfigError, match=problem) as refusal:
+        rule.target(database, None, table, "topic")
+    assert str(refusal.value).isprintable() and len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize(("database", "table", "problem"), [bad for bad in BAD if ".." not in bad[0]])
+def test_impossible_names_are_refused_in_the_file(database: str, table: str, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        CreateRule.model_validate({"into": f"{database}.{table}"})
+
+
+@pytest.mark.parametrize("name", ["orders", "Bestellungen_2024", "注文", "a-b", "a b", "x" * 255, "system"])
+def test_other_names_are_as_they_are(name: str) -> None:
+    assert TargetRule("lake.{table}", None, (), {}, {}).target(None, None, name, "t") == TableName("lake", name)
+    assert CreateRule.model_validate({"into": f"lake.{name}"}).into == f"lake.{name}"
