@@ -131,8 +131,8 @@ class TableRule(ConfigModel):
     match: Match = Field(description="Which source tables; the first rule that matches wins.")
     into: Into = Field(
         description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
-        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible characters, "
-        "of more than 255 bytes, and the database `sys` are refused."
+        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
+        "characters, of more than 255 bytes, and the database `sys` are refused."
     )
     primary_key: tuple[Text, ...] | None = Field(
         default=None, description="Primary key columns; by default the columns of the message key."

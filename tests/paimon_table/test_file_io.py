@@ -202,3 +202,19 @@ def test_other_schemes_are_refused(uri):
 def test_unknown_storage_option_is_refused():
     with pytest.raises(ConfigError, match=r"s3\.secret-key"):
         file_io_for("s3://b/x", {"s3.secret": "x"})
+
+
+def test_private_files_are_closed_to_others_whatever_the_umask(tmp_path):
+    old = os.umask(0)
+    try:
+        io = LocalFileIO(private=True)
+        io.write(f"{tmp_path}/a/b/one", b"1")
+        io.write_all([(f"{tmp_path}/a/two", b"2")])
+        assert io.publish(f"{tmp_path}/a/three", b"3")
+        LocalFileIO().write(f"{tmp_path}/open", b"5")
+    finally:
+        os.umask(old)
+    made = sorted(path for path in tmp_path.rglob("*") if path.name != "open")
+    assert [path.name for path in made] == ["a", "b", "one", "three", "two"]
+    assert [path.name for path in made if path.stat().st_mode & 0o077] == []
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o666
