@@ -47,12 +47,19 @@ def _run(
 ) -> list[PipelineQuery]:
     for config in configs:
         Checkpoint(config).check()  # nobody waits for Spark to hear of damage
-    spark = _started(configs, activity)
+    try:
+        spark = _started(configs, activity)
+    except SinkUnavailable:
+        if stop.is_set():
+            return []
+        raise
     _install_signal_handlers(stop)
     queries: list[PipelineQuery] = []
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
     try:
         for config, line in zip(configs, lines, strict=True):
+            if stop.is_set():
+                break
             activity.show(f"{config.name}: looking at source, checkpoint and tables")
             with in_pipeline(config.name):
                 queries.append(PipelineQuery(spark, config, once, line, line.begin))
@@ -70,6 +77,9 @@ def _run(
         return queries
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
+            if stop.is_set():
+                log.warning("Spark's JVM has ended too; a batch that was running is done again at the next start")
+                return queries
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
                 f" goes on where it stopped{JVM_OUTPUT.troubles()}"

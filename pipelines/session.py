@@ -8,9 +8,10 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -72,6 +73,8 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     session = _started(name, master, properties)
     session.sparkContext.setLogLevel("ERROR")
     leave_no_residue(session)
+    if not is_joined:
+        _ignore_sigterm(session)
     for variable in secrets:
         # Otherwise it stands in every serialized task; the processes of the executors have it.
         session.sparkContext.environment.pop(variable, None)
@@ -100,6 +103,18 @@ def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSess
             else ""
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
+
+
+def _ignore_sigterm(session: SparkSession) -> None:
+    """Let the JVM and what it starts go on after SIGTERM: it may be sent to all processes of a service at once.
+
+    This process gets it too and ends the others when the running batch is done. They end without us too.
+    """
+    jvm = session.sparkContext._jvm
+    if jvm is not None:
+        signals = jvm.sun.misc
+        with suppress(Py4JError):  # a JVM with the option -Xrs leaves signals to the system
+            signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
 @contextmanager

@@ -9,6 +9,9 @@ Three things cost more than many of our tasks need, and are avoided here before 
   use is imported once before the fork and frozen, so that only what the tasks left is visited.
 - Spark's end of the socket holds small writes back until the last one was acknowledged, and Linux acknowledges up to
   40 ms later. Workers ask for acknowledgements at once.
+
+Daemon and workers leave SIGTERM to the driver, which lets the running batch finish: a service manager or a shell may
+send it to all processes at once. They end when the JVM closes their input.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import gc
 import importlib.util
 import io
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -89,6 +93,7 @@ def main() -> None:
     import pipelines.decode_task  # noqa: F401
     import sinks.bucket_task  # noqa: F401
 
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     daemon.worker_main = promptly(daemon.worker_main)
     gc.collect()
     gc.freeze()

@@ -52,6 +52,39 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     assert {row["id"]: row for row in rows} == history.rows
 
 
+def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_path: Path) -> None:
+    """As systemd's default and `kill -- -PGID` do; the JVM and the workers would end in the middle of a batch."""
+    history = History("orders", seed=12).extend(3_000)
+    with _after_three_batches(tmp_path, history) as (file, log, process):
+        others = psutil.Process(process.pid).children(recursive=True)
+        assert len(others) >= 3, "JVM, daemon, workers"
+        for other in others:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                other.terminate()
+        seen = log.read_text().count(" records in ")
+        wait_until(lambda: log.read_text().count(" records in ") >= seen + 2 or process.poll() is not None, 120, "more")
+        process.terminate()
+        assert process.wait(timeout=60) == 0, log.read_text()
+        assert psutil.wait_procs(others, timeout=20)[1] == []
+    assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
+
+    assert run_once(file).returncode == 0
+    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    assert {row["id"]: row for row in rows} == history.rows
+
+
+def test_a_signal_while_spark_starts_stops_cleanly(tmp_path: Path) -> None:
+    write_dump(tmp_path / "dumps", [History("orders", seed=12).extend(10)])
+    file = write_pipeline(tmp_path, tmp_path / "dumps")
+    log = tmp_path / "tidemark.log"
+    with running(file, log) as process:
+        wait_until(lambda: bool(psutil.Process(process.pid).children()), 60, "the start of the JVM")
+        for starting in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)][::-1]:
+            starting.terminate()
+        assert process.wait(timeout=120) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
 def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
