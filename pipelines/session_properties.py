@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 
 from paimon_table.errors import ConfigError
-from paimon_table.private_directory import process_directory
+from paimon_table.private_directory import ensure_private, process_directory
 from pipelines.config import PipelineConfig
 
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -89,7 +89,10 @@ def session_properties(
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if is_local:
         properties = {**({} if is_joined else _WORKERS), **_private(master or "", given), **properties}
-        properties["spark.local.dir"] = ",".join(f"{process_directory(parent)}/spark" for parent in local_dirs)
+        directories = [f"{process_directory(parent)}/spark" for parent in local_dirs]
+        for directory in directories:
+            ensure_private(directory)
+        properties["spark.local.dir"] = ",".join(directories)
         properties[LOCAL_PARENT] = local_dirs[0]
     if master is not None and master.startswith("k8s:"):
         properties.setdefault("spark.authenticate", "true")

@@ -1,0 +1,36 @@
+"""How long tests wait for other processes: as long as a quiet machine of two cores needs, times a factor.
+
+The factor is measured when the tests start, from how long a child process takes to start Python and import pyarrow;
+``TIDEMARK_TEST_PATIENCE`` sets it. A load that comes later is seen too: waits are as long as the machine is loaded then.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import cache
+
+_QUIET_START_S = 0.6
+"""What the measurement takes where nothing else runs."""
+_MOST = 10.0
+
+
+def seconds(on_a_quiet_machine: float) -> float:
+    """A time limit that holds on this machine as it is now."""
+    given = os.environ.get("TIDEMARK_TEST_PATIENCE")
+    factor = float(given) if given else max(_at_start(), _load())
+    return on_a_quiet_machine * min(_MOST, max(1.0, factor))
+
+
+@cache
+def _at_start() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import pyarrow.compute"], check=True)
+    return (time.perf_counter() - started) / _QUIET_START_S
+
+
+def _load() -> float:
+    """Processes that want to run per core, over the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
