@@ -16,8 +16,8 @@ help: ## list the targets
 demo: java venv ## replay a dump of shop events into Paimon tables
 	@$(BIN)/tidemark run configs/quickstart.yaml --once
 
-test: java venv-dev static ## everything: static checks and all tests
-	$(BIN)/python -m pytest
+test: java venv-dev static ## everything: static checks and all tests, the fast ones first
+	$(BIN)/python -m pytest --show-failures-at-once --durations=15
 
 check: java venv-dev static ## format, lint, types, layers and the fast tests, in under two minutes
 	$(BIN)/python -m pytest -m "not slow and not spark and not stack and not interop and not crash"

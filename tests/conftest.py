@@ -1,3 +1,3 @@
 """Fixtures that every test may ask for."""
 
-pytest_plugins = ["tests.stack.fixtures"]
+pytest_plugins = ["tests.stack.fixtures", "tests.support.order"]

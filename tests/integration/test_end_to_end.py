@@ -21,6 +21,7 @@ from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
 from tests.support.pipeline_run import kill, running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 NAME = "end_to_end"
@@ -84,7 +85,7 @@ def test_tables_equal_their_source_after_kills_and_restarts(
             time.sleep(1)
         assert problems == [], log.read_text()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
     connect.release(NAME)
     for table in TABLES:
         paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")

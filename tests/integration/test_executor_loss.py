@@ -14,6 +14,7 @@ from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import running, wait_until, write_pipeline
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +37,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
         executors[0].kill()
         wait_until(lambda: rows() == history.rows or process.poll() is not None, 240, "the last batch")
         process.terminate()
-        assert process.wait(timeout=90) == 0, log.read_text()
+        assert process.wait(timeout=seconds(90)) == 0, log.read_text()
     assert rows() == history.rows
     replay_strictly((changes for _, changes in read_changes(Table.open(table_path))), ["id"])
     assert len(re.findall(r"batch \d+:", log.read_text())) >= 2

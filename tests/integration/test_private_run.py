@@ -16,6 +16,7 @@ from paimon_table.table import Table
 from tests.paimon_table.s3_server import s3_server
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +66,7 @@ def test_a_run_shows_other_users_no_port_no_secret_and_no_row(tmp_path: Path, mo
                 wait_until(lambda: "batch 0:" in log.read_text() or process.poll() is not None, 240, "a batch")
                 seen = _watched(process.pid, tmp_path, lambda: "batch 6:" in log.read_text())
                 process.terminate()
-                assert process.wait(timeout=120) == 0, log.read_text()
+                assert process.wait(timeout=seconds(120)) == 0, log.read_text()
             options = {"s3.endpoint": server.endpoint, "s3.access-key": "k", "s3.secret-key": "s"}
             io, _ = file_io_for("s3://lake", {**options, "s3.path.style.access": "true"})
             assert io.list_names("s3://lake/lake.db/orders")
@@ -92,7 +93,7 @@ class _Seen:
 def _watched(pid: int, root: Path, is_over: object) -> _Seen:
     """Look at ports, command lines and files again and again, at least thrice, until enough batches are done."""
     seen = _Seen()
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + seconds(240)
     rounds = 0
     while rounds < 3 or not is_over():  # type: ignore[operator]
         assert time.monotonic() < deadline, "the batches did not happen"

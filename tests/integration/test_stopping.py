@@ -19,6 +19,7 @@ from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     history = History("orders", seed=9).extend(3_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         process.send_signal(number)
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
     assert "Traceback" not in log.read_text()
 
     commits = sorted(int(p.name) for p in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
@@ -64,8 +65,8 @@ def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_pat
         seen = log.read_text().count(" records in ")
         wait_until(lambda: log.read_text().count(" records in ") >= seen + 2 or process.poll() is not None, 120, "more")
         process.terminate()
-        assert process.wait(timeout=60) == 0, log.read_text()
-        assert psutil.wait_procs(others, timeout=20)[1] == []
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+        assert psutil.wait_procs(others, timeout=seconds(20))[1] == []
     assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
 
     assert run_once(file).returncode == 0
@@ -81,7 +82,7 @@ def test_a_signal_while_spark_starts_stops_cleanly(tmp_path: Path) -> None:
         wait_until(lambda: bool(psutil.Process(process.pid).children()), 60, "the start of the JVM")
         for starting in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)][::-1]:
             starting.terminate()
-        assert process.wait(timeout=120) == 0, log.read_text()
+        assert process.wait(timeout=seconds(120)) == 0, log.read_text()
     assert "Traceback" not in log.read_text()
 
 
@@ -103,7 +104,7 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
     log = tmp_path / "tidemark.log"
 
     with running(file, log) as process:
-        assert process.wait(timeout=120) == 1, log.read_text()
+        assert process.wait(timeout=seconds(120)) == 1, log.read_text()
 
     assert "table lake.orders, bucket 0" in log.read_text()
     assert "is missing" in log.read_text()
@@ -115,7 +116,7 @@ def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
     with _after_three_batches(tmp_path, history) as (file, log, process):
         (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
         jvm.kill()
-        assert process.wait(timeout=60) == 1, log.read_text()
+        assert process.wait(timeout=seconds(60)) == 1, log.read_text()
     assert "JVM has ended" in log.read_text() and "start again" in log.read_text()
     assert "Traceback" not in log.read_text() and "Exception occurred" not in log.read_text()
 

@@ -23,6 +23,7 @@ from pipelines.session import open_session, spool
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import write_pipeline
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
 MAX_S = 120
@@ -63,7 +64,7 @@ def test_a_schema_that_another_writer_publishes_between_decoding_and_writing_is_
 
     monkeypatch.setattr(Compactions, "wait", add_a_column)
     query = PipelineQuery(session, _config(tmp_path, "local[2]"), True, reports.append)
-    deadline = time.monotonic() + MAX_S
+    deadline = time.monotonic() + seconds(MAX_S)
     while query.is_running:
         assert time.monotonic() < deadline
         query.poll()

@@ -13,6 +13,7 @@ from tests.stack.kafka import JVM_OPTIONS, LOG_CONFIG
 from tests.stack.paths import StackUnavailable, java_command
 from tests.stack.postgres import Postgres
 from tests.stack.process import ServerProcess, free_port
+from tests.support.waiting import seconds
 
 START_TIMEOUT_S = 120
 STREAMING_TIMEOUT_S = 120
@@ -84,7 +85,7 @@ class Connect:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=seconds(30)) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 

@@ -13,6 +13,7 @@ from tests.stack.jars import class_path
 from tests.stack.paths import java_command
 from tests.stack.process import ServerProcess, free_port, port_is_open
 from tests.stack.topics import Topics
+from tests.support.waiting import seconds
 
 START_TIMEOUT_S = 120
 JVM_OPTIONS = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -53,7 +54,7 @@ class KafkaBroker:
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(b"\x01" + os.urandom(15)).rstrip(b"=").decode()
         command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds(START_TIMEOUT_S), check=False)
         if done.returncode != 0:
             shutil.rmtree(self._data_dir, ignore_errors=True)
             raise RuntimeError(f"cannot format Kafka's data directory: {done.stdout}{done.stderr}")

@@ -18,6 +18,7 @@ import psycopg
 from tests.stack.containers import docker_available, postgres_container
 from tests.stack.paths import StackUnavailable
 from tests.stack.process import ServerProcess, free_port
+from tests.support.waiting import seconds
 
 START_TIMEOUT_S = 60
 UNPRIVILEGED_USER = "nobody"
@@ -140,7 +141,7 @@ def run_as(user_id: int | None, command: Sequence[str]) -> subprocess.CompletedP
         stderr=subprocess.STDOUT,
         text=True,
         cwd="/",
-        timeout=START_TIMEOUT_S,
+        timeout=seconds(START_TIMEOUT_S),
         check=False,
         user=user_id,
         group=user_id,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.stack.paths import StackUnavailable
+from tests.support.waiting import seconds
 
 POLL_INTERVAL_S = 0.1
 LOG_TAIL_LINES = 40
@@ -90,6 +91,7 @@ class ServerProcess:
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Poll a condition; raises when the process ends or the time is over."""
+        timeout_s = seconds(timeout_s)
         deadline = time.monotonic() + timeout_s
         while not condition():
             if not self.is_running:
@@ -105,7 +107,7 @@ class ServerProcess:
         if self.is_running:
             self._process.send_signal(self.stop_signal)
         try:
-            self._process.wait(timeout_s)
+            self._process.wait(seconds(timeout_s))
         except subprocess.TimeoutExpired:
             self.kill()
 

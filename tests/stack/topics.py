@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from tests.support.waiting import seconds
+
 REQUEST_TIMEOUT_S = 30
 
 
@@ -55,7 +57,7 @@ class Topics:
                 for record in records
             ]
             for future in sent:
-                future.get(timeout=REQUEST_TIMEOUT_S)
+                future.get(timeout=seconds(REQUEST_TIMEOUT_S))
         finally:
             producer.close()
 
@@ -76,6 +78,7 @@ class Topics:
             consumer.seek_to_beginning(*partitions)
             ends = consumer.end_offsets(partitions)
             read: list[TopicRecord] = []
+            timeout_s = seconds(timeout_s)
             deadline = time.monotonic() + timeout_s
             while any(consumer.position(partition) < ends[partition] for partition in partitions):
                 if time.monotonic() > deadline:
@@ -88,6 +91,7 @@ class Topics:
 
     def wait_for_records(self, topic: str, count: int, timeout_s: float = 120) -> list[TopicRecord]:
         """Return what the topic holds once it exists and at least `count` records were written to it."""
+        timeout_s = seconds(timeout_s)
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if topic in self.names() and sum(self.end_offsets(topic).values()) >= count:

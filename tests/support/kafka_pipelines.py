@@ -12,6 +12,7 @@ from pathlib import Path
 from paimon_table.scan import read_all
 from paimon_table.table import Table
 from tests.stack.topics import TopicRecord
+from tests.support.waiting import seconds
 
 YAML = """\
 version: 1
@@ -81,7 +82,7 @@ def run_kafka(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=seconds(timeout_s),
         start_new_session=True,
         check=False,
     )

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.waiting import seconds
+
 YAML = """\
 version: 1
 name: {name}
@@ -52,7 +54,7 @@ def run_once(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=seconds(timeout_s),
         start_new_session=True,
         check=False,
     )
@@ -80,11 +82,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     for victim in (psutil.Process(process.pid), *children):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=seconds(30))
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Poll until the condition holds; fails with ``what`` when it does not in time."""
+    """Poll until the condition holds; fails with ``what`` when it does not in time (of a quiet machine)."""
+    timeout_s = seconds(timeout_s)
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:.0f} s"

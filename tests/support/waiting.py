@@ -1,7 +1,7 @@
 """How long tests wait for other processes: as long as a quiet machine of two cores needs, times a factor.
 
-The factor is measured when the tests start, from how long a child process takes to start Python and import pyarrow;
-``TIDEMARK_TEST_PATIENCE`` sets it. A load that comes later is seen too: waits are as long as the machine is loaded then.
+The factor is measured when the tests start, from how long a child process takes to start Python and import pyarrow, and
+follows the load that comes later. ``TIDEMARK_TEST_PATIENCE`` sets it.
 """
 
 from __future__ import annotations

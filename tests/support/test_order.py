@@ -1,0 +1,53 @@
+"""The order of a test run and its limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.waiting import seconds
+
+pytest_plugins = ["pytester"]
+
+FILE = """
+import pytest
+
+@pytest.mark.spark
+def test_a_spark(): pass
+
+@pytest.mark.slow
+def test_b_slow(): pass
+
+def test_c_fast(): assert "seen" == "at once"
+
+@pytest.mark.stack
+@pytest.mark.slow
+def test_d_stack(): pass
+
+def test_e_fast(): pass
+"""
+
+
+def test_cheap_tests_come_first_and_failures_are_shown_when_they_happen(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FILE)
+    pytester.makeini("[pytest]\nmarkers =\n spark\n slow\n stack")
+    done = pytester.runpytest_inprocess("-v", "-p", "tests.support.order", "--show-failures-at-once")
+    done.stdout.fnmatch_lines(
+        [
+            "*test_c_fast FAILED*",
+            "*at once*",
+            "*test_e_fast PASSED*",
+            "*test_b_slow*",
+            "*test_d_stack*",
+            "*test_a_spark*",
+        ]
+    )
+
+
+def test_limits_follow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_TEST_PATIENCE", "3")
+    assert seconds(20) == 60
+    monkeypatch.setenv("TIDEMARK_TEST_PATIENCE", "0.1")
+    assert seconds(20) == 20, "never less than a quiet machine needs"
+    monkeypatch.delenv("TIDEMARK_TEST_PATIENCE")
+    monkeypatch.setattr("os.getloadavg", lambda: (1e6, 0, 0))
+    assert seconds(20) == 200
