@@ -1,4 +1,5 @@
 # Tidemark as a container: `docker build -t tidemark .`, then `docker run tidemark run /pipelines/NAME.yaml`.
+# It holds Spark's Kafka connector and the S3 client: starting a pipeline downloads nothing.
 FROM python:3.12-slim-bookworm
 
 # procps: Spark's start scripts call ps. tini: passes SIGTERM on, which stops a pipeline after its running batch.
@@ -7,17 +8,18 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/tidemark
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY requirements.lock scripts/kafka-jars.sh ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock \
+ && ./kafka-jars.sh python
 COPY pyproject.toml README.md LICENSE ./
 COPY paimon_table paimon_table
 COPY sources sources
 COPY sinks sinks
 COPY pipelines pipelines
 COPY tidemark tidemark
-RUN pip install --no-cache-dir --no-deps . \
+RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
  && useradd --create-home --uid 10001 tidemark \
- && install --directory --owner=tidemark --group=tidemark /data /home/tidemark/.ivy2.5.2
+ && install --directory --owner=tidemark --group=tidemark /data
 
 USER tidemark
 WORKDIR /home/tidemark
