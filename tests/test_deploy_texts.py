@@ -1,0 +1,93 @@
+"""Container image, Compose file and systemd unit name what is there, and stop pipelines as these want to be stopped."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[1]
+UNIT = ROOT / "deploy" / "tidemark@.service"
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    compose = YAML(typ="safe").load((ROOT / "docker-compose.yml").read_text())
+    named = {volume.split(":")[0] for service in compose["services"].values() for volume in service.get("volumes", ())}
+    assert {name for name in named if not name.startswith(".")} == set(compose["volumes"]), "each is declared and used"
+    return dict(compose["services"])
+
+
+def test_what_compose_mounts_and_waits_for_is_there(services: dict[str, Any]) -> None:
+    for service in services.values():
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert not source.startswith(".") or (ROOT / source).is_file()
+        for needed, how in service.get("depends_on", {}).items():
+            assert how["condition"] != "service_healthy" or "healthcheck" in services[needed]
+
+
+def test_topics_lie_in_the_volume_of_kafka(services: dict[str, Any]) -> None:
+    """Any KAFKA_ variable makes the image write its settings from the variables alone, with logs below /tmp."""
+    (volume,) = services["kafka"]["volumes"]
+    assert services["kafka"]["environment"]["KAFKA_LOG_DIRS"] == volume.partition(":")[2]
+
+
+def test_the_health_of_tidemark_is_that_of_its_jvm_and_query(services: dict[str, Any]) -> None:
+    kind, command = services["tidemark"]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    data = services["tidemark"]["environment"]["TIDEMARK_DATA"]
+    pipeline = YAML(typ="safe").load((ROOT / "configs" / "shop.yaml").read_text())
+    checkpoint = re.sub(r"\$\{env:TIDEMARK_DATA[^}]*\}", data, pipeline["checkpoint"])
+    assert f"test -s {checkpoint}/metadata" in command
+    pattern = re.search(r"pgrep -f '([^']*)'", command)
+    assert pattern is not None and re.search(pattern[1], "java org.apache.spark.deploy.SparkSubmit --conf a=b")
+    assert not re.search(pattern[1], command), "the shell of the check does not count"
+
+
+def test_the_image_holds_all_packages_and_runs_as_nobody_special() -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    copied = [source for kind, rest in steps if kind == "COPY" for source in rest.split()[:-1]]
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {name.rstrip("*") for name in packages} <= set(copied)
+    installs = [part for kind, rest in steps if kind == "RUN" for part in rest.split("&&") if "pip install" in part]
+    assert len(installs) == 2 and all("--require-hashes" in i or "--no-build-isolation" in i for i in installs)
+    kinds = [kind for kind, _ in steps]
+    assert ["USER", "tidemark"] in steps and "RUN" not in kinds[kinds.index("USER") :]
+
+
+def test_the_image_can_write_to_s3() -> None:
+    assert re.search(r"^botocore==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+
+
+def test_systemd_stops_the_driver_and_does_not_repeat_a_wrong_file() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    service = unit["Service"]
+    assert (service["KillMode"], service["RestartPreventExitStatus"], service["Restart"]) == (
+        "mixed",
+        "2",
+        "on-failure",
+    )
+    assert int(service["TimeoutStopSec"]) >= 60
+    assert "MemoryDenyWriteExecute" not in service, "the JVM compiles code"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_knows_every_setting_of_the_unit(tmp_path: Path) -> None:
+    copy = tmp_path / UNIT.name
+    copy.write_text(re.sub(r"/opt/tidemark/\S+/tidemark", shutil.which("true") or "/bin/true", UNIT.read_text()))
+    done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
+    about_it = [line for line in done.stderr.splitlines() if "tidemark" in line]
+    assert (done.returncode, about_it) == (0, []), done.stderr
