@@ -21,7 +21,7 @@ from paimon_table.table import Table
 from pipelines.checkpoint import Checkpoint
 from pipelines.config import PipelineConfig
 from pipelines.known_routes import may_write
-from pipelines.table_rules import TableName
+from pipelines.table_name import TableName
 from pipelines.written_tables import written_tables
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-if not __package__:
-    # Started as a file, by spark-submit: its directory is on the path instead of the one that holds our packages.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 import typer
 from typer.core import TyperGroup
 

@@ -57,7 +57,7 @@ def test_spark_submit_runs_a_pipeline(tmp_path: Path, origin: str, master: str) 
         [
             str(Path(str(files("pyspark"))) / "bin" / "spark-submit"),
             *("--master", master, "--driver-memory", "1g", "--conf", "spark.log.level=ERROR"),
-            str(packages / "pipelines" / "cli.py"),
+            str(packages / "tidemark" / "__main__.py"),
             *("run", str(file), "--once"),
         ],
         env={**environment, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
