@@ -34,7 +34,7 @@ from pipelines.plan import BatchRun, TaskSettings
 from pipelines.run_log import in_pipeline
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
-from pipelines.spark_errors import first_cause, second_run, task_failure
+from pipelines.spark_errors import first_cause, is_overload, overload_text, second_run, task_failure
 from pipelines.spooled_writes import SpooledWrites
 from pipelines.start_line import check_files, files_words, kafka_words, start_line
 from pipelines.start_offsets import Positions, recorded_positions
@@ -43,6 +43,10 @@ from sinks.quarantine import Quarantine
 from sources.changes import DecoderOptions
 
 log = logging.getLogger(__name__)
+
+
+MAX_STARTS = 5
+"""How often a query is started on a machine that is too busy for it."""
 
 
 class StopRequested(TidemarkError):
@@ -85,6 +89,8 @@ class PipelineQuery:
         self._record = CheckpointRecord(config, self._checkpoint)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
+        self._session = spark
+        self._starts = 1
         self._kafka: KafkaReading | None = None
         try:
             self._query = self._start(spark)
@@ -104,7 +110,22 @@ class PipelineQuery:
             return True
         if self.failure is not None:
             return not isinstance(self.failure, StopRequested)
-        return not self._query.isActive and self._query.exception() is not None
+        return not self._query.isActive and self._query.exception() is not None and not self._may_be_tried_again
+
+    def tried_again(self) -> bool:
+        """Start the query anew where the machine was too busy for it; whether that was done."""
+        if self._query.isActive or self._query.exception() is None or not self._may_be_tried_again:
+            return False
+        self._starts += 1
+        log.warning("%s; trying again", overload_text(self.config.name))
+        self._query = self._start(self._session)
+        return True
+
+    @property
+    def _may_be_tried_again(self) -> bool:
+        """Spark gives its process for a source 10 s to come up, which no property changes. No batch has failed then."""
+        is_over = self.failure is not None or self._stopping.is_set() or self._starts >= MAX_STARTS
+        return not is_over and is_overload(self._query.exception())
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""

@@ -126,6 +126,10 @@ Driver stacktrace:
         ("Query [id = 1] terminated with exception: no offsets", "no offsets"),
         ("null\n=== Streaming Query ===", "lack of memory"),
         (
+            "Job aborted: Python worker failed to connect back.\nCaused by: java.net.SocketTimeoutException",
+            "overloaded",
+        ),
+        (
             "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker exited unexpectedly"
             " (crashed)\nCaused by: java.io.EOFException",
             "lack of memory",
