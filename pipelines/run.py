@@ -63,7 +63,7 @@ def _run(
             activity.show(f"{config.name}: looking at source, checkpoint and tables")
             with in_pipeline(config.name):
                 queries.append(PipelineQuery(spark, config, once, line, line.begin))
-        while any([q.is_running or q.tried_again() for q in queries]):
+        while [q for q in queries if q.is_running or q.tried_again()]:
             if stop.is_set() or any(q.has_failed for q in queries):
                 for query in queries:
                     query.request_stop()
