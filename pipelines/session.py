@@ -22,8 +22,8 @@ from paimon_table.private_directory import SharedDirectory, make_file, process_d
 from paimon_table.secret import secret_variables
 from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
-from pipelines.spark_residue import leave_no_residue
 from pipelines.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
+from pipelines.spark_residue import leave_no_residue
 from sinks import faults
 from sinks.spool import Spool
 
