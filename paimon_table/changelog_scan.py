@@ -12,7 +12,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from paimon_table.data_file import VALUE_KIND
+from paimon_table.data_file import POSTPONED, VALUE_KIND
 from paimon_table.errors import ConfigError
 from paimon_table.key_value_file import iter_key_value_batches
 from paimon_table.manifest import ADD, ManifestEntry
@@ -48,7 +48,8 @@ def iter_changes(table: Table, snapshot: Snapshot, columns: Sequence[str] | None
     ctx = table.context()
     names = checked_columns(table.schema, columns)
     for entry in _in_bucket_order(_entries(table, snapshot)):
-        yield from _rows(ctx, entry, names)
+        if entry.bucket.bucket != POSTPONED:
+            yield from _rows(ctx, entry, names)
 
 
 def snapshots_between(table: Table, first: int | None, last: int | None) -> Iterator[Snapshot]:

@@ -21,6 +21,9 @@ VALUE_KIND = "_VALUE_KIND"
 KEY_PREFIX = "_KEY_"
 """Prefix of the copies of the trimmed primary key columns in data files."""
 
+POSTPONED = -2
+"""Bucket of rows that wait for a compaction of Java Paimon's to get a bucket; no reader shows them before."""
+
 EMPTY_ROW = bytes(12)
 """The serialized row without fields: partition of an unpartitioned table, empty statistics."""
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.data_file import DataFileMeta
+from paimon_table.data_file import POSTPONED, DataFileMeta
 from paimon_table.errors import MalformedRecord, UnsupportedFeature
 from paimon_table.options import TableOptions
 from paimon_table.types import CHARACTERS, TIMESTAMPS, DataField, DataType, Root, timestamp_unit
@@ -73,7 +73,7 @@ class TablePaths:
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """Directory of a bucket's data files; ``partition_path`` as ``partition_path()`` gives it."""
         below = f"{partition_path}/" if partition_path else ""
-        return f"{self.root}/{below}bucket-{bucket}"
+        return f"{self.root}/{below}bucket-{'postpone' if bucket == POSTPONED else bucket}"
 
     @staticmethod
     def data_file(bucket_dir: str, file: DataFileMeta) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.data_file import POSTPONED, BucketId, DataFileMeta
 from paimon_table.deletion_vector_index import read_vectors
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_index.index_pruning import matching_sections
@@ -110,7 +110,7 @@ class TableScan:
         deletion_files = state.deletion_files()
         key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
         splits: list[Split] = []
-        for bucket in self._matching_buckets(list(state.files)):
+        for bucket in self._matching_buckets([bucket for bucket in state.files if bucket.bucket != POSTPONED]):
             files = self._matching_files(self._visible_files(state.files[bucket]))
             splits += split_bucket(
                 bucket,

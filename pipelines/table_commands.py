@@ -9,12 +9,14 @@ import pyarrow as pa
 import typer
 
 from paimon_table.changelog_scan import iter_changes, snapshots_between
+from paimon_table.data_file import POSTPONED
 from paimon_table.errors import ConfigError
 from paimon_table.file_io import file_io_for
 from paimon_table.scan import read_table
 from paimon_table.schema import TableSchema
 from paimon_table.snapshot import Snapshot
 from paimon_table.table import Table
+from paimon_table.table_state import load_state
 from paimon_table.types import sql
 from pipelines.config_values import parse_instant
 from pipelines.nearest_name import did_you_mean
@@ -79,6 +81,7 @@ def scan(
     table = _open(path, option)
     if snapshot is None and timestamp is None:
         _tell_reading_options(table)
+        _tell_postponed(table, table.snapshots.latest())
     moment = _milliseconds(timestamp) if timestamp is not None else None
     schema = _schema_at(table, snapshot, moment)
     predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
@@ -186,6 +189,16 @@ def _tell_reading_options(table: Table) -> None:
         if name.startswith("scan."):
             remedy = _INSTEAD.get(name, "")
             typer.echo(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
+
+
+def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
+    if table.schema.options.get("bucket") != str(POSTPONED):
+        return
+    files = load_state(table.io, table.paths, snapshot).files.items()
+    waiting = sum(file.row_count for bucket, of_bucket in files if bucket.bucket == POSTPONED for file in of_bucket)
+    if waiting:
+        note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2), which Tidemark does not write; readers see"
+        typer.echo(f"{note} them after a compaction by Paimon's own writers", err=True)
 
 
 def _type_names(schema: TableSchema) -> dict[str, str]:

@@ -11,13 +11,16 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.commit import TableCommit
+from paimon_table.data_file import EMPTY_ROW, POSTPONED, BucketId
 from paimon_table.errors import ConfigError
 from pipelines.row_output import RowFormat, write_rows
 from pipelines.summary import RunSummary, TableSample, TableSummary, next_commands
 from pipelines.table_commands import table_app
 from pipelines.where import parse_condition
 from tests.pipelines.command import TIDEMARK
-from tests.support.table_driver import TableDriver, new_table
+from tests.support.table_driver import TableDriver, clock_ms, new_table, new_uuid
 
 WIDE = pa.table({f"number_{i}": [10_000_000 + i, 5] for i in range(12)} | {"note": ["x" * 300, "y"]})
 
@@ -133,3 +136,27 @@ def test_changes_are_not_suggested_without_a_changelog() -> None:
     without = RunSummary("p", 1, 0, 1.0, (table,), TableSample("lake.a", rows, None, ()), None)
 
     assert not any("table changes" in command for command in next_commands(without, "tidemark"))
+
+
+def test_rows_in_postponed_buckets_are_told_and_not_shown(warehouse: Path) -> None:
+    """As Java Paimon writes them: their bucket is -2, the table's as well, and the directory has a name of its own."""
+    path = warehouse / "shop.db" / "late"
+    table = new_table(path, [("id", "INT"), ("name", "STRING")], ["id"])
+    ctx = table.context()
+    environment = WriterEnvironment(str(warehouse / "lookup"), new_uuid, clock_ms)
+    writer = BucketWriter(ctx, BucketId(EMPTY_ROW, POSTPONED), (), environment)
+    writer.write(TableDriver(table, warehouse / "lookup").arrow([["+I", 1, "a"], ["+I", 2, "b"]]))
+    message = writer.prepare_commit()
+    commit = TableCommit(
+        table.io, table.paths, table.schema, table.options, "java", clock_ms=clock_ms, new_uuid=new_uuid
+    )
+    commit.commit(1, [message], {})
+    schema = path / "schema" / "schema-0"
+    schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "-2"'))
+
+    rows, told = run("scan", str(path))
+
+    assert (path / "bucket-postpone").is_dir()
+    assert rows.split() == ["id", "name"]
+    assert "2 rows wait in postponed buckets" in told
+    assert run("changes", str(path), "--format", "json")[0] == ""
