@@ -78,9 +78,8 @@ def session_properties(
     given = merged_properties(configs)
     properties = {**_DEFAULTS, **given}
     if any(c.source.kafka is not None for c in configs):
-        properties["spark.jars.packages"] = with_kafka_connector(given.get("spark.jars.packages", ""))
-        if not properties["spark.jars.packages"]:
-            del properties["spark.jars.packages"]
+        packages = with_kafka_connector(given.get("spark.jars.packages"), given.get("spark.jars", ""))
+        properties = {**{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
     is_local = master is not None and master.startswith("local")
     log4j = Path(__file__).with_name("log4j2.properties")
     java_options = given.get("spark.driver.extraJavaOptions", "")
@@ -136,12 +135,15 @@ def names_collector(given: Mapping[str, str]) -> bool:
     return any(re.search(r"-XX:[+-]Use\w+GC", text) for text in texts)
 
 
-def with_kafka_connector(packages: str) -> str:
-    """``spark.jars.packages`` with the connector of the installed pyspark, unless one is named or installed."""
-    if "spark-sql-kafka" in packages or _has_connector_jar():
-        return packages
+def with_kafka_connector(packages: str | None, jars: str = "") -> dict[str, str]:
+    """``spark.jars.packages`` with the connector of the installed pyspark, if it is to be fetched at all.
+
+    It is not where the property is given and empty, or the connector is named, among the ``jars``, or installed.
+    """
+    if packages == "" or "spark-sql-kafka" in f"{packages}{jars}" or _has_connector_jar():
+        return {"spark.jars.packages": packages} if packages else {}
     connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
-    return f"{packages},{connector}" if packages else connector
+    return {"spark.jars.packages": f"{packages},{connector}" if packages else connector}
 
 
 def _has_connector_jar() -> bool:

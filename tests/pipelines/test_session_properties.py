@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.config import PipelineConfig
-from pipelines.session_properties import session_properties, without_sensitive
+from pipelines.session_properties import session_properties, with_kafka_connector, without_sensitive
 
 
 def config(tmp_path: Path, **spark: str) -> PipelineConfig:
@@ -78,3 +78,16 @@ def test_command_lines_hold_no_secrets(tmp_path: Path) -> None:
     assert not {"s1", "s2", "s3", "s4"} & set(shown.values()) and shown["spark.driver.memory"] == "3g"
     masked = re.compile(found["spark.redaction.regex"])
     assert all(masked.search(name) for name in found if found[name] in {"s1", "s2", "s3", "s4"})
+
+
+def test_the_kafka_connector_is_fetched_unless_somebody_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    fetched = with_kafka_connector(None)["spark.jars.packages"]
+    assert re.fullmatch(r"org\.apache\.spark:spark-sql-kafka-0-10_2\.13:[\d.]+", fetched)
+    assert with_kafka_connector("a:b:1") == {"spark.jars.packages": f"a:b:1,{fetched}"}
+    assert with_kafka_connector("x:spark-sql-kafka:1") == {"spark.jars.packages": "x:spark-sql-kafka:1"}
+    assert with_kafka_connector("") == {}
+    assert with_kafka_connector(None, "/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar") == {}
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.0.0.jar").touch()
+    assert with_kafka_connector(None) == {} and with_kafka_connector("a:b:1") == {"spark.jars.packages": "a:b:1"}
