@@ -13,6 +13,7 @@ import pytest
 
 from paimon_table.errors import CorruptFile, TidemarkError, UnsupportedFeature
 from paimon_table.key_value_file import read_key_value_file
+from paimon_table.lookup_cache import shared_lookup_cache
 from paimon_table.scan import read_all
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
@@ -160,3 +161,23 @@ def test_files_outside_of_the_table_are_read_by_their_uri(walk: Walk, tmp_path: 
         with pytest.raises(UnsupportedFeature, match=r"data-file.external-paths"):
             moved(uri)
     assert rows.num_rows > 0
+
+
+def test_damaged_lookup_files_are_built_again_and_give_no_wrong_rows(tmp_path: Path) -> None:
+    options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"}
+    table = new_table(tmp_path / "t", [("name", "STRING"), ("n", "INT")], ["name"], options=options)
+    driver = TableDriver(table, tmp_path / "lookup")
+    driver.commit([["+I", f"key {i}", i] for i in range(60)], full_compact=True)
+
+    for number in range(12):
+        files = list((tmp_path / "lookup").rglob("*.lookup"))
+        assert files
+        for path in files:
+            data = path.read_bytes()
+            at = len(data) * (number + 1) // 14
+            path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        shared_lookup_cache.cache_clear()
+        driver.commit([["+U", f"key {number}", 1_000]])
+
+        (changes,) = driver.changes(from_snapshot=driver.table.snapshots.latest_id())
+        assert changes.rows == [["-U", f"key {number}", number], ["+U", f"key {number}", 1_000]]
