@@ -80,6 +80,8 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         session.sparkContext.environment.pop(variable, None)
     if is_joined or not runs_here(session):
         session.sparkContext.addPyFile(str(code_archive()))
+        # Spark's process for a source runs beside the driver and gets no such files.
+        session.sparkContext.environment.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
     return session
 
 
