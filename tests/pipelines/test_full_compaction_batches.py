@@ -17,16 +17,16 @@ from paimon_table.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.table_state import load_state
 from paimon_table.types import parse_type
-from pipelines.batch_commit import AppendedBatch, append, compact_batch, unfinished_batches
-from pipelines.batch_report import BatchReport, Stopwatch
+from pipelines.batch_commit import AppendedBatch, compact_batch, unfinished_batches
+from pipelines.batch_report import BatchReport
 from pipelines.job_result import JobResult
-from pipelines.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.plan import TaskSettings
 from pipelines.tables import PipelineTables
 from sinks.positions import newest_position
 from sources.changes import DecoderOptions
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
-from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+from tests.support.local_batches import appended_batch, dump_batches, pipeline_tables, run_batches
 from tests.support.table_driver import TableDriver
 
 _RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
@@ -199,8 +199,7 @@ def _compact(appended: AppendedBatch, tables: PipelineTables, directory: Path) -
 def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> AppendedBatch:
     """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
     settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
-    plan = plan_batch(tables, BatchRun(batch_id), settings)
-    return append(plan, run_tasks(records, plan), tables, Stopwatch())
+    return appended_batch(tables, records, settings, batch_id)
 
 
 def test_a_write_only_table_is_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_table.file_io import LocalFileIO
 from pipelines.batch import stop_on_refusals
-from pipelines.batch_commit import append, compact_batch
+from pipelines.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch_report import BatchReport, Stopwatch
 from pipelines.config import PipelineConfig
 from pipelines.job_result import JobResult, unpack
@@ -43,19 +43,25 @@ def reported_batches(
     settings = TaskSettings(options or DecoderOptions(), 1, str(directory / "lookup"), quarantine)
     reports = []
     for batch_id, records in enumerate(batches, first_batch_id):
-        run = BatchRun(batch_id)
-        plan = plan_batch(tables, run, settings)
-        result = run_tasks(records, plan)
-        stop_on_refusals(result, settings)
-        while tables.apply(o for r in result.reports for o in r.observations):
-            quarantine.clear(batch_id)
-            plan = plan_batch(tables, run, settings)
-            result = run_tasks(records, plan)
-            stop_on_refusals(result, settings)
-        appended = append(plan, result, tables, Stopwatch(), result.needing_compaction)
+        appended = appended_batch(tables, records, settings, batch_id)
         compact = compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
         reports.append(compact)
     return quarantine, reports
+
+
+def appended_batch(
+    tables: PipelineTables, records: pa.RecordBatch, settings: TaskSettings, batch_id: int
+) -> AppendedBatch:
+    """One micro-batch up to its APPEND snapshots: the tables follow what it shows, then its rows are in them."""
+    run = BatchRun(batch_id)
+    while True:
+        if settings.quarantine is not None:
+            settings.quarantine.clear(batch_id)
+        plan = plan_batch(tables, run, settings)
+        result = run_tasks(records, plan)
+        stop_on_refusals(result, settings)
+        if not tables.apply(o for r in result.reports for o in r.observations):
+            return append(plan, result, tables, Stopwatch(), result.needing_compaction)
 
 
 def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
