@@ -29,6 +29,7 @@ from pipelines.config import PipelineConfig
 from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
 from pipelines.merged_sources import check_sources, fed_by
+from pipelines.merged_sources import told as told_source
 from pipelines.message_key_warnings import warn_of_key
 from pipelines.observed_columns import Seen, merged
 from pipelines.rule_options import options_of_new_columns, with_options_of
@@ -138,7 +139,7 @@ class PipelineTables:
                     " add a rule, or set `otherwise` to skip or create"
                 )
             self.routes[source] = None
-            log.info("%s: no rule matches, its records are skipped", source.topic)
+            log.info("source table %s: no rule matches, its records are skipped", told_source(fed_by(source)))
             return
         try:
             target = rule.target(*names)

@@ -34,6 +34,8 @@ class ConnectColumn:
     form: pa.DataType
     is_optional: bool = False
     """Whether the source's column may be NULL."""
+    has_default: bool = False
+    """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,8 @@ def struct_columns(schema: Mapping[str, Any]) -> tuple[ConnectColumn, ...]:
         columns = []
         for f in schema["fields"]:
             mapped = _map_schema(f)
-            columns.append(
-                ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, f.get("optional") is True)
-            )
+            nullability = (f.get("optional") is True, f.get("default") is not None)
+            columns.append(ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, *nullability))
         return tuple(columns)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedRecord(f"embedded schema is not a Kafka Connect struct: {error!r}") from error

@@ -3,7 +3,8 @@
 A row of the table stands for one row of the source as long as the message key is the primary key, or part of it. Events
 whose message key lacks a column of the primary key need the whole old row: without it nobody knows under which key the
 table has the row. PostgreSQL's default replica identity sends no old row with updates; with deletes it sends the key
-alone, and Debezium makes up NULL for the other columns, or a default where a column is NOT NULL.
+alone, and Debezium makes up NULL for the other columns, or a default where a column is NOT NULL; its converters turn
+NULL into the column's DEFAULT.
 """
 
 from __future__ import annotations
@@ -85,10 +86,13 @@ def unknown_old_key(
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:
-    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never made up."""
+    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never made up.
+
+    Except where the column has a DEFAULT, which converters write in place of NULL.
+    """
     whole = np.zeros(len(events.ops), np.bool_)
     keys = {name for names in fields for name in names or ()}
     for column in () if schema is None else schema.columns:
-        if column.is_optional and column.name not in keys:
+        if column.is_optional and not column.has_default and column.name not in keys:
             whole |= ~is_null(image_column(events.before, column.name))
     return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,22 +24,28 @@ Event = tuple[Row | bytes | None, str, Row | None, Row | None]
 COLUMNS = {"id": "int64", "k2": "string", "n": "int32", "note": "string"}
 
 
-def batch_of(offset: int, events: Sequence[Event], with_schema: bool = False) -> pa.RecordBatch:
+def batch_of(
+    offset: int, events: Sequence[Event], with_schema: bool = False, default: str | None = None
+) -> pa.RecordBatch:
     rows = []
     for at, (key, op, before, after) in enumerate(events, offset):
         source = {"db": "shop", "schema": "public", "table": "t"}
         value: dict[str, Any] = {"before": before, "after": after, "source": source, "op": op}
         if with_schema:
-            value = {"schema": envelope_schema(), "payload": value}
+            value = {"schema": envelope_schema(default), "payload": value}
         place = {"topic": "shop.public.t", "partition": 0, "offset": at, "timestamp": 0, "headers": None}
         raw_key = key if key is None or isinstance(key, bytes) else json.dumps(key).encode()
         rows.append({**place, "key": raw_key, "value": json.dumps(value).encode()})
     return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
-def envelope_schema() -> dict[str, Any]:
-    """As JsonConverter embeds it: id, k2 and n are NOT NULL, note is not."""
-    fields = [{"field": name, "type": t, "optional": name == "note"} for name, t in COLUMNS.items()]
+def envelope_schema(default: str | None = None) -> dict[str, Any]:
+    """As JsonConverter embeds it: id, k2 and n are NOT NULL, note is not, and has a DEFAULT if one is given."""
+    fields: list[dict[str, Any]] = [
+        {"field": name, "type": t, "optional": name == "note"} for name, t in COLUMNS.items()
+    ]
+    if default is not None:
+        fields[-1]["default"] = default
     images = [{"field": side, "type": "struct", "fields": fields, "optional": True} for side in ("before", "after")]
     return {"type": "struct", "fields": [*images, {"field": "op", "type": "string", "optional": False}]}
 
@@ -190,6 +197,21 @@ def test_a_value_in_a_nullable_column_shows_that_an_old_row_is_whole(tmp_path: P
     assert rows_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("rule", [{}, {"before": "full"}])
+def test_a_default_in_a_nullable_column_does_not_show_it(tmp_path: Path, rule: dict[str, object]) -> None:
+    row = {**OLD, "note": "new"}
+    old = row if rule else {**MADE_UP, "note": "new"}
+    events: list[Event] = [({"id": 1}, "c", None, row), ({"id": 1}, "d", old, None)]
+    tables = pipeline_tables(
+        tmp_path, [{"match": {"table": "t"}, "into": "lake.t", "primary_key": ["id", "k2"], **rule}]
+    )
+
+    quarantine = run_batches(tables, [batch_of(0, events, with_schema=True, default="new")], tmp_path)
+
+    assert rows_in(tmp_path) == ([] if rule else [row])
+    assert len(list(reasons_in(Path(quarantine.path)))) == (0 if rule else 1)
+
+
 def test_updates_with_their_old_row_move_it(tmp_path: Path) -> None:
     assert beyond(tmp_path, ({"id": 1}, "u", OLD, {**OLD, "k2": "b"})) == []
 
@@ -212,3 +234,18 @@ def test_each_rule_speaks_for_its_own_source_table(tmp_path: Path) -> None:
 
     assert [row["k2"] for row in rows_in(tmp_path)] == ["x"]
     assert len(list(reasons_in(Path(quarantine.path)))) == 1
+
+
+def test_skipped_source_tables_of_one_topic_are_told_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "other"}, "into": "lake.t"}])
+    records = batch_of(0, [FIRST, created({"id": 2}, k2="b", n=2)]).to_pylist()
+    records[1]["value"] = records[1]["value"].replace(b'"table": "t"', b'"table": "u"')
+
+    with caplog.at_level(logging.INFO):
+        run_batches(tables, [pa.RecordBatch.from_pylist(records, schema=RECORD_SCHEMA)], tmp_path)
+
+    told = [r.getMessage() for r in caplog.records if "no rule matches" in r.getMessage()]
+    assert told == [
+        f"source table shop.public.{name} (topic shop.public.t): no rule matches, its records are skipped"
+        for name in ("t", "u")
+    ]
