@@ -70,7 +70,7 @@ class CheckpointRecord:
         if gone and len(gone) == len(self._record.tables):
             raise self._other_tables(warehouse, f"{_names(gone)}, which it wrote")
         for name in gone:
-            if may_write(self._config, _table_name(name)):
+            if may_write(self._config, TableName.of(name)):
                 self._warn(name, warehouse)
 
     def start(self) -> None:
@@ -141,14 +141,9 @@ class CheckpointRecord:
 def _created_ms(io: FileIO, warehouse: str, identifier: str) -> int | None:
     """Time of the first schema of a table; None when it is not there."""
     try:
-        return from_json(io.read(TablePaths(_table_name(identifier).path_in(warehouse)).schema_file(0))).time_ms
+        return from_json(io.read(TablePaths(TableName.of(identifier).path_in(warehouse)).schema_file(0))).time_ms
     except FileNotFoundError:
         return None
-
-
-def _table_name(identifier: str) -> TableName:
-    database, _, table = identifier.partition(".")
-    return TableName(database, table)
 
 
 def _names(identifiers: Iterable[str]) -> str:

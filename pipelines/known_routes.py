@@ -54,17 +54,21 @@ def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | No
 
 
 def _told_names(into: str, name: TableName) -> dict[str, str] | None:
-    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
-    pattern, told = "", set[str]()
+    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it.
+
+    Only behind the first dot, in the name of the table, may a name of the source have dots.
+    """
+    pattern, told, one_name = "", set[str](), "[^.]+"
     for i, part in enumerate(_PLACEHOLDER.split(into)):
         if i % 2 == 0:
             pattern += re.escape(part)
+            one_name = ".+" if "." in part else one_name
         elif part in told:
             pattern += f"(?P={part})"
         else:
             told.add(part)
-            pattern += f"(?P<{part}>.+)"
-    found = re.fullmatch(pattern, str(name))
+            pattern += f"(?P<{part}>{one_name})"
+    found = None if "." in name.database else re.fullmatch(pattern, str(name))
     return None if found is None else found.groupdict()
 
 

@@ -34,7 +34,19 @@ class TableName:
         """Why no table can have this name; None if one can."""
         if self.database == _SYSTEM_DATABASE:
             return f"database {_SYSTEM_DATABASE} is where Paimon shows its system tables; choose another name"
-        return _name_problem("database", self.database, _DATABASE_SUFFIX) or _name_problem("table", self.table, "")
+        wrong = _name_problem("database", self.database, _DATABASE_SUFFIX) or _name_problem("table", self.table, "")
+        if wrong is None and "." in self.database:
+            return (
+                f"database '{self.database}' has a dot, with which DATABASE.TABLE ends the database; write another name"
+                " before the first dot of `into`"
+            )
+        return wrong
+
+    @classmethod
+    def of(cls, identifier: str) -> TableName:
+        """The name that was written as DATABASE.TABLE; as in Paimon, only the name of the table may have dots."""
+        database, _, table = identifier.partition(".")
+        return cls(database, table)
 
 
 def _name_problem(kind: str, name: str, suffix: str) -> str | None:

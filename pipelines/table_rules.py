@@ -132,7 +132,7 @@ class TableRule(ConfigModel):
     into: Into = Field(
         description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
         "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
-        "characters, of more than 255 bytes, and the database `sys` are refused."
+        "characters, of more than 255 bytes, databases with a dot and the database `sys` are refused."
     )
     primary_key: tuple[Text, ...] | None = Field(
         default=None, description="Primary key columns; by default the columns of the message key."
