@@ -67,7 +67,9 @@ def test_the_rule_of_a_table_with_dots_in_its_name_is_found_again(tmp_path: Path
     assert may_write(config, TableName.of("a.b.c"))
 
 
-@pytest.mark.parametrize("name", ["orders", "shop.public.orders", "Bestellungen_2024", "注文", "a-b", "a b", "x" * 255, "system"])
+@pytest.mark.parametrize(
+    "name", ["orders", "shop.public.orders", "Bestellungen_2024", "注文", "a-b", "a b", "x" * 255, "system"]
+)
 def test_other_names_are_as_they_are(name: str) -> None:
     assert TargetRule("lake.{table}", None, (), {}, {}).target(None, None, name, "t") == TableName("lake", name)
     if "." not in name:
