@@ -18,13 +18,16 @@ _LEAST_LIKENESS = 0.85
 def check_declared(rule: TargetRule, columns: Collection[str], topic: str, identifier: str, is_new: bool) -> None:
     """Warn of declared columns that are not among the ``columns`` of the events: they would be NULL in every row.
 
-    Where a new table would get a misspelt column, and no other source table is to bring it, ConfigError instead.
+    Where a new table would get a misspelt column, and no other source table is to bring it, ConfigError instead. Where
+    several source tables meet, each brings a part: only what looks misspelt is told.
     """
     for name in rule.column_types:
         if name in columns:
             continue
         meant = _meant(name, (c for c in columns if c not in rule.column_types))
         text = f"table {identifier}: column {name!r} is declared under columns.types, but the events of {topic} lack it"
+        if rule.merge_sources is not None and meant is None:  # another source table may bring it
+            continue
         if meant is not None and is_new and rule.merge_sources is None:
             raise ConfigError(f"{text}; did you mean {meant!r}? They have: {', '.join(columns)}")
         hint = "" if meant is None else f"; did you mean {meant!r}?"

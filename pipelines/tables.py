@@ -30,7 +30,7 @@ from pipelines.declared_columns import check_declared
 from pipelines.known_routes import agreed_rule, rules_for
 from pipelines.merged_sources import check_sources, fed_by
 from pipelines.merged_sources import told as told_source
-from pipelines.message_key_warnings import warn_of_key
+from pipelines.message_key_warnings import MessageKeyWarnings
 from pipelines.observed_columns import Seen, merged
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.schema_change_text import told
@@ -78,6 +78,7 @@ class PipelineTables:
         self._rule_of: dict[SourceTable, TargetRule] = {}
         """The rule of each source table; several rules may write one table."""
         self._vanished = VanishedColumns()
+        self._key_warnings = MessageKeyWarnings()
         self._open_written()
 
     def apply(self, observations: Iterable[Observation]) -> bool:
@@ -158,8 +159,8 @@ class PipelineTables:
                 raise Rejected(Rejection(str(error))) from error
             raise
         key = seen.key_columns or ()
-        warn_of_key(sink.table.schema.primary_keys, key, source.topic, identifier)
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
+        self._key_warnings.note(sink, rule, key, source.topic)
         self.routes[source] = identifier
         self._rule_of[source] = rule
 

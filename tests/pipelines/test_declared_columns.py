@@ -102,6 +102,17 @@ def test_a_column_that_comes_later_may_be_declared(
     assert f"column '{declared}' is declared" in caplog.text
 
 
+def test_source_tables_that_meet_bring_a_part_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    types = {"balance": "STRING", "craeted_at": "STRING"}
+    rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "columns": {"types": types}}
+    tables = pipeline_tables(tmp_path, [{**rule, "merge_sources": "same_rows"}])
+
+    run_batches(tables, [creates(0, {"id": 1, "created_at": 5})], tmp_path)
+
+    assert "balance" not in caplog.text
+    assert "did you mean 'created_at'" in caplog.text
+
+
 def test_schema_changes_are_told_in_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         run(tmp_path, creates(0, {"id": 1, "n": 1}), creates(1, {"id": 2, "n": 2**65, "note": "x"}))

@@ -46,7 +46,8 @@ def ids_in(directory: Path) -> list[int]:
 
 
 def refused(first: str, second: str) -> str:
-    return rf"lake\.items .*{first}\.public\.items.*{second}\.public\.items.*\(id\).*same_rows.*disjoint_keys.*`into`"
+    sources = rf"lake\.items .*{first}\.public\.items.*{second}\.public\.items"
+    return rf"{sources}.*\(id\).*same_rows.*disjoint_keys.*overwrite each other; put a column.*primary_key.*`into`"
 
 
 def test_shards_in_one_batch_are_refused(tmp_path: Path) -> None:
@@ -127,6 +128,32 @@ def test_sources_meet_where_the_rule_says_why(tmp_path: Path, word: str) -> None
     table = Table.open(str(tmp_path / "warehouse" / "lake.db" / "items"))
     recorded = (table.snapshots.read(table.snapshots.latest_id() or 0).properties or {})[SOURCES_PROPERTY]
     assert [(s["database"], s["key"]) for s in json.loads(recorded)] == [(name, ["id"]) for name in "abc"]
+
+
+def test_disjoint_keys_that_are_only_believed_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def start(batch_id: int, *batches: pa.RecordBatch, word: str = "disjoint_keys") -> list[str]:
+        caplog.clear()
+        run_batches(tables_of(tmp_path, merge_sources=word), [both(*batches)], tmp_path, first_batch_id=batch_id)
+        return [r.getMessage() for r in caplog.records if "primary key (id)" in r.getMessage()]
+
+    assert start(0, items("a", 0, 1)) == []
+    (text,) = start(1, items("b", 0, 2), items("c", 0, 3))
+    assert re.search(r"lake\.items .*\(a\.public.*b\.public.*same key .* overwrite each other; put a column", text)
+    assert len(start(2, items("a", 1, 4))) == 1
+    assert start(3, items("a", 2, 5), word="same_rows") == []
+
+
+@pytest.mark.parametrize(("before", "lines"), [("full", 0), (None, 1)])
+def test_a_shard_column_in_the_key_is_told_once_per_table_and_not_with_full_old_rows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, before: str | None, lines: int
+) -> None:
+    rule = {"primary_key": ["qty", "id"], "merge_sources": "disjoint_keys", "before": before}
+    batch = both(items("a", 0, 1), items("b", 0, 2), items("c", 0, 3))
+
+    run_batches(tables_of(tmp_path, **{k: v for k, v in rule.items() if v is not None}), [batch], tmp_path)
+
+    assert len([r for r in caplog.records if r.levelname == "WARNING"]) == lines
+    assert ids_in(tmp_path) == [1, 2, 3]
 
 
 def test_each_shard_may_have_a_table_of_its_own(tmp_path: Path) -> None:
