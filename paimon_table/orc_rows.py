@@ -51,8 +51,21 @@ class Nanoseconds(pyorc.converters.ORCConverter):
         return divmod(obj, NANOS_PER_SECOND)
 
 
+class Days(pyorc.converters.ORCConverter):
+    """Dates as days since the epoch: Python's own class holds the years 1 to 9999 alone."""
+
+    @staticmethod
+    def from_orc(days: int) -> int:
+        return days
+
+    @staticmethod
+    def to_orc(obj: int) -> int:
+        return obj
+
+
 def converters() -> dict[pyorc.TypeKind, type[pyorc.converters.ORCConverter]]:
-    return dict.fromkeys(TIMESTAMP_KINDS, Nanoseconds)
+    """For reading and writing: no value becomes a Python object that cannot hold it."""
+    return {pyorc.TypeKind.DATE: Days, **dict.fromkeys(TIMESTAMP_KINDS, Nanoseconds)}
 
 
 class OrcRowWriter:
@@ -122,7 +135,7 @@ def _plain(values: pa.Array, t: DataType) -> list[Any]:
         case ((Root.TIMESTAMP | Root.TIMESTAMP_LTZ), _, _, _):
             factor = NANOS_PER_SECOND // UNITS_PER_SECOND[timestamp_unit(t.precision or 0)]
             return [None if value is None else value * factor for value in values.cast(pa.int64()).to_pylist()]
-        case Root.TIME, _, _, _:
+        case ((Root.TIME | Root.DATE), _, _, _):
             return list(values.cast(pa.int32()).to_pylist())
         case Root.ARRAY, DataType() as element, _, _:
             return _pieces(values, _plain(values.values, element))

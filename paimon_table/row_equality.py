@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.merge.aggregate.python_values import identity_of, to_python
 from paimon_table.merge.words import normal_form
 
 Mask = npt.NDArray[np.bool_]
@@ -27,10 +28,8 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Mask:
             equal &= equal_values(left.column(name), right.column(name))
     for name in nested:
         rows = np.flatnonzero(equal)
-        at = pa.array(rows)
-        pairs = zip(left.column(name).take(at).to_pylist(), right.column(name).take(at).to_pylist(), strict=True)
-        t = left.schema.field(name).type
-        equal[rows] = [_comparable(a, t) == _comparable(b, t) for a, b in pairs]
+        pairs = zip(*(_comparable(side.column(name).take(pa.array(rows))) for side in (left, right)), strict=True)
+        equal[rows] = [a == b for a, b in pairs]
     return equal
 
 
@@ -44,15 +43,8 @@ def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     return mask
 
 
-def _comparable(value: Any, t: pa.DataType) -> Any:
-    """A nested value as Python values whose == means the same."""
-    if value is None:
-        return None
-    if pa.types.is_struct(t):
-        return [_comparable(value[t.field(i).name], t.field(i).type) for i in range(t.num_fields)]
-    if pa.types.is_map(t):
-        entries = [(_comparable(k, t.key_type), _comparable(v, t.item_type)) for k, v in value]
-        return sorted(entries, key=repr)
-    if pa.types.is_list(t):
-        return [_comparable(v, t.value_type) for v in value]
-    return repr(value) if pa.types.is_floating(t) else value
+def _comparable(column: pa.ChunkedArray) -> list[Any]:
+    """Nested values as Python values whose == means the same."""
+    values = [value for chunk in column.chunks for value in to_python(chunk)]
+    identity = identity_of(column.type)
+    return values if identity is None else [identity(value) for value in values]

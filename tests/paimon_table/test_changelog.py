@@ -111,3 +111,19 @@ def test_values_are_equal_when_nothing_can_tell_them_apart(
 ) -> None:
     first, second = (pa.table({"c": pa.array([value], column_type)}) for value in (left, right))
     assert equal_rows(first, second, ["c"]).tolist() == [same]
+
+
+@pytest.mark.parametrize(
+    ("stored", "t"), [(pa.int32(), pa.date32()), (pa.int64(), pa.timestamp("us")), (pa.int64(), pa.timestamp("ns"))]
+)
+def test_nested_dates_and_timestamps_of_all_years_are_compared(stored: pa.DataType, t: pa.DataType) -> None:
+    far = 2_932_897 if t == pa.date32() else (1 << 62) + 1
+    nested = pa.struct({"l": pa.list_(t)})
+
+    def rows(value: int) -> pa.Table:
+        leaf = pa.array([far, value], stored).cast(t)
+        lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), leaf)
+        return pa.table({"n": pa.StructArray.from_arrays([lists], fields=list(nested))})
+
+    assert equal_rows(rows(far), rows(far), ["n"]).tolist() == [True, True]
+    assert equal_rows(rows(far), rows(far + 1), ["n"]).tolist() == [True, False]

@@ -1,4 +1,7 @@
-"""Timestamps that a file holds and 64 bits of nanoseconds do not: read right or refused, never wrapped."""
+"""Timestamps that a file holds and 64 bits of nanoseconds do not: read right or refused, never wrapped.
+
+Dates of all years beside them, which Python has no class for.
+"""
 
 from __future__ import annotations
 
@@ -125,3 +128,41 @@ def test_key_in_metadata_that_nanoseconds_do_not_reach_is_refused() -> None:
 
     with pytest.raises(UnsupportedFeature, match="2300-01-01"):
         deserialize_row(far, [parse_type("TIMESTAMP(9)")])
+
+
+DAYS = st.one_of(
+    st.none(),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.sampled_from([-719_163, -719_162, 2_932_896, 2_932_897, -1, 0, -(1 << 31), (1 << 31) - 1]),
+)
+FAR, NEAR, EARLY_FRACTION = 250_000_000_000_000_000, 7, -2_001_000
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@settings(max_examples=30, deadline=None)
+@given(days=st.lists(DAYS, min_size=4, max_size=8), moment=st.sampled_from([NEAR, FAR, EARLY_FRACTION, -FAR - 1]))
+def test_dates_of_all_years_are_stored_beside_every_timestamp(
+    tmp_path_factory: pytest.TempPathFactory, file_format: str, days: list[int | None], moment: int
+) -> None:
+    columns = {
+        "id": "INT", "ts": "TIMESTAMP(6)", "day": "DATE", "row": "ROW<d DATE, t TIMESTAMP(6)>", "l": "ARRAY<DATE>",
+        "m": "MAP<INT, ROW<d DATE, t TIMESTAMP(6)>>",
+    }  # fmt: skip
+    if file_format == "orc":
+        columns["bydate"] = "MAP<DATE, TIMESTAMP(6)>"
+    ctx = context(tmp_path_factory.mktemp("t"), columns, file_format=file_format)
+    keys = [day for day in dict.fromkeys(days) if day is not None]
+    values: list[list[object]] = [
+        [1, 2], [moment, None], days[:2], [{"d": days[2], "t": moment}, {"d": days[3], "t": None}],
+        [days, None], [[(5, {"d": days[3], "t": moment}), (6, None)], []],
+    ]  # fmt: skip
+    if file_format == "orc":
+        values.append([[(key, moment) for key in keys], None])
+    rows = table(ctx, values)
+
+    meta = write(ctx, rows)
+
+    read = read_key_value_file(ctx, bucket_dir(ctx), meta)
+    assert read.equals(rows.cast(read.schema))
+    days_alone = read_key_value_file(ctx, bucket_dir(ctx), meta, ["day"])
+    assert days_alone.column("day").cast(pa.int32()).to_pylist() == days[:2]
