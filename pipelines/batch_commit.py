@@ -59,6 +59,7 @@ def append(
             plan.batch.id,
             unknown_count,
         )
+    tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
     offsets: dict[TopicPartition, int] = {}
     for report in result.reports:

@@ -27,6 +27,7 @@ from sources.changes import (
     DecoderOptions,
     DecodeTarget,
     Goal,
+    NewestRow,
     Observation,
     QuarantineRow,
     Refusal,
@@ -56,6 +57,8 @@ class DecodeReport:
     quarantined_reasons: Counter[str] = field(default_factory=Counter)
     """Quarantined records by kind of reason, without the values in it."""
     observations: list[Observation] = field(default_factory=list)
+    newest: dict[tuple[SourceTable, int], NewestRow] = field(default_factory=dict)
+    """Per source table and partition."""
     refusals: list[Refusal] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -105,6 +108,10 @@ class DecodeTask:
         decoded = decoder.decode(batch, self.decode_targets)
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
+        for row in decoded.newest:
+            known = report.newest.get((row.source, row.partition))
+            if known is None or known.offset < row.offset:
+                report.newest[row.source, row.partition] = row
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(records=len(malformed), quarantined=len(malformed))
         self._to_quarantine((*malformed, *decoded.quarantine), report)

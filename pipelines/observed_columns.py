@@ -16,8 +16,6 @@ class Seen:
 
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
-    absent: tuple[str, ...] = ()
-    """Columns of the table that the newest events do not have at all."""
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -31,6 +29,5 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
         seen[source] = Seen(
             {column.name: column.type for column in found[source]},
             before.key_columns or observation.key_columns,
-            tuple(dict.fromkeys((*before.absent, *observation.absent))),
         )
     return seen

@@ -39,7 +39,7 @@ from pipelines.vanished_columns import VanishedColumns
 from pipelines.writable_tables import check_keys, check_new, check_writable
 from pipelines.written_tables import written_tables
 from sinks.table_sink import TableSink
-from sources.changes import DecodeTarget, Goal, KeyRule, Observation, Rejection, SourceTable
+from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +96,14 @@ class PipelineTables:
             identifier = self.routes[source]
             if identifier is not None:
                 changed |= self._evolve(self.sinks[identifier], source, seen)
-                self._vanished.note(source.topic, identifier, self._rules[identifier], seen.absent)
         return changed
+
+    def note_newest(self, rows: Iterable[NewestRow]) -> None:
+        """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
+        for source, absent in self._vanished.lacking(rows).items():
+            identifier = self.routes.get(source)
+            if identifier is not None:
+                self._vanished.note(source.topic, identifier, self._rules[identifier], absent)
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""

@@ -6,18 +6,42 @@ No source gives its tables an identity in the events, so which of the two it was
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from pipelines.table_rules import TargetRule
+from sources.changes import NewestRow, SourceTable
 
 log = logging.getLogger(__name__)
 
 
 class VanishedColumns:
-    """What was said already, so that each loss is said once per process."""
+    """What was said already, so that each loss is said once per process, and the newest row of every partition."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str, str]] = set()
+        self._newest: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
+
+    def lacking(self, rows: Iterable[NewestRow]) -> dict[SourceTable, list[str]]:
+        """The columns that the source tables of a batch have lost, from what its tasks saw of them.
+
+        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN come after those that
+        have the column. A column is lost if the newest row of each partition in the batch lacks it, and those of other
+        partitions that were produced later.
+        """
+        batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
+        for row in rows:
+            known = batch[row.source].get(row.partition)
+            if known is None or known.offset < row.offset:
+                batch[row.source][row.partition] = row
+        found: dict[SourceTable, list[str]] = {}
+        for source, of_batch in batch.items():
+            until = max(row.timestamp_ms or 0 for row in of_batch.values())
+            later = [row for row in self._newest[source].values() if (row.timestamp_ms or 0) > until]
+            self._newest[source].update(of_batch)
+            first, *others = [*of_batch.values(), *later]
+            found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
+        return found
 
     def note(self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str]) -> None:
         """Warn of the columns of a table that the newest events of its topic lack.

@@ -162,8 +162,18 @@ class Observation:
     key_columns: tuple[str, ...] | None
     partition: int
     offset: Offset
-    absent: tuple[str, ...] = ()
-    """Columns of the target that the newest event does not have at all, not even as NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRow:
+    """What the newest row of a source table in a stretch of one partition lacks."""
+
+    source: SourceTable
+    partition: int
+    offset: Offset
+    timestamp_ms: int | None
+    absent: tuple[str, ...]
+    """Columns of the target that it does not have at all, not even as NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +278,8 @@ class Decoded:
     observations: tuple[Observation, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    newest: tuple[NewestRow, ...] = ()
+    """One per known source table and partition that has rows."""
 
 
 class Decoder(Protocol):

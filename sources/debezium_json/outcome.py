@@ -15,6 +15,7 @@ from sources.changes import (
     ChangeBatch,
     DecodeCounts,
     Decoded,
+    NewestRow,
     Observation,
     QuarantineRow,
     Refusal,
@@ -31,6 +32,7 @@ class Outcome:
         self._quarantined: dict[int, str] = {}
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
         self._observations: dict[SourceTable, Observation] = {}
+        self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
         self._refusals: dict[int, Refusal] = {}
         self._counts = DecodeCounts(records=batch.num_rows)
 
@@ -49,9 +51,16 @@ class Outcome:
                 seen,
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=seen.key_columns or observation.key_columns,
-                absent=tuple(dict.fromkeys((*seen.absent, *observation.absent))),
             )
         self._observations[observation.source] = observation
+
+    def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
+        """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
+        timestamp = _milliseconds(self._batch.column("timestamp"), position)
+        row = NewestRow(source, self._cell("partition", position), self.offset(position), timestamp, absent)
+        known = self._newest.get((source, row.partition))
+        if known is None or known.offset < row.offset:
+            self._newest[source, row.partition] = row
 
     def refuse(self, source: SourceTable, position: int, reason: str) -> None:
         self._refusals[position] = Refusal(source, self._cell("partition", position), self.offset(position), reason)
@@ -77,6 +86,7 @@ class Outcome:
             observations=tuple(self._observations.values()),
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
+            newest=tuple(self._newest.values()),
         )
 
     def _quarantine_rows(self) -> Iterable[QuarantineRow]:

@@ -248,9 +248,7 @@ class TableDecoding:
         self, source: SourceTable, target: DecodeTarget, events: list[Events], parts: list[ConvertedRows]
     ) -> None:
         positions = np.concatenate([e.positions for e in events])
-        absent = self._absent_columns(target, events)
-        if absent:
-            self._observe(source, (), positions, absent)
+        self._note_newest(source, target, events)
         if self.schema is not None:
             self._observe_changed(source, changed_by_schema(self.schema, target, len(positions)), positions)
             return
@@ -260,17 +258,18 @@ class TableDecoding:
         if len(told):
             self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.options), told)
 
-    def _absent_columns(self, target: DecodeTarget, events: list[Events]) -> tuple[str, ...]:
-        """The columns that the newest row does not have at all; Debezium writes those that are NULL."""
+    def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
+        """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""
+        rows = [e.positions if self.schema is not None else e.positions[e.ops != DELETE] for e in events]
+        newest = max((int(positions.max()) for positions in rows if len(positions)), default=None)
+        if newest is None:
+            return
         if self.schema is not None:
             shown = {c.name for c in self.schema.columns}
         else:
-            rows = [e.positions[e.ops != DELETE] for e in events]
-            newest = max((int(positions.max()) for positions in rows if len(positions)), default=None)
-            if newest is None:
-                return ()
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
-        return tuple(name for name, _ in target.columns if name not in shown)
+        absent = tuple(name for name, _ in target.columns if name not in shown)
+        self.outcome.note_newest(source, newest, absent)
 
     def _observe_changed(
         self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
@@ -283,11 +282,10 @@ class TableDecoding:
         source: SourceTable,
         columns: tuple[ObservedColumn, ...],
         positions: npt.NDArray[np.int64],
-        absent: tuple[str, ...] = (),
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
         keys = self._key_columns(positions)
-        self.outcome.observe(Observation(source, columns, keys, self.partition, first, absent))
+        self.outcome.observe(Observation(source, columns, keys, self.partition, first))
 
     def _key_columns(self, positions: npt.NDArray[np.int64]) -> tuple[str, ...] | None:
         keys = self.batch.column("key")
