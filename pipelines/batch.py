@@ -196,7 +196,6 @@ def stop_on_refusals(result: JobResult, settings: TaskSettings) -> None:
             )
         bad = report.first_quarantined
         if bad is not None and settings.quarantine is None:
-            raise MalformedRecord(
-                f"{bad.topic} partition {bad.partition} offset {bad.offset}: {bad.reason};"
-                " mend the record, or set on_bad_record to quarantine"
-            )
+            # The reason of a dump's line that is no record has its place, which is none of a topic.
+            place = f"{bad.topic} partition {bad.partition} offset {bad.offset}: " if bad.partition >= 0 else ""
+            raise MalformedRecord(f"{place}{bad.reason}; mend the record, or set on_bad_record to quarantine")

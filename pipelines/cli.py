@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config_file import load_pipeline, load_pipelines
 from pipelines.json_schema import pipeline_schema
-from pipelines.row_output import quiet_pipe
+from pipelines.row_output import checked_output, quiet_pipe
 from pipelines.table_commands import table_app
 from pipelines.version import version
 
@@ -142,7 +142,8 @@ def schema() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tidemark` command; ends with SystemExit. By default with the arguments of the process."""
     try:
-        app(arguments, prog_name="tidemark")
+        with checked_output():
+            app(arguments, prog_name="tidemark")
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", FAILED)
     except SystemExit as end:

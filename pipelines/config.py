@@ -142,6 +142,7 @@ class PipelineConfig(ConfigModel):
         default_factory=lambda: Otherwise.model_validate("skip"),
         description="Source tables that no rule matches: `skip` them, `fail`, or `create` a table "
         "(`{database}.{table}`, or `{create: {into: 'lake.{table}'}}`).",
+        json_schema_extra={"default": "skip"},
     )
 
     @field_validator("version", mode="before")

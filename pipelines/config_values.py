@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -154,8 +154,11 @@ Location = Annotated[str, AfterValidator(_resolve_location)]
 """A URI, or a path relative to the YAML file; absolute after the load."""
 
 
-def parse_instant(value: Any) -> datetime:
-    """ISO text with a zone, or milliseconds since 1970. Raises a ValueError that says what is expected."""
+def parse_instant(value: Any, *, zone: tzinfo | None = None) -> datetime:
+    """ISO text, or milliseconds since 1970. Raises a ValueError that says what is expected.
+
+    A text without a zone is in ``zone``, or refused where there is none.
+    """
     if isinstance(value, datetime):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -164,6 +167,8 @@ def parse_instant(value: Any) -> datetime:
         instant = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise refused("expected an ISO time such as 2024-05-01T00:00:00Z, or milliseconds since 1970") from None
+    if instant.tzinfo is None and zone is not None:
+        return instant.replace(tzinfo=zone)
     if instant.tzinfo is None:
         raise refused("the time needs a zone: write 2024-05-01T00:00:00Z or ...+02:00")
     return instant

@@ -79,6 +79,8 @@ class _CheckedOutput:
         self._stream = stream
 
     def write(self, text: str) -> int:
+        if text == "":  # click looks in this way whether it is a text stream, and takes no notice of a failure
+            return 0
         with _told_as_output():
             return self._stream.write(text)
 
@@ -101,6 +103,18 @@ def _told_as_output() -> Iterator[None]:
             # What is left in the buffer would fail once more at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputFailed(f"the output cannot be written ({error.strerror or error}); look where it goes") from error
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """Whatever is printed inside this block fails as ``checked_stdout`` does."""
+    plain, checked = sys.stdout, _CheckedOutput(sys.stdout)
+    sys.stdout = cast("Any", checked)
+    try:
+        yield
+    finally:
+        if cast("Any", sys.stdout) is checked:  # click puts a stream of its own there when the reader has gone
+            sys.stdout = plain
 
 
 def checked_stdout() -> IO[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
 from typing import Annotated
 
 import pyarrow as pa
@@ -71,7 +72,9 @@ def scan(
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="The table as of this snapshot.")] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option("--timestamp", help="The table as of this time: ISO with a zone, or milliseconds since 1970."),
+        typer.Option(
+            "--timestamp", help="The table as of this time: ISO (UTC without a zone), or milliseconds since 1970."
+        ),
     ] = None,
     option: Storage = None,
 ) -> None:
@@ -242,7 +245,7 @@ def _column_names(text: str | None, known: Sequence[str]) -> list[str] | None:
 
 def _milliseconds(text: str) -> int:
     try:
-        instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text)
+        instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text, zone=UTC)
     except ValueError as error:
         raise ConfigError(f"--timestamp: {error}") from None
     return int(instant.timestamp() * 1000)

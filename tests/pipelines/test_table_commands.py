@@ -73,6 +73,14 @@ def test_scan_travels_by_snapshot_and_by_time(path: str) -> None:
         assert [row["id"] for row in rows] == [1, 2, 3] or rows == []
 
 
+def test_a_time_without_a_zone_is_utc(path: str) -> None:
+    first = records("snapshots", path)[0]["time"]
+    assert first.endswith("Z")
+    assert records("scan", path, "--timestamp", first.removesuffix("Z")) == records("scan", path, "--timestamp", first)
+    with pytest.raises(ConfigError, match=r"at or before 2020-01-01T00:00:00\.000Z"):
+        output("scan", path, "--timestamp", "2020-01-01")
+
+
 def test_csv_has_a_header_also_without_rows(path: str) -> None:
     assert output("scan", path, "--format", "csv", "--where", "id = 2") == (
         'id,name,total,placed_at\n2,"b, ""c""",,2024-05-01T12:00:00.000Z\n'

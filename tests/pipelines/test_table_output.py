@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipelines.summary import RunSummary, TableSample, TableSummary, next_comman
 from pipelines.table_commands import table_app
 from pipelines.where import parse_condition
 from tests.pipelines.command import TIDEMARK
+from tests.support.pipeline_run import write_pipeline
 from tests.support.table_driver import TableDriver, clock_ms, new_table, new_uuid
 
 WIDE = pa.table({f"number_{i}": [10_000_000 + i, 5] for i in range(12)} | {"note": ["x" * 300, "y"]})
@@ -119,6 +121,30 @@ def test_a_full_disk_under_stdout_is_told_as_such(warehouse: Path) -> None:
     assert done.returncode == 1
     assert "the output cannot be written (No space left on device)" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-h",), ("table", "show", "-h"), ("version",), ("schema",), ("validate", "{file}")]
+)
+def test_what_other_commands_print_into_a_full_disk_is_told_as_such(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = write_pipeline(tmp_path, tmp_path)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*TIDEMARK, *(text.format(file=file) for text in arguments)],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 1
+    assert done.stderr == "the output cannot be written (No space left on device); look where it goes\n"
+
+
+def test_help_for_a_reader_that_has_gone_says_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*TIDEMARK, "-h"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+
+    assert done.stderr == ""
 
 
 def test_types_in_messages_are_paimons() -> None:
