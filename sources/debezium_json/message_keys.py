@@ -1,15 +1,17 @@
 """The field names of message keys, without parsing every key.
 
 The keys of one source table are alike: JSON objects with the same names, or the same embedded schema in front. One key
-is parsed, all that look like it are found with vector operations, and so on with the next one that does not.
-
-A text without backslash that has n names begins with the first one, holds the others behind commas, and has two quotes
-per name and two more per ``":"``: then it is an object of these names and no others.
+is parsed exactly; a regular expression of the JSON texts that have its names in its order, and a number, a string
+without backslash, true, false or null for each, finds all others like it. What it does not match is parsed exactly too,
+and may give the next expression.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +20,21 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped
-from sources.debezium_json.exact_parse import parse_json
+from sources.debezium_json.exact_parse import parse_json, scan_json
 
 KeyFields = tuple[str, ...] | None
 """The names of a key's fields in their order; none for a key that is no JSON object; None where there is no key."""
 
+Mask = npt.NDArray[np.bool_]
+
 _MOST_SHAPES = 64
-_PAYLOAD = b'"payload":'
 _SCHEMA = b'{"schema":'
+_PAYLOAD = b',"payload":'
+_LONGEST = 4000
+"""Longer keys are parsed exactly: Python reads no numbers of more digits than about this many."""
+_NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+_TEXT = rb'"[^"\\\x00-\x1f]*"'
+_ASCII_TEXT = rb'"[ !#-\[\]-~]*"'
 
 
 def fields_of_key(key: bytes | None) -> KeyFields:
@@ -39,11 +48,52 @@ def fields_of_key(key: bytes | None) -> KeyFields:
     return tuple(value) if isinstance(value, dict) else ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Keys whose object is as ``pattern`` says, with the embedded schema in ``prefix`` around it if there is one."""
+
+    prefix: bytes
+    pattern: bytes
+
+    def matches(self, keys: pa.Array) -> Mask:
+        found: Mask = np.ones(len(keys), np.bool_)
+        if self.prefix:
+            found = np.array(pc.and_(pc.starts_with(keys, self.prefix), pc.ends_with(keys, b"}")))
+            keys = pc.binary_slice(keys if found.all() else keys.filter(pa.array(found)), len(self.prefix), -1)
+        like = np.asarray(pc.match_substring_regex(keys, self.pattern))
+        if (pc.max(pc.binary_length(keys)).as_py() or 0) > _LONGEST:
+            like = like & (np.asarray(pc.binary_length(keys)) <= _LONGEST)
+        found[found] = like
+        return found
+
+
+def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | None:
+    """What keys look like that have the ``fields`` of ``key`` for sure; None if only an exact parse can tell."""
+    if not key or not fields:
+        return None
+    prefix = b""
+    if key.startswith(_SCHEMA):
+        text = key.decode("utf-8")
+        try:
+            prefix = text[: scan_json(text, len(_SCHEMA))[1]].encode() + _PAYLOAD
+        except MalformedRecord:
+            return None
+        if not key.startswith(prefix):
+            return None
+    elif {*fields} == {"schema", "payload"}:
+        return None
+    value = rb"(?:" + _NUMBER + b"|" + (_TEXT if are_utf8 else _ASCII_TEXT) + rb"|true|false|null)"
+    names = [re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in fields]
+    pattern = rb"\A\{" + b", ?".join(name + b": ?" + value for name in names) + rb"\}\z"
+    return _Shape(prefix, pattern) if len(pattern) <= _LONGEST else None
+
+
 class MessageKeys:
     """The keys of a batch. ``fields[codes(positions)[i]]`` are the fields of the key at a position."""
 
     def __init__(self, keys: pa.Array) -> None:
         self.fields: list[KeyFields] = []
+        self._code_of: dict[KeyFields, int] = {}
         self._keys = keys if pa.types.is_binary(keys.type) else keys.cast(pa.binary())
         self._codes: npt.NDArray[np.int32] | None = None
 
@@ -53,59 +103,53 @@ class MessageKeys:
             self._codes = self._told()
         return self._codes[positions]
 
+    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
+        """The positions whose key has fields that pass a test; each form of key is tested once."""
+        codes = self.codes(positions)
+        if len(self.fields) == 1:
+            return np.full(len(codes), test(self.fields[0]), np.bool_)
+        present, index = np.unique(codes, return_inverse=True)
+        passed: Mask = np.array([test(self.fields[code]) for code in present.tolist()], np.bool_)[index]
+        return passed
+
     def _told(self) -> npt.NDArray[np.int32]:
         codes = np.full(len(self._keys), -1, np.int32)
         if self._keys.null_count:
             codes[np.asarray(self._keys.is_null())] = self._code(None)
         rest = np.flatnonzero(codes < 0)
         keys = self._keys if len(rest) == len(codes) else self._keys.take(pa.array(rest))
-        for _ in range(_MOST_SHAPES):
-            if not len(rest):
-                return codes
-            first = keys[0].as_py()
-            fields = fields_of_key(first)
-            alike = _alike(keys, first, fields)
-            alike[0] = True
-            codes[rest[alike]] = self._code(fields)
+        are_utf8 = _are_utf8(keys)
+        tried: set[_Shape] = set()
+        while len(rest):
+            shape, code, parsed = None, -1, 0
+            while shape is None and parsed < len(rest):
+                key = keys[parsed].as_py()
+                fields = fields_of_key(key)
+                codes[rest[parsed]] = code = self._code(fields)
+                parsed += 1
+                shape = _shape_of(key, fields, are_utf8) if len(tried) < _MOST_SHAPES else None
+                shape = None if shape in tried else shape
+            rest, keys = rest[parsed:], keys[parsed:]
+            if shape is None or not len(rest):
+                break
+            tried.add(shape)
+            alike = shape.matches(keys)
+            codes[rest[alike]] = code
             if alike.all():
-                return codes
+                break
             rest, keys = rest[~alike], keys.filter(pa.array(~alike))
-        for index, key in zip(rest.tolist(), keys.to_pylist(), strict=True):
-            codes[index] = self._code(fields_of_key(key))
         return codes
 
     def _code(self, fields: KeyFields) -> int:
-        if fields not in self.fields:
+        code = self._code_of.setdefault(fields, len(self.fields))
+        if code == len(self.fields):
             self.fields.append(fields)
-        return self.fields.index(fields)
+        return code
 
 
-def _alike(keys: pa.Array, sample: bytes, fields: KeyFields) -> npt.NDArray[np.bool_]:
-    """Which keys have the fields of ``sample`` for sure."""
-    if not fields:
-        return np.zeros(len(keys), np.bool_)
-    payload = sample.find(_PAYLOAD)
-    if sample.startswith(_SCHEMA):
-        prefix = sample[: payload + len(_PAYLOAD)]
-        return np.asarray(pc.starts_with(keys, prefix)) if payload > 0 else np.zeros(len(keys), np.bool_)
-    names = [json.dumps(name, ensure_ascii=False).encode() for name in fields]
-    gap = b" " if sample.startswith(b"{" + names[0] + b": ") else b""
-    alike = pc.starts_with(keys, b"{" + names[0] + b":" + gap)
-    for name in names[1:]:
-        alike = pc.and_(alike, pc.match_substring(keys, b"," + gap + name + b":"))
-    data = _bytes_of(keys)
-    if (data == ord("\\")).any():
-        alike = pc.and_(alike, pc.invert(pc.match_substring(keys, b"\\")))
-    least_quotes = 2 * len(names)
-    if pc.all(alike).as_py() and np.count_nonzero(data == ord('"')) == least_quotes * len(keys):
-        return np.ones(len(keys), np.bool_)
-    texts = pc.count_substring(keys, b'":' + gap + b'"')
-    quotes = pc.count_substring(keys, b'"')
-    as_many = np.equal(np.asarray(quotes), least_quotes + 2 * np.asarray(texts))
-    found: npt.NDArray[np.bool_] = np.logical_and(as_many, np.asarray(alike))
-    return found
-
-
-def _bytes_of(texts: pa.Array) -> npt.NDArray[np.uint8]:
-    first, last = np.frombuffer(texts.buffers()[1], np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
-    return np.frombuffer(texts.buffers()[2], np.uint8)[first:last]
+def _are_utf8(keys: pa.Array) -> bool:
+    try:
+        keys.cast(pa.string())
+        return True
+    except pa.ArrowInvalid:
+        return False

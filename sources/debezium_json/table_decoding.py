@@ -103,13 +103,15 @@ class TableDecoding:
         rule, primary_key = target.keys, target.primary_key
         if rule is None:
             return part
-        codes = self.keys.codes(part.texts.positions)
-        fit = np.array([is_fit(fields, rule, primary_key) for fields in self.keys.fields], np.bool_)[codes]
+        fit = self.keys.which(part.texts.positions, lambda fields: is_fit(fields, rule, primary_key))
         if fit.all():
             return part
-        for code in np.unique(codes[~fit]).tolist():
-            fields = self.keys.fields[code]
-            members = np.flatnonzero(codes == code)
+        unfit = np.flatnonzero(~fit)
+        codes = self.keys.codes(part.texts.positions[unfit])
+        order = np.argsort(codes, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+            members = unfit[group]
+            fields = self.keys.fields[codes[group[0]]]
             if fields and self._columns_of(part.texts, int(members[0]), target) >= set(fields):
                 position = int(part.texts.positions[members[0]])
                 self.outcome.refuse(source, position, changed_key(fields, rule, primary_key))
@@ -207,11 +209,10 @@ class TableDecoding:
         """The events without those that change a row whose key in the table nobody knows."""
         if target.keys is None:
             return events
-        codes = self.keys.codes(events.positions)
-        beyond = [bool(fields) and not set(target.primary_key) <= set(fields or ()) for fields in self.keys.fields]
-        if not np.array(beyond, np.bool_)[codes].any():
+        key = set(target.primary_key)
+        if not self.keys.which(events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
             return events
-        fields = [self.keys.fields[code] for code in codes.tolist()]
+        fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
         unknown = unknown_old_key(events, target, fields, self.schema)
         kept = np.ones(len(events.ops), np.bool_)
         for index, reason in unknown.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,72 @@ def test_alike_keys_are_parsed_once(style: int, monkeypatch: pytest.MonkeyPatch)
 
     assert set(told(keys)) == {("id", "code")}
     assert len(parsed) == 1
+
+
+PIECES = [
+    '"id"', '"k2"', '":"', '","', '"sch\\u0065ma"', '"schema"', '"payload"', '"ä"', '""', "{", "}", "[", "]", ":", ",",
+    " ", "1", "-0", "01", "1.5", "1e5", ".", "null", "true", "NaN", '"x"', '"a\\"b"', '"', "\\", "\n", "\x01", "\x7f",
+    "é",
+]  # fmt: skip
+
+
+def drawn(rng: random.Random) -> bytes:
+    """A message key: mostly right, sometimes cut, with a piece too many or with bytes of another encoding."""
+    names = rng.sample(["id", "k2", ":", ",", "payload", "schema", 'q"', "ä", ""], rng.randint(0, 3))
+    scalars = [1, -7, 1.5, "x", 'a":"b', "é\\", "", None, True, {}, {":": 1, "k2": 2}, [1, '"k2":']]
+    value: Any = {name: rng.choice(scalars) for name in names}
+    if rng.random() < 0.5:
+        value = {"schema": rng.choice([None, 1, {"type": "struct", "fields": ["id"]}]), "payload": value}
+    separators = rng.choice([(",", ":"), (", ", ": ")])
+    text = json.dumps(value, ensure_ascii=rng.random() < 0.2, separators=separators)
+    if rng.random() < 0.4:
+        at = rng.randint(0, len(text))
+        text = text[:at] + rng.choice([*PIECES, ""]) + text[at + rng.randint(0, 2) :]
+    if rng.random() < 0.1:
+        text = text[: rng.randint(0, len(text))]
+    return text.encode("latin-1" if rng.random() < 0.1 else "utf-8", "replace")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_odd_key_passes_for_another_whatever_it_looks_like(seed: int) -> None:
+    rng = random.Random(seed)
+    odd = [drawn(rng) for _ in range(2000)] + ["".join(rng.choices(PIECES, k=6)).encode() for _ in range(500)]
+    exact = {key: fields_of_key(key) for key in odd}
+    good = [key for key in exact if exact[key]]
+    for _ in range(30):
+        keys: list[bytes | None] = [*rng.sample(good, 3), *rng.sample(odd, 300)]
+        assert told(keys) == [exact[key] for key in keys if key is not None]
+    assert told(odd) == [exact[key] for key in odd]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (b'{"schema":null,"payload":{"id":1}}', b'{"schema":null,"payload":{"id":1,"k2":2}}'),
+        (b'{"schema":null,"payload":{"id":1}}', b'{"schema":null,"payload":{}}'),
+        (b'{"schema":{"fields":[]},"payload":{"id":1}}', b'{"schema":{"fields":[]},"payload":{"id":1,"k2":2}}'),
+        (json.dumps(dict.fromkeys(map(str, range(500)), 1)).encode(), b'{"0": 1}'),
+        (b'{"id":0}', b'{"id":1'), (b'{"id":0}', b'{"id":1,}'), (b'{"id":0}', b'{"id":"x"'),
+        (b'{"id":0}', b'{"id":1,":":1.5}'), (b'{"id":0,"k2":1}', b'{"id":{":":1,"k2":2}}'),
+        (b'{"id":0}', b'{"id":' + b"1" * 5000 + b"}"), (b'{"id":"a"}', b'{"id":"\xff"}'),
+        (b'{"schema":{"schema":null,"payload":{"schema":1,"payload":2}}}', b'{"schema":1,"payload":2}'),
+    ],
+)  # fmt: skip
+def test_a_key_of_other_fields_is_seen_behind_a_good_one(first: bytes, then: bytes) -> None:
+    assert told([first, first, then, first]) == [fields_of_key(key) for key in (first, first, then, first)]
+    assert fields_of_key(first) != fields_of_key(then)
+
+
+def test_distinct_forms_of_key_are_told_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        keys = [b'{"k%d":1}' % n for n in range(count)]
+        started = time.process_time()
+        found = MessageKeys(pa.array(keys, pa.binary()))
+        assert len(np.unique(found.codes(np.arange(count)))) == count
+        assert found.which(np.arange(count), lambda fields: fields == ("k7",)).sum() == 1
+        return time.process_time() - started
+
+    assert min(seconds(40_000) for _ in range(2)) < 20 * min(seconds(5_000) for _ in range(2))
 
 
 def test_positions_choose_keys() -> None:
