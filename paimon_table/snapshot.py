@@ -119,12 +119,29 @@ def from_json(text: str | bytes, path: str = "a snapshot file") -> Snapshot:
 
 
 def _check(document: dict[str, Any]) -> None:
-    """ValueError when the checksum is wrong; snapshots of other writers have none."""
+    """ValueError when the checksum is wrong or its name is damaged; snapshots of other writers have none."""
     stated = (document.get("properties") or {}).pop(_CHECKSUM, None)
     if not document.get("properties"):
         document.pop("properties", None)
-    if stated is not None and stated != _checksum(document):
+    if stated is None:
+        _check_names(document)
+    elif stated != _checksum(document):
         raise ValueError("its checksum is wrong")
+
+
+def _check_names(document: dict[str, Any]) -> None:
+    """ValueError when the checksum stands under another name than its own, or its object does.
+
+    Unknown keys alone say nothing: other versions of Paimon have more of them.
+    """
+    for key, value in document.items():
+        if isinstance(value, dict) and _CHECKSUM in value:
+            raise ValueError(f"the key {key!r} holds the checksum, which belongs into 'properties'")
+    properties = document.get("properties") or {}
+    for key, value in properties.items():
+        rest = {name: other for name, other in properties.items() if name != key}
+        if value == _checksum({**document, "properties": rest or None}):
+            raise ValueError(f"the property {key!r} holds the checksum, which is called {_CHECKSUM!r}")
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -95,6 +96,35 @@ def test_the_checksum_is_no_property_and_covers_every_value():
             from_json(text.replace(f'"{key}" : {value}', f'"{key}" : {value + 1}'), "snapshot-7")
     with pytest.raises(CorruptFile, match="checksum"):
         from_json(text.replace('"indexManifest"', '"indexMani est"'))
+
+
+@pytest.mark.parametrize("snapshot", [FULL, plain(1)], ids=["full", "plain"])
+def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot):
+    data = to_json(snapshot).encode()
+    refused = 0
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            assert from_json(bytes(flipped)) == snapshot, flipped
+        except CorruptFile:
+            refused += 1
+    assert refused > len(data) * 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"properties"', '"pRoperties"'), ('"properties"', '"other"'), ("tidemark.checksum", "tidemark.chunk")],
+)
+def test_a_checksum_under_a_damaged_name_is_missed(before, after):
+    with pytest.raises(CorruptFile, match="holds the checksum"):
+        from_json(to_json(FULL).replace(before, after))
+
+
+def test_snapshots_of_other_writers_need_no_checksum():
+    text = re.sub(r',\s*"tidemark.checksum" : "\w+"', "", to_json(FULL))
+    assert "checksum" not in text and from_json(text) == FULL
+    assert from_json(text.replace('"properties"', '"news"')) == replace(FULL, properties={})
 
 
 def test_a_hint_above_the_last_snapshot_is_not_believed(store):
