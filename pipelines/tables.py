@@ -96,6 +96,7 @@ class PipelineTables:
             identifier = self.routes[source]
             if identifier is not None:
                 changed |= self._evolve(self.sinks[identifier], source, seen)
+                changed |= self._learn_key(self.sinks[identifier], source, seen)
         return changed
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
@@ -169,6 +170,15 @@ class PipelineTables:
         self._key_warnings.note(sink, rule, key, source.topic)
         self.routes[source] = identifier
         self._rule_of[source] = rule
+
+    def _learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
+        """Take the first message key of a source table that had none before; returns whether that is news."""
+        key = seen.key_columns or ()
+        if not key or sink.sources.get(fed_by(source)) or not {*key} <= {*sink.table.schema.column_names}:
+            return False
+        sink.feed(fed_by(source), key)
+        self._key_warnings.note(sink, self._rule_of[source], key, source.topic)
+        return True
 
     def _open_written(self) -> None:
         """Open the tables written in earlier runs that may have to be compacted without new rows.

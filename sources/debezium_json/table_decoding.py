@@ -103,6 +103,8 @@ class TableDecoding:
         rule, primary_key = target.keys, target.primary_key
         if rule is None:
             return part
+        if rule.is_stated and not rule.first:
+            self._observe_first_key(source, target, part)
         fit = self.keys.which(part.texts.positions, lambda fields: is_fit(fields, rule, primary_key))
         if fit.all():
             return part
@@ -119,6 +121,15 @@ class TableDecoding:
             for position in part.texts.positions[members].tolist():
                 self.outcome.quarantine(position, unusable_key(fields, rule, primary_key))
         return part.chosen(fit)
+
+    def _observe_first_key(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> None:
+        """Report the first message key of a source table whose records had none so far: later ones are held to it."""
+        columns = {name for name, _ in target.columns}
+        keyed = self.keys.which(part.texts.positions, lambda fields: bool(fields) and {*(fields or ())} <= columns)
+        if keyed.any():
+            first = int(part.texts.positions[keyed].min())
+            fields = self.keys.fields[self.keys.codes(np.array([first]))[0]]
+            self.outcome.observe(Observation(source, (), fields, self.partition, self.outcome.offset(first)))
 
     def _columns_of(self, texts: Texts, index: int, target: DecodeTarget) -> set[str]:
         """The columns of the table, and those that one event shows."""

@@ -149,6 +149,26 @@ def test_a_stated_key_beside_the_message_key_stays_possible(tmp_path: Path) -> N
     assert [row["n"] for row in rows_in(tmp_path)] == [2, 4]
 
 
+LATER = [created({"id": 1}, s="a"), created({"id": 1, "s": "b"}), created({"s": "c"}, id=2)]
+
+
+@pytest.mark.parametrize("odd", [None, b"x", {"ie": 1}])
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+def test_the_first_message_key_may_come_late(tmp_path: Path, odd: Row | bytes | None, cut: int) -> None:
+    events = [(odd, "c", None, {"id": 1, "s": "x"}), *LATER]
+
+    with pytest.raises(SchemaChangeRefused, match=r"offset 2: its message key was \(id\) and is now \(id, s\)"):
+        run(tmp_path, events[:cut], *([event] for event in events[cut:]), primary_key=["id"])
+
+
+def test_many_records_without_a_key_before_the_first(tmp_path: Path) -> None:
+    events: list[Event] = [(None, "c", None, {"id": n, "s": "x"}) for n in range(200)]
+
+    assert run(tmp_path, events, [LATER[0]], [LATER[0]], primary_key=["id"]) == []
+    with pytest.raises(SchemaChangeRefused, match=r"was \(id\)"):
+        run(tmp_path / "at once", [*events, *LATER], primary_key=["id"])
+
+
 # ---------------------------------------------------------------- primary keys beyond the message key
 
 OLD = {"id": 1, "k2": "a", "n": 1, "note": None}
