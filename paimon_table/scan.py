@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_table.data_file import POSTPONED, BucketId, DataFileMeta
 from paimon_table.deletion_vector_index import read_vectors
-from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.errors import ConfigError, MalformedRecord, UnsupportedFeature
 from paimon_table.file_index.index_pruning import matching_sections
 from paimon_table.index_file import DELETION_VECTORS
 from paimon_table.index_manifest import IndexEntry
@@ -217,7 +217,11 @@ class _SplitReader:
             groups = self._order.sort(rows)
             if options.upper_rows_are_whole:
                 groups = without_superseded(groups, levels)
-            yield self._function.merge(rows, groups)
+            try:
+                merged = self._function.merge(rows, groups)
+            except MalformedRecord as error:
+                raise MalformedRecord(f"table {self._ctx.paths.root}: {error}") from error
+            yield merged
 
     def _batches(
         self, file: DataFileMeta, names: Sequence[str], batch_rows: int, predicate: pc.Expression | None

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from paimon_table.changelog_scan import iter_changes
 from paimon_table.data_file import VALUE_KIND, RowKind
+from paimon_table.errors import TidemarkError
 from paimon_table.file_io import file_io_for
 from paimon_table.scan import read_table
 from paimon_table.table import Table
@@ -31,21 +32,36 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
     ``tables`` are those that the run touched; the others that the pipeline has written are found in the warehouse.
     """
     shown = {**_written_tables(config), **tables}
-    summaries = tuple(_table_summary(name, shown[name]) for name in sorted(shown))
+    summaries, unread = [], {}
+    for name in sorted(shown):
+        try:
+            summaries.append(_table_summary(name, shown[name]))
+        except (TidemarkError, OSError) as error:  # the run has done its work all the same
+            unread[name] = str(error)
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
     return RunSummary(
         config.name,
         progress.record_count,
         progress.quarantined_count,
         progress.seconds,
-        summaries,
-        None if largest is None else _sample(largest.identifier, shown[largest.identifier]),
+        tuple(summaries),
+        None if largest is None else _readable_sample(largest.identifier, shown[largest.identifier], unread),
         config.quarantine,
         dict(progress.skipped),
         dict(progress.quarantined_reasons),
         progress.first_record_count,
         progress.first_seconds,
+        unread,
     )
+
+
+def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> TableSample | None:
+    """The sample; None where the table cannot be read, which ``unread`` then says."""
+    try:
+        return _sample(identifier, table)
+    except (TidemarkError, OSError) as error:
+        unread[identifier] = str(error)
+        return None
 
 
 def _written_tables(config: PipelineConfig) -> dict[str, Table]:

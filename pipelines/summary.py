@@ -59,6 +59,8 @@ class RunSummary:
     first_record_count: int = 0
     first_seconds: float = 0.0
     """Those of the first batch, in which Spark's workers start."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Tables that could not be read for the summary, and why."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -68,6 +70,8 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)
+    for identifier, reason in summary.unread.items():
+        out.print(Text(f"{identifier} was written, but cannot be read: {reason}"), soft_wrap=True)
     if summary.sample is not None:
         _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, summary.sample.hidden_columns, out)
         if summary.sample.changes is not None:

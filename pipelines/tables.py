@@ -16,7 +16,7 @@ from paimon_table.altered_values import key_problems
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.file_io import file_io_for
 from paimon_table.merge.aggregation import accumulating_columns
-from paimon_table.merge.retracts import can_retract
+from paimon_table.merge.retracts import can_retract, refused_deletes, takes_update_before
 from paimon_table.paths import limits_names, long_values
 from paimon_table.schema import TableSchema, create_schema
 from paimon_table.snapshot import CommitKind
@@ -267,7 +267,10 @@ class PipelineTables:
 
     def _decode_target(self, sink: TableSink, source: SourceTable) -> DecodeTarget:
         table, rule = sink.table, self._rule_of[source]
-        with_update_before = table.options.changelog_producer == "input" or can_retract(table.schema, table.options)
+        options, schema = table.options, table.schema
+        is_input = options.changelog_producer == "input" and takes_update_before(schema, options)
+        with_update_before = is_input or can_retract(schema, options)
+        refused = refused_deletes(schema, options)
         return DecodeTarget(
             columns=tuple((f.name, f.type) for f in table.schema.fields),
             primary_key=tuple(table.schema.primary_keys),
@@ -284,6 +287,8 @@ class PipelineTables:
             },
             keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
             has_whole_before=rule.before == "full",
+            refused_deletes=None if refused is None else refused.reason,
+            refused_deletes_with=() if refused is None else refused.columns,
             **self._limits(sink),
         )
 

@@ -88,6 +88,10 @@ class DecodeTarget:
     """What message keys are held against; None takes every key."""
     has_whole_before: bool = False
     """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
+    refused_deletes: str | None = None
+    """Why the table cannot take deletes, if so: their records go to quarantine."""
+    refused_deletes_with: tuple[str, ...] = ()
+    """Only deletes with a value in one of these columns are refused; none stands for every delete."""
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

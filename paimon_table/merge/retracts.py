@@ -1,4 +1,4 @@
-"""Which tables need the old row of an update, -U, before the new one: those that would count both otherwise.
+"""Which tables need the old row of an update, -U, before the new one, and which cannot take retracts at all.
 
 Aggregation adds every row that comes. An update is right there only if its old row is taken back first, which not every
 function can. Sequence groups of partial-update get no -U: in one flush with its new row it would be lost.
@@ -6,7 +6,10 @@ function can. Sequence groups of partial-update get no -U: in one flush with its
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paimon_table.merge.aggregation import aggregation
+from paimon_table.merge.partial_update import partial_update
 from paimon_table.options import TableOptions
 from paimon_table.schema import TableSchema
 
@@ -22,3 +25,72 @@ def can_retract(schema: TableSchema, options: TableOptions) -> bool:
         return False
     functions = aggregation(schema, options).functions
     return all(functions[name].can_retract for name in schema.column_names if name not in schema.primary_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedDeletes:
+    """Why a -D that is stored would make its key unreadable as soon as the key is merged."""
+
+    reason: str
+    columns: tuple[str, ...] = ()
+    """Only a -D with a value in one of these does that; none stands for every -D."""
+
+
+def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
+    """What the engine makes of a -D, before one is stored; None where it can be taken or is left out on the way.
+
+    None also with ``rowkind.field``, where a column decides what is a delete, and with groups that remove rows:
+    there only a -D older than its row fails.
+    """
+    if options.ignore_delete or options.rowkind_field is not None:
+        return None
+    match options.merge_engine:
+        case "first-row":
+            return RefusedDeletes("first-row takes no deletes: set ignore-delete to leave them out")
+        case "aggregation" if not options.aggregation_remove_record_on_delete:
+            return _of_functions(_not_retracting(schema, options))
+        case "partial-update":
+            return _of_partial_update(schema, options)
+    return None
+
+
+def takes_update_before(schema: TableSchema, options: TableOptions) -> bool:
+    """Whether a stored -U leaves its key readable."""
+    if options.merge_engine == "aggregation":
+        return not _not_retracting(schema, options)
+    return options.merge_engine != "partial-update" or _of_partial_update(schema, options) is None
+
+
+def _of_partial_update(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
+    engine = partial_update(schema, options)
+    if engine.remove_on_delete or engine.remove_on_groups:
+        return None
+    if not engine.groups:
+        return RefusedDeletes(
+            "partial-update takes no deletes by default: set ignore-delete to leave them out,"
+            " partial-update.remove-record-on-delete to remove the whole row, or fields.<column>.sequence-group to"
+            " clear the columns of groups"
+        )
+    failing = {name for name, function in engine.aggregates.items() if not function.can_retract}
+    groups = [group for group in engine.groups if failing & {*group.protected}]
+    return _of_functions(
+        [name for group in groups for name in group.protected if name in failing],
+        tuple(name for group in groups for name in group.sequence),
+    )
+
+
+def _not_retracting(schema: TableSchema, options: TableOptions) -> list[str]:
+    functions = aggregation(schema, options).functions
+    keys = schema.primary_keys
+    return [name for name in schema.column_names if name not in keys and not functions[name].can_retract]
+
+
+def _of_functions(names: list[str], columns: tuple[str, ...] = ()) -> RefusedDeletes | None:
+    if not names:
+        return None
+    options = ", ".join(f"fields.{name}.ignore-retract" for name in names)
+    return RefusedDeletes(
+        f"the aggregate function of {', '.join(names)} cannot take a delete back: set {options} to leave the values as"
+        " they are, or ignore-delete to leave deletes out",
+        columns,
+    )

@@ -67,7 +67,21 @@ def convert_rows(
                 missing = missing & kept & (True if mask is None else ~mask)
             for null in np.flatnonzero(missing):
                 problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that takes none")
+    for row in _refused_deletes(rows.kinds, columns, target):
+        problems.setdefault(row, target.refused_deletes or "")
     return ConvertedRows(rows.positions, rows.kinds, columns, unavailable, problems, omitted)
+
+
+def _refused_deletes(kinds: npt.NDArray[np.int8], columns: Sequence[pa.Array], target: DecodeTarget) -> list[int]:
+    """Rows that would make their key unreadable in the table."""
+    if target.refused_deletes is None:
+        return []
+    refused = kinds == RowKind.DELETE
+    if target.refused_deletes_with and refused.any():
+        given = [columns[i] for i, (name, _) in enumerate(target.columns) if name in target.refused_deletes_with]
+        refused = refused & np.logical_or.reduce([np.asarray(column.is_valid()) for column in given])
+    rows: list[int] = np.flatnonzero(refused).tolist()
+    return rows
 
 
 def _convert(values: pa.Array | list[Any], column: PlannedColumn, options: DecoderOptions) -> Converted:

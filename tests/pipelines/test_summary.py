@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from paimon_table.errors import MalformedRecord
 from pipelines.batch_report import BatchReport, TableReport
 from pipelines.config_file import load_pipeline
 from pipelines.decode_task import kind_of_reason
@@ -159,3 +160,15 @@ def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) ->
 def test_a_large_table_is_not_read_for_its_row_count() -> None:
     text = printed(RunSummary("shop", 1, 0, 1.0, (replace(ORDERS, is_counted=False),)))
     assert "at most 12,345" in text
+
+
+def test_a_table_that_cannot_be_read_is_said_in_the_summary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise MalformedRecord("table /data/t: the key {'id': 2} has a -D")
+
+    table = SmallTable(tmp_path / "lake.db" / "t", tmp_path / "work").table
+    monkeypatch.setattr("pipelines.run_summary._table_summary", refuse)
+    monkeypatch.setattr("pipelines.run_summary._written_tables", lambda _: {"lake.t": table})
+    config = load_pipeline(Path("configs/quickstart.yaml"))
+    text = printed(summarize(config, {}, ProgressLine("shop")))
+    assert "lake.t was written, but cannot be read: table /data/t: the key {'id': 2} has a -D" in text
