@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType, parse_type
-from pipelines.type_hints import type_problem
+from pipelines.type_hints import length_problem, type_problem
 
 REFUSED = "refused"
 """Error type of every message that a validator of these models words itself."""
@@ -184,9 +184,13 @@ def _parse_column_type(value: Any) -> DataType:
     if not isinstance(value, str):
         raise refused("expected a type such as INT or 'DECIMAL(10, 2)'")
     try:
-        return parse_type(value)
+        parsed = parse_type(value)
     except ConfigError as error:
         raise refused(type_problem(value, str(error))) from None
+    wrong = length_problem(value)
+    if wrong is not None:
+        raise refused(wrong)
+    return parsed
 
 
 ColumnType = Annotated[

@@ -56,6 +56,30 @@ _MEANT = {
 }
 
 
+_WITHOUT_LENGTH = re.compile(
+    r"(?<![`\w.$])(VARCHAR|CHAR|VARBINARY|BINARY)(?=\s*(?:$|[>,)]|NOT\b|NULL\b))", re.IGNORECASE
+)
+_WITH_USELESS_LENGTH = re.compile(r"(?<![`\w.$])(STRING|BYTES)\s*\(\s*([^)]*)\)", re.IGNORECASE)
+_UNBOUNDED = {"VARCHAR": "STRING", "CHAR": "STRING", "VARBINARY": "BYTES", "BINARY": "BYTES"}
+
+
+def length_problem(text: str) -> str | None:
+    """What is wrong with the length of a type that Paimon's grammar allows and hardly anybody means; None if fine.
+
+    A type without its length is one of length 1; the length of STRING and BYTES would be ignored.
+    """
+    bare = _WITHOUT_LENGTH.search(text)
+    if bare:
+        name = bare[1].upper()
+        return f"{text!r}: {name} without a length is {name}(1); write {_UNBOUNDED[name]}, or {name}(n) with the length"
+    useless = _WITH_USELESS_LENGTH.search(text)
+    if useless:
+        name = useless[1].upper()
+        bounded = "VARCHAR" if name == "STRING" else "VARBINARY"
+        return f"{text!r}: {name} has no length; write {name}, or {bounded}({useless[2].strip()})"
+    return None
+
+
 def type_problem(text: str, refusal: str) -> str:
     """The message about a text that is no type; ``refusal`` is the parser's."""
     if text.count("(") > text.count(")") or text.count("<") > text.count(">"):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from paimon_table.errors import ConfigError
+from paimon_table.types import parse_type
 from pipelines.config_file import load_pipeline, load_pipelines
+from pipelines.table_rules import ColumnRules
 
 BROKEN = Path(__file__).parent / "broken"
 ENVIRONMENT = {"NAME_OF_IT": "shop", "SECRET_NUMBER": "hunter2", "SECRET_WORD": "hunter3", "EMPTY": ""}
@@ -209,3 +212,26 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, source:
     with pytest.raises(ConfigError) as refusal:
         load_pipeline(file)
     assert str(refusal.value) == f"{file}:{told}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("varchar", r"VARCHAR without a length is VARCHAR\(1\); write STRING, or VARCHAR\(n\)"),
+        ("CHAR NOT NULL", r"CHAR\(1\); write STRING, or CHAR\(n\)"),
+        ("BINARY", r"BINARY\(1\); write BYTES, or BINARY\(n\)"),
+        ("ARRAY<VARBINARY>", r"VARBINARY\(1\); write BYTES, or VARBINARY\(n\)"),
+        ("MAP<VARCHAR, INT>", r"VARCHAR\(1\)"),
+        ("string(10)", r"STRING has no length; write STRING, or VARCHAR\(10\)"),
+        ("ROW<a BYTES(3)>", r"BYTES has no length; write BYTES, or VARBINARY\(3\)"),
+    ],
+)
+def test_lengths_that_nobody_means_are_refused_in_the_file(text: str, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        ColumnRules.model_validate({"types": {"c": text}})
+    parse_type(text)  # as tables say it that others made
+
+
+@pytest.mark.parametrize("text", ["VARCHAR(1)", "ROW<char INT, `varchar` INT, binary: BINARY(2)>", "STRING NOT NULL"])
+def test_types_with_their_lengths_are_taken(text: str) -> None:
+    assert ColumnRules.model_validate({"types": {"c": text}}).types == {"c": parse_type(text)}
