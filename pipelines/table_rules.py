@@ -100,8 +100,8 @@ class ColumnRules(ConfigModel):
 
     types: Mapping[Text, ColumnType] = Field(
         default_factory=dict,
-        description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. Declares "
-        "the type where the records carry no schema, and decoding follows it.",
+        description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
+        "Declares the type where the records carry no schema, and decoding follows it.",
     )
 
 

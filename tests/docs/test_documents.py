@@ -137,6 +137,42 @@ def test_two_topics_make_one_wide_table(tmp_path: Path) -> None:
     assert (row["name"], str(row["balance"]), row["account_at"]) == ("Ada", "1.50", 2)
 
 
+MERGED: dict[str, tuple[list[tuple[str, dict[str, object]]], list[dict[str, object]]]] = {
+    "Shards into one table": (
+        [(f"shop_{n}.public.items", {"shard": n, "id": 1, "qty": n}) for n in (1, 2)],
+        [{"shard": n, "id": 1, "qty": n} for n in (1, 2)],
+    ),
+    "Partitions": (
+        [("shop.public.customers", {"country": c, "id": n}) for n, c in ((1, "NL"), (2, "DE"))],
+        [{"country": "DE", "id": 2}, {"country": "NL", "id": 1}],
+    ),
+    "Sums and greatest values": (
+        [("shop.public.sales", {"id": a, "product": "pen", "amount": a, "price": p}) for a, p in ((2, 9), (3, 7))],
+        [{"id": 3, "product": "pen", "amount": 5, "price": 9}],
+    ),
+    "Only the first row of a key": (
+        [("web.public.visits", {"id": n, "visitor": "v", "page": page}) for n, page in ((1, "first"), (2, "second"))],
+        [{"id": 1, "visitor": "v", "page": "first"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("heading", MERGED)
+def test_a_documented_rule_merges_rows_as_the_page_says(
+    heading: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events, expected = MERGED[heading]
+    (block,) = (block for block in PIPELINES if block.heading == heading)
+    document = YAML(typ="safe").load(block.text)
+    sent = [records(event(topic, offset, row)) for offset, (topic, row) in enumerate(events)]
+    run_batches(pipeline_tables(tmp_path, document["tables"]), sent, tmp_path)
+    name = document["tables"][0]["into"].removeprefix("lake.")
+    rows = tidemark.read_table(tmp_path / "warehouse/lake.db" / name).to_pylist()
+    assert sorted(rows, key=lambda row: list(row.values())) == expected
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert [text for text in warnings if "rows that differ in it alone become one row" not in text] == []
+
+
 def test_the_makefile_targets_of_the_readme_are_there() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"`?make ([a-z-]+)", (ROOT / "README.md").read_text()))
