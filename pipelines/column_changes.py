@@ -95,15 +95,22 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
     )
 
 
-def column_refusals(columns: Mapping[str, DataType]) -> dict[str, str]:
-    """The columns that no table can have, with the reason."""
+def column_refusals(columns: Mapping[str, DataType], first: Collection[str] = ()) -> dict[str, str]:
+    """The columns that a new table cannot have, with the reason.
+
+    Of names that differ in case only one stays: that in ``first``, else the one seen first.
+    """
     refused: dict[str, str] = {}
-    for name, t in columns.items():
+    made: list[str] = []
+    for name in sorted(columns, key=lambda name: name not in first):
+        t = columns[name]
         try:
-            if name in _OWN_NAMES:
-                raise ConfigError(name_refusal(name, ()))
+            refusal = name_refusal(name, made)
+            if refusal is not None:
+                raise ConfigError(refusal)
             key = "k" if name != "k" else "l"
             validate_table(create_schema([(key, DataType(Root.INT)), (name, t)], [key], (), {"bucket": "1"}))
+            made.append(name)
         except ConfigError as error:
             refused[name] = str(error)
     return refused

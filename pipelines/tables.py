@@ -219,8 +219,14 @@ class PipelineTables:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
             types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
-            refused = {n: why for n, why in column_refusals(types).items() if n not in rule.column_types}
+            key = rule.primary_key or seen.key_columns or ()
+            found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
+            refused = {n: why for n, why in found.items() if n not in rule.column_types}
             self._note_refused(identifier, refused, (), source)
+            unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
+            if unusable is not None:
+                reason = f"table {identifier} cannot be made: column {unusable!r} of its key or partition: "
+                raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
             columns = {name: t for name, t in seen.columns.items() if name not in refused}
             try:
                 check_declared(rule, seen.columns, source.topic, identifier, is_new=True)

@@ -24,6 +24,8 @@ from sources.json_values import json_text
 _OPENING = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _PLAIN_OPENING = b'{"before":'
+_ESCAPED_LETTER = r"\\u00[67]"
+"""May stand in the names schema and payload."""
 _REMEMBERED = 1000
 
 
@@ -133,7 +135,8 @@ def _unusual(indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGrou
     if len(candidates):
         members = texts.take(pa.array(candidates))
         named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
-        candidates = candidates[np.asarray(named)]
+        escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
+        candidates = candidates[np.asarray(pc.or_(named, escaped))]
     groups: list[SchemaGroup] = []
     for index in candidates.tolist():
         try:

@@ -55,6 +55,46 @@ def test_a_table_is_made_without_the_columns_that_it_cannot_have(tmp_path: Path)
     assert len(reasons) == 1
 
 
+ALIKE = {"ID": 5, "S": "y", "s": "z", "id": 1}
+
+
+@pytest.mark.parametrize(
+    ("declared", "kept"),
+    [({}, {"id", "S"}), ({"s": "STRING"}, {"id", "s"}), ({"s": "STRING", "S": "STRING"}, {"id", "S", "s"})],
+)
+def test_a_new_table_has_no_columns_that_differ_in_case_only(
+    tmp_path: Path, declared: dict[str, str], kept: set[str]
+) -> None:
+    rule = {"match": {"table": "items"}, "into": "lake.items", "columns": {"types": declared}}
+    tables = pipeline_tables(tmp_path, [rule])
+
+    reasons, _ = run(tables, tmp_path, records(event("c", 1, ALIKE), event("c", 2, {"id": 2, "S": None})))
+
+    assert {*Table.open(f"{tables.config.catalog.warehouse}/lake.db/items").schema.column_names} == kept
+    assert len(reasons) == 1 and "in case only" in reasons[0]
+    assert rows(tables).keys() == {2}
+
+
+@pytest.mark.parametrize("name", ["_KEY_x", "rowkind", "_OFFSET", " "])
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_key_of_a_name_that_no_column_can_have_sends_its_records_to_quarantine(
+    tmp_path: Path, name: str, stated: bool
+) -> None:
+    keyed = {"primary_key": [name]} if stated and name.strip() else {}
+    tables = pipeline_tables(
+        tmp_path,
+        [{"match": {"table": "odd"}, "into": "lake.odd", **keyed}, {"match": {"table": "items"}, "into": "lake.items"}],
+    )
+    source = {"db": "shop", "schema": "public", "table": "odd"}
+    odd = ({name: 1}, {"before": None, "after": {name: 1, "v": 2}, "source": source, "op": "c"})
+
+    reasons, _ = run(tables, tmp_path, records(odd, event("c", 2, {"id": 2})), records(odd, first_offset=2))
+
+    assert rows(tables).keys() == {2}
+    assert reasons and all(f"column {name!r} of its key" in reason for reason in reasons)
+    assert not any("not in the events" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize("policy", ["quarantine", "ignore", "fail"])
 def test_new_columns_are_bounded_by_the_day(tmp_path: Path, policy: str) -> None:
     bound = {"max_per_day": 2, "beyond": policy}
