@@ -87,6 +87,8 @@ class LocalFileIO:
 
     private: bool = False
     """Whether files and directories that this makes are for their owner alone."""
+    closed_to_writers: bool = False
+    """Whether only their owner may write files that this makes, whatever the umask."""
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -186,7 +188,8 @@ class LocalFileIO:
 
     def _write_new(self, path: str, data: bytes, durable: bool) -> None:
         self.mkdirs(os.path.dirname(path))
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if self.private else 0o666)
+        mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()

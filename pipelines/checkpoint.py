@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from paimon_table.errors import CorruptFile
-from paimon_table.file_io import FileIO, file_io_for
+from paimon_table.file_io import FileIO, LocalFileIO, file_io_for
 from paimon_table.paths import numbers_of
 from pipelines.config import PipelineConfig
 
@@ -34,6 +35,11 @@ class Checkpoint:
     @property
     def path(self) -> str:
         return self._path
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of ours durably; nobody else may write it, as it decides what a run takes for its own."""
+        io = replace(self._io, closed_to_writers=True) if isinstance(self._io, LocalFileIO) else self._io
+        io.write(f"{self._path}/{name}", data)
 
     @property
     def is_new(self) -> bool:

@@ -102,7 +102,7 @@ class CheckpointRecord:
             raise self._checkpoint.damaged(FILE, "is not what was written") from error
 
     def _write(self, record: Record) -> None:
-        self._checkpoint.io.write(self._path, record.to_json().encode())
+        self._checkpoint.write(FILE, record.to_json().encode())
         self._record = record
 
     def _check_pipeline(self, record: Record) -> None:

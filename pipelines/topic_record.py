@@ -30,7 +30,7 @@ class TopicRecord:
         """Record topics with their present ids; costs nothing once they are."""
         new = {**self._ids, **ids}
         if new != self._ids:
-            self._checkpoint.io.write(self._path, json.dumps(new, indent=1, sort_keys=True).encode())
+            self._checkpoint.write(FILE, json.dumps(new, indent=1, sort_keys=True).encode())
             self._ids = new
 
     def _read(self) -> dict[str, str]:

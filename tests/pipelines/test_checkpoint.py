@@ -21,6 +21,7 @@ from pipelines.checkpoint_lock import held_checkpoints
 from pipelines.checkpoint_record import CheckpointRecord
 from pipelines.config import PipelineConfig
 from pipelines.tables import PipelineTables
+from pipelines.topic_record import TopicRecord
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
 
@@ -205,6 +206,19 @@ def test_tables_that_a_new_checkpoint_goes_on_with_are_recorded_too(tmp_path: Pa
         "lake.items",
         "lake.orders",
     ]
+
+
+def test_nobody_else_may_write_our_files_in_a_checkpoint_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        config = written(tmp_path, "orders")
+        TopicRecord(Checkpoint(config)).add({"orders": "1"})
+        with held_checkpoints([config]):
+            modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "checkpoint").glob("tidemark*")}
+    finally:
+        os.umask(old)
+    assert {"tidemark.json", "tidemark-topics.json"} <= modes.keys()
+    assert [name for name, mode in modes.items() if mode & ~0o644] == [], modes
 
 
 def test_checkpoints_of_earlier_versions_are_judged_by_the_snapshots(tmp_path: Path) -> None:
