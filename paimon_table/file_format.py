@@ -22,6 +22,10 @@ class DamagedFile(Exception):
     """The bytes are not a whole file of the format."""
 
 
+class MissingColumn(DamagedFile):
+    """A file lacks a column that its schema tells: either of the two files may be damaged."""
+
+
 class UnreadableValue(Exception):
     """A value that the file holds and Arrow's type of its column cannot; the text names both."""
 

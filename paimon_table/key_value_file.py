@@ -25,6 +25,7 @@ from paimon_table.file_format import (
     DAMAGES,
     DamagedFile,
     FormatReader,
+    MissingColumn,
     Restriction,
     UnreadableValue,
     is_storage_failure,
@@ -328,12 +329,21 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPl
         if is_storage_failure(error):
             raise
         raise _damaged(path, name, error) from error
+    except (MissingColumn, KeyError) as error:
+        # A KeyError is how pyarrow tells a missing column.
+        raise _damaged(path, name, error, ctx.paths.schema_file(file.schema_id)) from error
     except DAMAGES as error:
         raise _damaged(path, name, error) from error
 
 
-def _damaged(path: str, format_name: str, error: Exception) -> CorruptFile:
+def _damaged(path: str, format_name: str, error: Exception, schema_path: str | None = None) -> CorruptFile:
+    """``schema_path`` is the schema file that tells the columns, where it may be the damaged one."""
     reason = " ".join(str(error).split()) or repr(error)
+    if schema_path is not None:
+        return CorruptFile(
+            f"{path} is not readable as {format_name} with the columns that {schema_path} tells ({reason}); "
+            "one of the two files is damaged: restore it from a backup"
+        )
     return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")
 
 
@@ -397,7 +407,7 @@ class _ReadPlan:
         if written is None:
             return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
         if written.name not in there:
-            raise DamagedFile(f"it has no column {written.name!r}, which its schema has")
+            raise MissingColumn(f"it has no column {written.name!r}, which its schema has")
         column = physical.column(written.name)
         if written.type is wanted.type and column.type == target:
             return column

@@ -116,6 +116,19 @@ def test_a_damaged_schema_is_told_where_the_format_lets_it_be_noticed(walk: Walk
     assert found["refused"] > found["other"]
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_damaged_column_name_is_told_with_the_schema_file_too(tmp_path: Path, file_format: str) -> None:
+    columns = [("id", "INT"), ("amount", "INT")]
+    table = new_table(tmp_path / "t", columns, ["id"], options={"bucket": "1", "file.format": file_format})
+    TableDriver(table, tmp_path / "lookup").commit([["+I", 1, 5]])
+    path = tmp_path / "t/schema/schema-0"
+    path.write_text(path.read_text().replace('"amount"', '"amou.t"'))
+
+    with pytest.raises(CorruptFile) as told:
+        read_all(Table.open(str(tmp_path / "t")))
+    assert str(path) in str(told.value) and f".{file_format}" in str(told.value), told.value
+
+
 def test_a_compaction_of_a_damaged_file_stops_with_its_name(walk: Walk) -> None:
     (path,) = [
         p
