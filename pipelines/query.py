@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -31,10 +32,10 @@ from pipelines.job_result import JobResult
 from pipelines.kafka_admin import Place
 from pipelines.kafka_reading import KafkaReading
 from pipelines.plan import BatchRun, TaskSettings
-from pipelines.run_log import in_pipeline
+from pipelines.run_log import in_pipeline, naming
 from pipelines.session import lookup_root, spool, write_slots
 from pipelines.source_config import FilesSource, KafkaSource
-from pipelines.spark_errors import first_cause, is_overload, overload_text, second_run, task_failure
+from pipelines.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
 from pipelines.spooled_writes import SpooledWrites
 from pipelines.start_line import check_files, files_words, kafka_words, start_line
 from pipelines.start_offsets import Positions, recorded_positions
@@ -45,8 +46,10 @@ from sources.changes import DecoderOptions
 log = logging.getLogger(__name__)
 
 
-MAX_STARTS = 5
-"""How often a query is started on a machine that is too busy for it."""
+START_PATIENCE_S = 300.0
+"""How long a query may spend on starts that the machine is too busy for, without the pauses between them."""
+
+LONGEST_PAUSE_S = 30.0
 
 
 class StopRequested(TidemarkError):
@@ -90,17 +93,26 @@ class PipelineQuery:
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._session = spark
-        self._starts = 1
         self._kafka: KafkaReading | None = None
-        try:
-            self._query = self._start(spark)
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._told(error, "Spark did not start the query") from error
+        self._query: StreamingQuery | None = None
+        self._lost_start: Exception | None = None
+        self._began_s = 0.0
+        self._lost_s = 0.0
+        self._pause_s = 1.0
+        self._due_s: float | None = None
+        self._begin()
 
     @property
     def is_running(self) -> bool:
-        """Whether the query or a compaction of its last batch runs."""
-        return self._query.isActive or self._compactions.is_busy
+        """Whether the query or a compaction of its last batch runs, or the query waits for another start."""
+        return self._is_active or self._compactions.is_busy or self._may_be_tried_again
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether Spark waits for a process of the source, which has 10 s to come up: nothing else starts then."""
+        if self._query is None or self.config.source.files is None:
+            return False
+        return self._query.isActive and str(self._query.status["message"]).startswith("Initializing")
 
     @property
     def has_failed(self) -> bool:
@@ -110,22 +122,42 @@ class PipelineQuery:
             return True
         if self.failure is not None:
             return not isinstance(self.failure, StopRequested)
-        return not self._query.isActive and self._query.exception() is not None and not self._may_be_tried_again
+        return not self._is_active and self._exception is not None and not self._may_be_tried_again
 
-    def tried_again(self) -> bool:
-        """Start the query anew where the machine was too busy for it; whether that was done."""
-        if self._query.isActive or self._query.exception() is None or not self._may_be_tried_again:
+    def try_again(self) -> bool:
+        """Start the query anew where the machine was too busy for it and its pause is over; whether that was done."""
+        if self._is_active or not self._may_be_tried_again:
             return False
-        self._starts += 1
-        log.warning("%s; trying again", overload_text(self.config.name))
-        self._query = self._start(self._session)
+        now = time.monotonic()
+        if self._due_s is None:
+            self._lost_s += now - self._began_s
+            self._due_s = now + self._pause_s
+            if self._may_be_tried_again:
+                with in_pipeline(self.config.name):
+                    log.warning("%s; trying again in %.0f s", OVERLOAD, self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        if now < self._due_s or not self._may_be_tried_again:
+            return False
+        self._due_s = None
+        try:
+            self._begin()
+        except TidemarkError as error:
+            self.failure = error
         return True
+
+    @property
+    def _is_active(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    @property
+    def _exception(self) -> Exception | None:
+        return self._lost_start if self._query is None else self._query.exception()
 
     @property
     def _may_be_tried_again(self) -> bool:
         """Spark gives its process for a source 10 s to come up, which no property changes. No batch has failed then."""
-        is_over = self.failure is not None or self._stopping.is_set() or self._starts >= MAX_STARTS
-        return not is_over and is_overload(self._query.exception())
+        is_over = self.failure is not None or self._stopping.is_set() or self._lost_s >= START_PATIENCE_S
+        return not is_over and not self._is_active and is_overload(self._exception)
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
@@ -135,13 +167,19 @@ class PipelineQuery:
         """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
         if self._drained.is_set():
             self._stopping.set()
-        is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
         self._note_compactions()
+        if self._query is None:
+            return
+        is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
         if is_idle and (self._stopping.is_set() or self.failure is not None):
             self._query.stop()
 
     def raise_failure(self) -> None:
         """Raise what ended the query, if it was not a stop that somebody asked for."""
+        with naming(self.config.name):
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
         self._note_compactions()
         if self._kafka is not None:
             self._kafka.stop_watching()
@@ -151,8 +189,9 @@ class PipelineQuery:
             return
         if self.failure is not None:
             raise self.failure
-        exception = self._query.exception()
-        if exception is not None:
+        exception = self._exception
+        is_given_up = self._stopping.is_set() and self._lost_s < START_PATIENCE_S and is_overload(exception)
+        if exception is not None and not is_given_up:
             raise self._told(exception, "Spark ended the query")
 
     def _told(self, error: Exception, what: str) -> TidemarkError:
@@ -164,6 +203,18 @@ class PipelineQuery:
             or (self._kafka.explained(text) if self._kafka is not None else None)
             or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
         )
+
+    def _begin(self) -> None:
+        """Start the query. That the machine is too busy is kept for ``try_again``, everything else is raised."""
+        self._query, self._lost_start = None, None
+        self._began_s = time.monotonic()
+        try:
+            with in_pipeline(self.config.name):
+                self._query = self._start(self._session)
+        except (PySparkException, Py4JJavaError) as error:
+            if not is_overload(error):
+                raise self._told(error, "Spark did not start the query") from error
+            self._lost_start = error
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = _quarantine_storage(self.config)

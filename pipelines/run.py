@@ -19,9 +19,12 @@ from pipelines.config import PipelineConfig
 from pipelines.jvm_output import JVM_OUTPUT
 from pipelines.progress import ProgressLine
 from pipelines.query import PipelineQuery
-from pipelines.run_log import Activity, in_pipeline
+from pipelines.run_log import Activity, in_pipeline, naming
 from pipelines.session import jvm_has_ended, open_session
+from pipelines.source_config import FilesSource
+from pipelines.start_line import check_files
 from pipelines.version import version
+from sources.dump_source import dump_files
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
     their running batch first. A clean stop raises nothing.
     """
     stop = threading.Event()
-    _install_signal_handlers(stop)
+    _install_signal_handlers(stop, "as soon as Spark has started")
     with held_checkpoints(configs), Activity(console) as activity:
         return _run(configs, once, stop, activity)
 
@@ -46,34 +49,44 @@ def _run(
     configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity
 ) -> list[PipelineQuery]:
     for config in configs:
-        Checkpoint(config).check()  # nobody waits for Spark to hear of damage
+        with naming(config.name):
+            _check(config)
     try:
         spark = _started(configs, activity)
     except SinkUnavailable:
         if stop.is_set():
             return []
         raise
-    _install_signal_handlers(stop)
+    _install_signal_handlers(stop, "after the running batch")
     queries: list[PipelineQuery] = []
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
+    failure: TidemarkError | None = None
     try:
-        for config, line in zip(configs, lines, strict=True):
-            if stop.is_set():
-                break
-            activity.show(f"{config.name}: looking at source, checkpoint and tables")
-            with in_pipeline(config.name):
-                queries.append(PipelineQuery(spark, config, once, line, line.begin))
-        while [q for q in queries if q.is_running or q.tried_again()]:
-            if stop.is_set() or any(q.has_failed for q in queries):
+        while (len(queries) < len(configs) and failure is None) or any(q.is_running for q in queries):
+            if stop.is_set() or failure is not None or any(q.has_failed for q in queries):
                 for query in queries:
                     query.request_stop()
+                if not any(q.is_running for q in queries):
+                    break
+            elif any(q.is_starting for q in queries) or any(q.try_again() for q in queries):
+                pass  # one start at a time
+            elif len(queries) < len(configs):
+                config, line = configs[len(queries)], lines[len(queries)]
+                activity.show(f"{config.name}: looking at source, checkpoint and tables")
+                try:
+                    with in_pipeline(config.name), naming(config.name):
+                        queries.append(PipelineQuery(spark, config, once, line, line.begin))
+                except TidemarkError as error:
+                    failure = error
             for query in queries:
                 if query.is_running:
                     query.poll()
-            activity.show(" | ".join(line.tick() for q, line in zip(queries, lines, strict=True) if q.is_running))
+            activity.show(" | ".join(line.tick() for q, line in zip(queries, lines, strict=False) if q.is_running))
             time.sleep(POLL_S)
         for query in queries:
             query.raise_failure()
+        if failure is not None:
+            raise failure
         return queries
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
@@ -90,6 +103,15 @@ def _run(
             spark.stop()
 
 
+def _check(config: PipelineConfig) -> None:
+    """Nobody waits for Spark to hear of a damaged checkpoint, or that there is nothing to read."""
+    checkpoint = Checkpoint(config)
+    checkpoint.check()
+    source = config.source.reader
+    if isinstance(source, FilesSource) and checkpoint.is_new:
+        check_files(source, dump_files(source.path))
+
+
 def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:
     log.info("tidemark %s: %s", version(), ", ".join(f"pipeline {config.name}" for config in configs))
     log.info("starting Spark ...")
@@ -100,8 +122,8 @@ def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSess
     return spark
 
 
-def _install_signal_handlers(stop: threading.Event) -> None:
-    """SIGTERM and Ctrl-C ask for a clean stop; a second Ctrl-C ends the process at once.
+def _install_signal_handlers(stop: threading.Event, when: str) -> None:
+    """SIGTERM and Ctrl-C ask for a clean stop, said to come ``when``; a second Ctrl-C ends the process at once.
 
     Called again after Spark has started, because pyspark puts its own Ctrl-C handler in place.
     """
@@ -109,7 +131,7 @@ def _install_signal_handlers(stop: threading.Event) -> None:
     def handle(number: int, _frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        log.warning("stopping after the running batch (%s)", signal.Signals(number).name)
+        log.warning("stopping %s (%s)", when, signal.Signals(number).name)
         stop.set()
 
     signal.signal(signal.SIGTERM, handle)

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from paimon_table.errors import TidemarkError
+
 PACKAGES = ("pipelines", "sinks", "sources", "paimon_table")
 LEVEL_VARIABLE = "TIDEMARK_LOG_LEVEL"
 _pipeline: contextvars.ContextVar[str] = contextvars.ContextVar("pipeline", default="")
@@ -29,6 +31,17 @@ def in_pipeline(name: str) -> Iterator[None]:
         yield
     finally:
         _pipeline.reset(token)
+
+
+@contextlib.contextmanager
+def naming(pipeline: str) -> Iterator[None]:
+    """Errors for users that leave this block begin with the name of the pipeline, unless they have it somewhere."""
+    try:
+        yield
+    except TidemarkError as error:
+        if f"pipeline {pipeline}" not in str(error):
+            error.args = (f"pipeline {pipeline}: {error}",)
+        raise
 
 
 class LineFormatter(logging.Formatter):

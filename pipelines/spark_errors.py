@@ -52,6 +52,9 @@ def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
     )
 
 
+OVERLOAD = "a Python process did not come up within 10 s: the machine is overloaded, or short of memory"
+
+
 def first_cause(error: object) -> str:
     """The innermost message of a Spark exception, one line."""
     text = str(error)
@@ -59,7 +62,7 @@ def first_cause(error: object) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
     if is_overload(text):
-        return overload_text("Spark")
+        return f"{OVERLOAD}; run fewer pipelines on it or give it more cores, and start again"
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark has nothing but the end of a socket to tell.
         return (
@@ -72,10 +75,3 @@ def first_cause(error: object) -> str:
 def is_overload(error: object) -> bool:
     """Whether a process that Spark started did not answer in time."""
     return "Python worker failed to connect back" in str(error)
-
-
-def overload_text(who: str) -> str:
-    return (
-        f"{who}: a Python process did not come up within 10 s: the machine is overloaded, or short of memory; run fewer"
-        " pipelines on it or give it more cores, and start again"
-    )
