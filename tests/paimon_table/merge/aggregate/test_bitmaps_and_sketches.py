@@ -93,7 +93,7 @@ def test_hll_sketch_estimates_the_union() -> None:
 
 def test_sketches_without_the_extra_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sketches, "datasketches", None)
-    with pytest.raises(ConfigError, match=r"'theta_sketch' needs .* install tidemark\[sketches\]"):
+    with pytest.raises(ConfigError, match=r"'theta_sketch' needs .* install tidemark-cdc\[sketches\]"):
         function("theta_sketch", "BYTES")
 
 
