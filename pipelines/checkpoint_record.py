@@ -117,7 +117,11 @@ class CheckpointRecord:
         """The tables whose newest position is of this checkpoint; refuses a warehouse without any."""
         found = [t for t in written_tables(io, warehouse, self._config.name) if t.position.commit_user == commit_user]
         if not found:
-            raise self._other_tables(warehouse, f"any table that pipeline {self._config.name} wrote under it")
+            raise self._other_tables(
+                warehouse,
+                f"any table that pipeline {self._config.name} wrote under it (if all records so far were skipped or"
+                " quarantined, there never was one, and the checkpoint directory can be moved away)",
+            )
         return {str(t.name): _created_ms(io, warehouse, str(t.name)) or 0 for t in found}
 
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:

@@ -33,6 +33,15 @@ def recorded_positions(config: PipelineConfig, io: FileIO, warehouse: str) -> Po
     return lowest
 
 
+def goes_on(source: object, held: Mapping[Place, int]) -> bool:
+    """Whether ``start`` surely lies nowhere below the offsets that a table holds, so that nothing is read twice."""
+    if not isinstance(source, KafkaSource) or not isinstance(source.start, StartOffsets):
+        return False
+    offsets = source.start.offsets
+    starts = {place: offsets.get(place[0], {}).get(place[1], EARLIEST) for place in held}
+    return all(starts[place] == LATEST or starts[place] >= at for place, at in held.items())
+
+
 def source_bounds(admin: KafkaAdmin, kafka: KafkaSource) -> dict[Place, Bounds]:
     """What Kafka holds of the topics that the source reads. Raises ConfigError for listed topics that are not there."""
     known = admin.topic_ids()

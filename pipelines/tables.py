@@ -34,6 +34,7 @@ from pipelines.message_key_warnings import MessageKeyWarnings
 from pipelines.observed_columns import Seen, merged
 from pipelines.rule_options import options_of_new_columns, with_options_of
 from pipelines.schema_change_text import told
+from pipelines.start_offsets import goes_on
 from pipelines.table_rules import TargetRule
 from pipelines.vanished_columns import VanishedColumns
 from pipelines.writable_tables import check_keys, check_new, check_writable
@@ -47,6 +48,10 @@ _OLD_ROWS_STAY = (
     "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. The rows in"
     " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
     " again. Drop the table first if it is to hold what the topics hold"
+)
+_GOES_ON = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
+    " below what the table holds: keep the table, its rows are not read again"
 )
 
 
@@ -190,7 +195,8 @@ class PipelineTables:
         gone_on_with: list[tuple[str, Table]] = []
         for found in written_tables(io, warehouse, self.config.name):
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
-                log.warning(_OLD_ROWS_STAY, found.name)
+                at_or_beyond = goes_on(self.config.source.reader, found.position.offsets)
+                log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
             if not rules:

@@ -12,7 +12,7 @@ from paimon_table.errors import ConfigError, SinkUnavailable
 from pipelines.config import PipelineConfig
 from pipelines.kafka_admin import Bounds, Place
 from pipelines.source_config import KafkaSource
-from pipelines.start_offsets import check_checkpoint, starting_options
+from pipelines.start_offsets import check_checkpoint, goes_on, starting_options
 
 HELD = {("a", 0): Bounds(0, 5, 5), ("a", 1): Bounds(0, 0, 0)}
 
@@ -99,3 +99,15 @@ def test_a_checkpoint_that_kafka_can_follow_is_taken(tmp_path: Path) -> None:
     check_checkpoint(_config(tmp_path), source(), {("a", 0): 5}, HELD)
     with pytest.raises(SinkUnavailable, match="transaction that is still open"):
         check_checkpoint(_config(tmp_path), source(), {("a", 0): 5}, {("a", 0): Bounds(0, 4, 9)})
+
+
+def test_a_start_at_or_beyond_what_a_table_holds_goes_on() -> None:
+    def source(start: object) -> KafkaSource:
+        return KafkaSource.model_validate({"bootstrap_servers": "localhost:1", "topics": ["a", "b"], "start": start})
+
+    held = {("a", 0): 10, ("a", 1): 7}
+    assert goes_on(source({"offsets": {"a": {0: 10, 1: 8}, "b": {0: -2}}}), held)
+    assert goes_on(source({"offsets": {"a": {0: 10, 1: -1}}}), held)
+    assert not goes_on(source({"offsets": {"a": {0: 9, 1: 8}}}), held)
+    assert not goes_on(source({"offsets": {"a": {0: 10}}}), held), "partitions without a word start at the earliest"
+    assert not goes_on(source("earliest"), held)
