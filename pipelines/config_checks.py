@@ -70,6 +70,8 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         if scheme not in _SCHEMES:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
+    if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
+        yield problem_at(file, ("checkpoint",), overlap)
     for name in config.catalog.options:
         path = ("catalog", "options", name)
         if name not in _STORAGE_OPTIONS:
@@ -79,6 +81,18 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _overlap(checkpoint: str, warehouse: str) -> str | None:
+    """Why the two locations cannot be so near; a checkpoint beside the databases of the warehouse disturbs nothing."""
+    state, tables = (re.sub(r"^file:(//)?|^s3a?(?=:)", "", text).rstrip("/") + "/" for text in (checkpoint, warehouse))
+    if state == tables:
+        return "is the directory of the warehouse too; give it one of its own"
+    if tables.startswith(state):
+        return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
+    if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(".db"):
+        return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
+    return None
 
 
 def _spark_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from paimon_table.options import known_names
 from pipelines.config_values import REFUSED, ConfigModel
 from pipelines.nearest_name import did_you_mean, nearest
 from pipelines.yaml_file import KeyPath, Place, Problem, YamlFile
-from pipelines.yaml_hints import is_unquoted_placeholder, list_words
+from pipelines.yaml_hints import MAPPINGS, is_unquoted_placeholder, list_words, missing_blank
 
 _GENERAL_KEYS = frozenset(
     (
@@ -105,6 +105,9 @@ def _unknown_key(model: type[ConfigModel], parent: KeyPath, key: str, file: Yaml
         return f"{_prefix(parent)}unknown key '{key}'"
     if key in owner.NOT_YET:
         return f"{_prefix(parent)}'{key}' is not supported yet; {owner.NOT_YET[key]}"
+    joined = missing_blank(key, yaml_keys(owner))
+    if joined is not None:
+        return f"{_prefix(parent)}{joined}"
     open_keys = _open_keys(owner, parent, file)
     known = open_keys if nearest(key, open_keys) else yaml_keys(owner)
     homes = [] if nearest(key, known) else sorted(set(_homes_of(model, key, "")))
@@ -172,7 +175,8 @@ def _words(kind: str, details: ErrorDetails) -> str:
                 f"expected a list, found {found}" if found in ("nothing", "a mapping") else list_words(details["input"])
             )
         case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
-            return f"expected a mapping, found {found}"
+            example = MAPPINGS.get(str(details["loc"][-1])) if details["loc"] else None
+            return f"expected a mapping, found {found}" + (f"; write {example}" if example else "")
         case "string_pattern_mismatch":
             return "expected letters, digits and . _ - only, beginning with a letter or digit"
         case _:

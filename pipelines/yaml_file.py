@@ -21,7 +21,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from paimon_table.errors import BrokenInvariant, ConfigError
 from pipelines.config_values import WrittenFloat, WrittenInt
-from pipelines.yaml_hints import reference_problem, syntax_hint
+from pipelines.yaml_hints import reference_problem, syntax_hint, unclosed
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -125,7 +125,12 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
         lines = text.splitlines()
         at = min(place.line, len(lines)) - 1
-        hint = syntax_hint(str(error.problem), lines[at] if lines else "")
+        if "another document" in f"{error.problem} {error.context}":
+            reader.problems.append(Problem(place, "a second document begins; one file is one pipeline, without ---"))
+            return reader.file(None)
+        opened = error.context_mark.line + 1 if error.context_mark else place.line
+        hint = unclosed(str(error.problem), opened, place.line)
+        hint = hint or syntax_hint(str(error.problem), lines[at] if lines else "")
         about = f" {error.context}" if error.context and error.context_mark else ""
         reader.problems.append(Problem(place, f"not valid YAML: {error.problem or error.context}{about}{hint}"))
     except YAMLError as error:
@@ -138,9 +143,7 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
                 data = reader.value(root, ())
             except _TooLarge as error:
                 reader.problems = [error.problem]
-    return YamlFile(
-        data, reader.places, reader.key_places, reader.environment_of, tuple(reader.problems), frozenset(reader.broken)
-    )
+    return reader.file(data)
 
 
 class _TooLarge(Exception):
@@ -191,6 +194,12 @@ class _Reader:
     broken: set[KeyPath] = field(default_factory=set)
     open_nodes: list[Node] = field(default_factory=list)
     count: int = 0
+
+    def file(self, data: Any) -> YamlFile:
+        """What was read so far."""
+        return YamlFile(
+            data, self.places, self.key_places, self.environment_of, tuple(self.problems), frozenset(self.broken)
+        )
 
     def value(self, node: Node, path: KeyPath) -> Any:
         self._count(node, len(self.open_nodes))

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
+
+MAPPINGS = {
+    "match": "{ table: NAME }, beside it or instead of it schema, database, topic",
+    "trigger": "{ interval: 60s }",
+    "catalog": "{ warehouse: DIRECTORY }",
+    "kafka": "{ bootstrap_servers: 'HOST:PORT', topics: [TOPIC] }",
+    "files": "{ path: DIRECTORY }",
+    "columns": "{ types: { COLUMN: TYPE } }",
+    "types": "{ COLUMN: TYPE }",
+    "options": "{ NAME: VALUE }",
+}
+"""What to write for keys whose value is a mapping and is often given as something else."""
 
 _BRACES_THEN_TEXT = re.compile(r":\s+(\{\w+\}[.\w{}-]*)\s*(#.*)?$")
 _SPECIAL_START = re.compile(r"(?::\s+|-\s+|[\[,{]\s*)([*&%@`!|>?][^\s,\]}]*)")
@@ -23,6 +36,22 @@ def syntax_hint(problem: str, line: str) -> str:
     if "'['" in problem or "flow sequence" in problem or "flow mapping" in problem:
         return "; inside [ ] and { }, put texts with : , [ ] { } or # in quotes"
     return ""
+
+
+def missing_blank(key: str, known: Collection[str]) -> str | None:
+    """What is wrong with a key that holds its value too; None when it is another mistake."""
+    name, colon, value = key.partition(":")
+    if not colon or name not in known:
+        return None
+    return f"'{key}': the blank after the colon is missing; write {name}: {value.strip() or 'VALUE'}"
+
+
+def unclosed(problem: str, opened_line: int, line: int) -> str:
+    """Where the bracket stands that the parser missed the end of in a later line; empty if it is another mistake."""
+    end = re.match(r"expected ',' or '([\]}])'", problem)
+    if end is None or opened_line == line:
+        return ""
+    return f"; the {'[' if end[1] == ']' else '{'} in line {opened_line} is not closed"
 
 
 def reference_problem(text: str) -> str | None:

@@ -235,3 +235,16 @@ def test_lengths_that_nobody_means_are_refused_in_the_file(text: str, told: str)
 @pytest.mark.parametrize("text", ["VARCHAR(1)", "ROW<char INT, `varchar` INT, binary: BINARY(2)>", "STRING NOT NULL"])
 def test_types_with_their_lengths_are_taken(text: str) -> None:
     assert ColumnRules.model_validate({"types": {"c": text}}).types == {"c": parse_type(text)}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "told"),
+    [("./lake/", "directory of the warehouse"), (".", "holds the warehouse"), ("lake/shop.db/t", "in a database of")],
+)
+def test_a_checkpoint_in_the_way_of_the_warehouse_is_refused(tmp_path: Path, checkpoint: str, told: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint=checkpoint))
+    with pytest.raises(ConfigError, match=rf"4:1: checkpoint: .*{told}"):
+        load_pipeline(file)
+    file.write_text(GOOD.format(name="shop", checkpoint="lake/_state"))
+    load_pipeline(file)
