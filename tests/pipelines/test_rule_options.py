@@ -68,9 +68,9 @@ def test_options_that_may_not_change_are_refused_before_anything_is_written(
 
 
 def test_the_remedy_that_an_error_names_brings_the_pipeline_back(tmp_path: Path) -> None:
-    first_row = {"merge-engine": "first-row", "changelog-producer": "lookup"}
-    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "n": 1})), **first_row)
-    delete = records("a", 1, ("d", {"id": 1, "n": 1}), ("c", {"id": 2, "n": 2}))
+    first_row = {"merge-engine": "first-row", "changelog-producer": "lookup", "rowkind.field": "kind"}
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "kind": "+I"})), **first_row)
+    delete = records("a", 1, ("c", {"id": 1, "kind": "-D"}), ("c", {"id": 2, "kind": "+I"}))
     with pytest.raises(MalformedRecord, match="ignore-delete"):
         run(tmp_path, 1, delete, **first_row)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipelines.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.session import open_session
 from pipelines.session_properties import names_collector
 from pipelines.spark_errors import first_cause, second_run, task_failure
-from sources.changes import DecoderOptions
+from sources.changes import RECORD_SCHEMA, DecoderOptions
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
 
@@ -60,8 +61,15 @@ def test_the_plan_of_decode_tasks_holds_no_storage(tmp_path: Path) -> None:
 
 
 def test_rows_that_an_engine_refuses_are_reported_with_table_and_bucket(tmp_path: Path) -> None:
-    tables = pipeline_tables(tmp_path, _RULES, **{"merge-engine": "first-row", "changelog-producer": "lookup"})
-    records = _records(tmp_path)
+    options = {"merge-engine": "first-row", "changelog-producer": "lookup", "rowkind.field": "kind"}
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    source = {"db": "shop", "schema": "public", "table": "orders"}
+    rows = []
+    for offset, kind in enumerate(("+I", "-D")):
+        place = {"topic": "shop.public.orders", "partition": 0, "offset": offset, "timestamp": 0, "headers": None}
+        event = {"after": {"id": 1, "kind": kind}, "source": source, "op": "c"}
+        rows.append({**place, "key": b'{"id": 1}', "value": json.dumps(event).encode()})
+    records = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
     settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
     seen = run_tasks(records, plan_batch(tables, BatchRun(0), settings))
     tables.apply(o for report in seen.reports for o in report.observations)
