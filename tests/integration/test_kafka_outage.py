@@ -9,8 +9,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from tests.stack.kafka import KafkaBroker
-from tests.support.kafka_pipelines import insert_events, row_ids, run_kafka, table_names, write_kafka_pipeline
-from tests.support.pipeline_run import running, wait_until
+from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
+from tests.support.pipeline_run import run_together, running, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 STEADY, ANEW = "c.steady", "c.anew"
@@ -56,7 +56,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
         last = log.read_text().splitlines()[-1]
         assert f"{ANEW}" in last and "made anew" in last and "on_lost_checkpoint to restart" in last
 
-        again = run_kafka([file])
+        again = run_together([file])
         assert again.returncode == 2
         assert f"made anew since they were read: {ANEW} (read: {ANEW}-0 to offset 20)" in again.stderr
         assert f'source.kafka.start to {{offsets: {{"{STEADY}": {{"0": 25}}}}}}' in again.stderr

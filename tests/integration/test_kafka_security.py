@@ -9,7 +9,8 @@ import pytest
 
 from tests.stack.certificates import STORE_PASSWORD
 from tests.stack.secure_kafka import PASSWORD, USER, SecureKafka, running_secure_kafka
-from tests.support.kafka_pipelines import insert_events, row_ids, run_kafka
+from tests.support.kafka_pipelines import insert_events, row_ids
+from tests.support.pipeline_run import run_together
 from tests.support.security_page import kafka_blocks, write_example
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
@@ -42,10 +43,10 @@ def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_
     }
     files = [write_example(tmp_path, kind, kafka_blocks()[i], places) for i, kind in enumerate(KINDS)]
 
-    done = run_kafka(files, env=environment)
+    done = run_together(files, env=environment)
 
     assert done.returncode == 0, done.stderr
     assert {kind: row_ids(tmp_path, TOPIC, kind) for kind in KINDS} == {kind: list(range(5)) for kind in KINDS}
-    wrong = run_kafka(files[:1], env={**environment, "KAFKA_PASSWORD": "wr0ng password"})
+    wrong = run_together(files[:1], env={**environment, "KAFKA_PASSWORD": "wr0ng password"})
     assert wrong.returncode == 2
     assert f"Kafka at {broker.with_login} refuses the login" in wrong.stderr and "wr0ng" not in wrong.stderr

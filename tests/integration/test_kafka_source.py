@@ -12,10 +12,10 @@ from tests.support.kafka_pipelines import (
     insert_event,
     insert_events,
     row_ids,
-    run_kafka,
     table_names,
     write_kafka_pipeline,
 )
+from tests.support.pipeline_run import run_together
 
 pytestmark = pytest.mark.stack
 
@@ -77,7 +77,7 @@ def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
         write_kafka_pipeline(root, servers, transactional, {"isolation.level": "read_uncommitted"}, name="everything"),
     ]
     for number in range(2):
-        done = run_kafka(files)
+        done = run_together(files)
         assert done.returncode == 0, done.stderr
         (root / f"messages.{number}").write_text(done.stderr)
     return root

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from paimon_table.scan import read_all
 from paimon_table.table import Table
 from tests.stack.topics import TopicRecord
-from tests.support.waiting import seconds
 
 YAML = """\
 version: 1
@@ -69,23 +65,6 @@ def insert_event(topic: str, row_id: int, partition: int = 0) -> TopicRecord:
 
 def insert_events(topic: str, ids: Iterable[int]) -> list[TopicRecord]:
     return [insert_event(topic, row_id) for row_id in ids]
-
-
-def run_kafka(
-    files: Sequence[Path], once: bool = True, timeout_s: float = 300, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`tidemark run FILES --once`: all of them in one process, in a session of its own."""
-    tidemark = Path(sys.executable).with_name("tidemark")
-    command = [str(tidemark), "run", *map(str, files), *(["--once"] if once else [])]
-    return subprocess.run(
-        command,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=seconds(timeout_s),
-        start_new_session=True,
-        check=False,
-    )
 
 
 def table_names(root: Path, name: str = "shop") -> set[str]:

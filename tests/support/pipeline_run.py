@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -44,13 +44,18 @@ def write_pipeline(
     return file
 
 
-def run_once(
-    file: Path, env: Mapping[str, str] | None = None, timeout_s: float = 240
-) -> subprocess.CompletedProcess[str]:
+def run_once(file: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """`tidemark run FILE --once` in a session (and process group) of its own."""
+    return run_together([file], env, timeout_s=240)
+
+
+def run_together(
+    files: Sequence[Path], env: Mapping[str, str] | None = None, timeout_s: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """`tidemark run FILES --once`: all of them in one process, in a session (and process group) of its own."""
     tidemark = Path(sys.executable).with_name("tidemark")
     return subprocess.run(
-        [str(tidemark), "run", str(file), "--once"],
+        [str(tidemark), "run", *map(str, files), "--once"],
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
