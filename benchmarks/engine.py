@@ -7,8 +7,8 @@ A pass is ``--rows`` rows (1 000 000) in 5 commits over ``--keys`` random keys (
 second updates and is the one that counts. A commit is timed from the first row handed to the writer of the one bucket
 to the published snapshot, compaction waited for; making the rows and choosing the bucket are not counted on either
 side. Both run on the same core, one after the other, with equal rows (engine_rows.py, JavaWriter.java) and equal
-options; the process allocates as the workers of a pipeline do (``pipelines.session``). Java is left out where no JDK is
-installed.
+options; the process allocates as the workers of a pipeline do (``pipelines.spark.session``). Java is left out where no
+JDK is installed.
 
 ``--at-size`` asks whether a commit costs the same in a large table: it times commits of 10 000 updates in tables of
 500 000 and of 5 000 000 rows.
@@ -31,13 +31,13 @@ from rich.table import Table as TextTable
 
 from benchmarks import java_writer
 from benchmarks.engine_rows import COLUMNS, rows_of
-from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
-from paimon_table.commit import TableCommit
-from paimon_table.data_file import EMPTY_ROW, BucketId
+from paimon_table.commit.commit import TableCommit
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.table_state import load_state
 from paimon_table.table import Table
-from paimon_table.table_state import load_state
-from pipelines.session import LOCAL_ALLOCATION
+from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import clock_ms, new_table, new_uuid
 
 COMMITS_PER_PASS = 5

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.data_file import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND
 
 COLUMNS = (
     ("k", "INT"),

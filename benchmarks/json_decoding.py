@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from paimon_table.types import parse_type
 from sources.changes import RECORD_SCHEMA, DecodeTarget, KeyRule, SourceTable
-from sources.debezium_json.column_plan import plan_columns
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.envelope_split import Heads, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser
 from sources.debezium_json.message_keys import MessageKeys
+from sources.json_changes.column_plan import plan_columns
 
 TOPIC = "shop.public.orders"
 SOURCE = SourceTable(TOPIC, "shop", "public", "orders")

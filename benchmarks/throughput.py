@@ -21,10 +21,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
-from pipelines.batch_report import BatchReport
-from pipelines.config import PipelineConfig
+from pipelines.batch.batch_report import BatchReport
+from pipelines.config.config import PipelineConfig
 from pipelines.query import PipelineQuery
-from pipelines.session import open_session
+from pipelines.spark.session import open_session
 from tests.stack.kafka import KafkaBroker
 
 YAML_DEFAULTS = {"version": 1, "name": "bench"}

@@ -8,49 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paimon_table.altered_values import check_key_types
-from paimon_table.binary_row import deserialize_row
-from paimon_table.column_defaults import column_defaults
-from paimon_table.data_file import BucketId, DataFileMeta
+from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
-from paimon_table.file_io import FileIO, file_io_for
-from paimon_table.options import TableOptions, options_of
-from paimon_table.paths import TablePaths, numbers_of, partition_path
-from paimon_table.reading_options import reading_options
-from paimon_table.schema import TableSchema, from_json, to_json
-from paimon_table.schema_evolution import SchemaChange, apply_changes
-from paimon_table.snapshot import SnapshotStore
-from paimon_table.table_validation import check_partition_names, validate_table
+from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.reading_options import reading_options
+from paimon_table.options.table_options import TableOptions, options_of
+from paimon_table.schema.column_defaults import column_defaults
+from paimon_table.schema.table_schema import TableSchema, from_json, to_json
+from paimon_table.storage.file_io import FileIO, file_io_for
+from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
+from paimon_table.validation.table_validation import check_partition_names, validate_table
 
 _EVOLVE_ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class TableContext:
-    """What readers and writers of data files need; values only, can be pickled to executors."""
-
-    io: FileIO
-    paths: TablePaths
-    schema: TableSchema
-    options: TableOptions
-    schemas: Mapping[int, TableSchema]
-    """Every schema version so far, for files that were written with an older one."""
-
-    def partition_values(self, partition: bytes) -> tuple[object, ...]:
-        """The partition's values in partition column order, from its serialized row."""
-        fields = self.schema.partition_fields
-        return tuple(deserialize_row(partition, [f.type for f in fields])) if fields else ()
-
-    def partition_path(self, partition: bytes) -> str:
-        """The partition's directory below the table, from its serialized row; empty without partition columns."""
-        return partition_path(self.partition_values(partition), self.schema.partition_fields, self.options)
-
-    def bucket_dir(self, bucket: BucketId) -> str:
-        """Directory of the bucket's data and changelog files."""
-        return self.paths.bucket_dir(self.partition_path(bucket.partition), bucket.bucket)
-
-    def data_file(self, bucket: BucketId, file: DataFileMeta) -> str:
-        return self.paths.data_file(self.bucket_dir(bucket), file)
 
 
 @dataclass(frozen=True, slots=True)

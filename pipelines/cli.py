@@ -18,10 +18,10 @@ import typer
 from typer.core import TyperGroup
 
 from paimon_table.errors import ConfigError, TidemarkError
-from pipelines.config_file import load_pipeline, load_pipelines
-from pipelines.json_schema import pipeline_schema
-from pipelines.row_output import checked_output, quiet_pipe
-from pipelines.table_commands import table_app
+from pipelines.config.config_file import load_pipeline, load_pipelines
+from pipelines.config.json_schema import pipeline_schema
+from pipelines.inspect.table_commands import table_app
+from pipelines.report.row_output import checked_output, quiet_pipe
 from pipelines.version import version
 
 FAILED = 1
@@ -97,14 +97,14 @@ def run(
     They run until SIGTERM or Ctrl-C, which finish the running batch and stop cleanly; with --once, until all is read.
     """
     configs = load_pipelines(files)
-    from pipelines.java import check_java
+    from pipelines.spark.java import check_java
 
     check_java()
-    from pipelines.progress import progress_of
+    from pipelines.report.progress import progress_of
+    from pipelines.report.run_log import log_to_stderr
+    from pipelines.report.run_summary import summarize
+    from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
-    from pipelines.run_log import log_to_stderr
-    from pipelines.run_summary import summarize
-    from pipelines.summary import print_summary
 
     queries = run_pipelines(configs, once, log_to_stderr(verbose))
     if once:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection, Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
-from pipelines.checkpoint import Checkpoint
-from pipelines.config import PipelineConfig
-from pipelines.kafka_admin import READER_DEFAULTS, Bounds, KafkaAdmin, Place, kafka_admin
-from pipelines.kafka_failures import causes_in, is_of_kafka, kafka_failure
-from pipelines.kafka_watch import PATIENCE, KafkaWatch
-from pipelines.lost_records import lost_records
-from pipelines.session import write_slots
-from pipelines.source_config import KafkaSource
-from pipelines.start_offsets import Positions, check_checkpoint, source_bounds, starting_options, way_on
-from pipelines.topic_record import TopicRecord
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.topic_record import TopicRecord
+from pipelines.config.config import PipelineConfig
+from pipelines.config.source_config import KafkaSource
+from pipelines.kafka.admin import READER_DEFAULTS, Bounds, KafkaAdmin, Place, kafka_admin
+from pipelines.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from pipelines.kafka.lost_records import lost_records
+from pipelines.kafka.watch import PATIENCE, KafkaWatch
+from pipelines.spark.session import write_slots
+from pipelines.tables.start_offsets import Positions, check_checkpoint, source_bounds, starting_options, way_on
 
 log = logging.getLogger(__name__)
 

@@ -19,27 +19,27 @@ from paimon_table.errors import (
     SinkUnavailable,
     TidemarkError,
 )
-from paimon_table.file_io import FileIO, LocalFileIO, file_io_for
-from pipelines.batch import process_batch
-from pipelines.batch_commit import compact_batch, unfinished_batches
-from pipelines.batch_report import BatchReport
-from pipelines.checkpoint import Checkpoint
-from pipelines.checkpoint_record import CheckpointRecord
-from pipelines.compactions import Compactions, on_spark
-from pipelines.config import PipelineConfig
-from pipelines.decode_stream import decoded
-from pipelines.job_result import JobResult
-from pipelines.kafka_admin import Place
+from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
+from pipelines.batch.batch import process_batch
+from pipelines.batch.batch_commit import compact_batch, unfinished_batches
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions, on_spark
+from pipelines.batch.decode_stream import decoded
+from pipelines.batch.job_result import JobResult
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.config.source_config import FilesSource, KafkaSource
+from pipelines.kafka.admin import Place
 from pipelines.kafka_reading import KafkaReading
-from pipelines.plan import BatchRun, TaskSettings
-from pipelines.run_log import in_pipeline, naming
-from pipelines.session import lookup_root, spool, write_slots
-from pipelines.source_config import FilesSource, KafkaSource
-from pipelines.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
-from pipelines.spooled_writes import SpooledWrites
-from pipelines.start_line import check_files, files_words, kafka_words, start_line
-from pipelines.start_offsets import Positions, recorded_positions
-from pipelines.tables import PipelineTables
+from pipelines.report.run_log import in_pipeline, naming
+from pipelines.report.start_line import check_files, files_words, kafka_words, start_line
+from pipelines.spark.session import lookup_root, spool, write_slots
+from pipelines.spark.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.start_offsets import Positions, recorded_positions
+from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import DecoderOptions
 
@@ -240,7 +240,7 @@ class PipelineQuery:
     def _read(self, spark: SparkSession) -> DataFrame:
         source = self.config.source.reader
         if isinstance(source, FilesSource):
-            from sources.dump_source import DumpSource, dump_files
+            from sources.dumps.dump_source import DumpSource, dump_files
 
             files = dump_files(source.path)
             if self._checkpoint.is_new:

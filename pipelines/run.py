@@ -13,18 +13,18 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.checkpoint import Checkpoint
-from pipelines.checkpoint_lock import held_checkpoints
-from pipelines.config import PipelineConfig
-from pipelines.jvm_output import JVM_OUTPUT
-from pipelines.progress import ProgressLine
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.config.config import PipelineConfig
+from pipelines.config.source_config import FilesSource
 from pipelines.query import PipelineQuery
-from pipelines.run_log import Activity, in_pipeline, naming
-from pipelines.session import jvm_has_ended, open_session
-from pipelines.source_config import FilesSource
-from pipelines.start_line import check_files
+from pipelines.report.progress import ProgressLine
+from pipelines.report.run_log import Activity, in_pipeline, naming
+from pipelines.report.start_line import check_files
+from pipelines.spark.jvm_output import JVM_OUTPUT
+from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.version import version
-from sources.dump_source import dump_files
+from sources.dumps.dump_source import dump_files
 
 log = logging.getLogger(__name__)
 

@@ -90,8 +90,8 @@ def main() -> None:
     import pyarrow.compute  # noqa: F401 - imported once, shared by all forked workers
     from pyspark import daemon
 
-    import pipelines.decode_task  # noqa: F401
-    import sinks.bucket_task  # noqa: F401
+    import pipelines.batch.decode_task  # noqa: F401
+    import sinks.write.bucket_task  # noqa: F401
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     daemon.worker_main = promptly(daemon.worker_main)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from paimon_table.file_io import FileIO
+from paimon_table.storage.file_io import FileIO
 
 _TOPIC_CHARACTERS = 100
 """Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""

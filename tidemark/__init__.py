@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.config import PipelineConfig
+    from pipelines.config.config import PipelineConfig
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load_pipeline", "read_table", "run", "validate"]
@@ -26,7 +26,7 @@ __all__ = ["__version__", "load_pipeline", "read_table", "run", "validate"]
 def load_pipeline(path: str | Path) -> PipelineConfig:
     """One pipeline file as a frozen value. Raises ConfigError with a line ``file:line:column: ...`` per problem."""
     _own_packages_first()
-    from pipelines.config_file import load_pipeline as load
+    from pipelines.config.config_file import load_pipeline as load
 
     return load(path)
 
@@ -35,7 +35,7 @@ def validate(path: str | Path) -> list[str]:
     """The problems of a pipeline file, one line each; an empty list when it can run."""
     _own_packages_first()
     from paimon_table.errors import ConfigError
-    from pipelines.config_file import load_pipeline as load
+    from pipelines.config.config_file import load_pipeline as load
 
     try:
         load(path)
@@ -51,9 +51,9 @@ def run(*paths: str | Path, once: bool = False) -> None:
     TidemarkError.
     """
     _own_packages_first()
-    from pipelines.config_file import load_pipelines
-    from pipelines.java import check_java
+    from pipelines.config.config_file import load_pipelines
     from pipelines.run import run_pipelines
+    from pipelines.spark.java import check_java
 
     configs = load_pipelines(paths)
     check_java()
@@ -68,7 +68,7 @@ def read_table(
     ``path`` is the directory of the table, or a ``file://`` or ``s3://`` URI; ``options`` give access to S3.
     """
     _own_packages_first()
-    from paimon_table.scan import read_all
+    from paimon_table.scan.scan import read_all
     from paimon_table.table import Table
 
     return read_all(Table.open_for_reading(str(path), dict(options or {})), columns)

@@ -11,7 +11,7 @@ from paimon_table.file_index.bloom_filter import BloomFilterBuilder
 from paimon_table.file_index.container import write_container
 from paimon_table.file_index.hashing import hash64
 from paimon_table.file_index.index_options import BLOOM_FILTER, BloomFilterColumn
-from paimon_table.schema import TableSchema
+from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataType
 
 INDEX_SUFFIX = ".index"

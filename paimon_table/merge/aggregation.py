@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.errors import MalformedRecord
-from paimon_table.field_options import FieldOptions
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from paimon_table.merge.aggregate.function import AggregateFunction, Mask
 from paimon_table.merge.aggregate.picked import PickingFunction
 from paimon_table.merge.aggregate.registry import aggregate_function
 from paimon_table.merge.aggregate.segments import Chosen, choose, ends, lengths, replace, validity
-from paimon_table.merge.gather import gather
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.merge.words import Indices
-from paimon_table.options import TableOptions
-from paimon_table.schema import TableSchema
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.table_options import TableOptions
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.rows.gather import gather
+from paimon_table.rows.words import Indices
+from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
 
 DEFAULT_FUNCTION = "last_non_null_value"

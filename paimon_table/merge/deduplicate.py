@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.data_file import VALUE_KIND
-from paimon_table.merge.gather import gather
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.merge.words import Indices
+from paimon_table.row_kind import VALUE_KIND
+from paimon_table.rows.gather import gather
+from paimon_table.rows.words import Indices
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from paimon_table.data_file import VALUE_KIND
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.merge.aggregation import aggregation
 from paimon_table.merge.deduplicate import Deduplicate
 from paimon_table.merge.first_row import FirstRow
 from paimon_table.merge.partial_update import partial_update
 from paimon_table.merge.sort import KeyGroups, KeyOrder
-from paimon_table.options import MERGE_ENGINES, TableOptions
-from paimon_table.schema import TableSchema
+from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
+from paimon_table.row_kind import VALUE_KIND
+from paimon_table.schema.table_schema import TableSchema
 
 
 class MergeFunction(Protocol):

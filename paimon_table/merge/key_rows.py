@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 Mask = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.key_rows import Mask
-from paimon_table.merge.words import Indices
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.rows.words import Indices
 
 
 @dataclass(slots=True)

@@ -13,12 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.errors import MalformedRecord
-from paimon_table.field_options import SequenceGroup
 from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.aggregate.registry import aggregate_function
-from paimon_table.merge.gather import gather
 from paimon_table.merge.key_rows import only_positions
 from paimon_table.merge.merged_columns import merged_table
 from paimon_table.merge.partial_update_fold import fold_columns
@@ -26,8 +23,11 @@ from paimon_table.merge.partial_update_vector import vector_columns
 from paimon_table.merge.partial_update_versions import GroupVersions, Versions, kinds_of
 from paimon_table.merge.sequence_groups import group_sequence
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.options import TableOptions
-from paimon_table.schema import TableSchema
+from paimon_table.options.field_options import SequenceGroup
+from paimon_table.options.table_options import TableOptions
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.rows.gather import gather
+from paimon_table.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)

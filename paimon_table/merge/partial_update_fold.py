@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from paimon_table.data_file import RowKind
 from paimon_table.merge.aggregate.function import Accumulator, AggregateFunction
 from paimon_table.merge.key_rows import valid_mask
 from paimon_table.merge.merged_columns import MergedColumns
 from paimon_table.merge.partial_update_versions import Versions
+from paimon_table.row_kind import RowKind
 
 _DELETE = int(RowKind.DELETE)
 

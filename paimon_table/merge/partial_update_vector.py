@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.data_file import RowKind
 from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.key_rows import Mask, any_marked, last_marked, only_positions, valid_mask
 from paimon_table.merge.merged_columns import MergedColumns, take_or_null
 from paimon_table.merge.partial_update_fold import fold_columns
 from paimon_table.merge.partial_update_versions import GroupVersions, Versions
 from paimon_table.merge.sequence_groups import GroupSequence
+from paimon_table.row_kind import RowKind
 
 
 def vector_columns(versions: Versions) -> MergedColumns:

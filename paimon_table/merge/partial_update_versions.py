@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_table.data_file import VALUE_KIND
 from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.key_rows import Kinds, Mask, only_positions
 from paimon_table.merge.sequence_groups import GroupSequence
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.merge.words import Indices
+from paimon_table.row_kind import VALUE_KIND
+from paimon_table.rows.words import Indices
 
 
 @dataclass(frozen=True, slots=True)

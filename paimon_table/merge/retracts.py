@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from paimon_table.merge.aggregation import aggregation
 from paimon_table.merge.partial_update import partial_update
-from paimon_table.options import TableOptions
-from paimon_table.schema import TableSchema
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
 
 
 def can_retract(schema: TableSchema, options: TableOptions) -> bool:

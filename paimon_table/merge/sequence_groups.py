@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.field_options import SequenceGroup
 from paimon_table.merge.key_rows import Mask, last_marked, valid_mask
-from paimon_table.merge.words import U64, Indices, Word, exact_words, normal_form, pack, sort_words
+from paimon_table.options.field_options import SequenceGroup
+from paimon_table.rows.words import U64, Indices, Word, exact_words, normal_form, pack, sort_words
 
 
 @dataclass(frozen=True, slots=True)

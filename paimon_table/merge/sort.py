@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.binary_row import deserialize_row
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
-from paimon_table.merge.words import Indices, Word, column_words, exact_words, integers, normal_form, sort_words
-from paimon_table.options import TableOptions
-from paimon_table.schema import TableSchema
+from paimon_table.options.table_options import TableOptions
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.rows.binary_row import deserialize_row
+from paimon_table.rows.words import Indices, Word, column_words, exact_words, integers, normal_form, sort_words
+from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import arrow_type
 
 NormalKey = tuple[tuple[bool, Any], ...]

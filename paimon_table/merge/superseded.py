@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 
 def without_superseded(groups: KeyGroups, levels: Indices) -> KeyGroups:

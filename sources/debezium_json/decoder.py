@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sources.changes import Decoded, DecoderOptions, Goal, SourceTable
-from sources.debezium_json.embedded_schema import SchemaCutter
 from sources.debezium_json.message_keys import MessageKeys
-from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
-from sources.debezium_json.unavailable import placeholder
+from sources.json_changes.embedded_schema import SchemaCutter
+from sources.json_changes.outcome import Outcome
+from sources.json_changes.placeholders import placeholder
 
 _HEARTBEAT_PREFIX = "__debezium-heartbeat"
 

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.exact_parse import parse_json
-from sources.debezium_json.taking import taken
+from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.taking import taken
 
 _MARK = b',"source":{'
 _BLANKED = bytes.maketrans(b"123456789", b"0" * 9)

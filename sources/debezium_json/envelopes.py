@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.column_plan import Plan, fitted_to
 from sources.debezium_json.envelope_split import Heads
-from sources.debezium_json.exact_parse import parse_json
+from sources.json_changes.column_plan import Plan, fitted_to
+from sources.json_changes.exact_parse import parse_json
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
 NAMES = pa.struct([("db", pa.string()), ("schema", pa.string()), ("table", pa.string())])

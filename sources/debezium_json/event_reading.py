@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.change_rows import DELETE, OPS, Events, present
-from sources.debezium_json.column_plan import Plan
 from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch
 from sources.debezium_json.event_sorting import TableEvents
-from sources.debezium_json.outcome import Outcome
+from sources.json_changes.change_rows import DELETE, OPS, Events, present
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.outcome import Outcome
 
 
 def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]:

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import DecoderOptions, SourceTable
-from sources.debezium_json.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
-from sources.debezium_json.outcome import Outcome
 from sources.debezium_json.texts import SourceNames, Texts, op_code
+from sources.json_changes.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
+from sources.json_changes.outcome import Outcome
 
 _OP_VALUES = pa.array(list(OPS))
 _NAME_KEYS = ["db", "schema", "table"]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sources.changes import DecodeTarget, KeyRule
-from sources.debezium_json.change_rows import DELETE, UPDATE, Events, Mask, image_column, is_null, lacks_key
-from sources.debezium_json.embedded_schema import EmbeddedSchema
 from sources.debezium_json.message_keys import KeyFields
+from sources.json_changes.change_rows import DELETE, UPDATE, Events, Mask, image_column, is_null, lacks_key
+from sources.json_changes.embedded_schema import EmbeddedSchema
 
 
 def is_fit(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> bool:

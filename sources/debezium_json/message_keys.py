@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped
-from sources.debezium_json.exact_parse import parse_json, scan_json
+from sources.json_changes.exact_parse import parse_json, scan_json
 
 KeyFields = tuple[str, ...] | None
 """The names of a key's fields in their order; none for a key that is no JSON object; None where there is no key."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.data_file import RowKind
+from paimon_table.row_kind import RowKind
 from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN
 
 OLD_KEY_HEADER = "__debezium.oldkey"

@@ -20,8 +20,14 @@ from sources.changes import (
     Rejection,
     SourceTable,
 )
-from sources.debezium_json.before_values import with_before_values
-from sources.debezium_json.change_rows import (
+from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
+from sources.debezium_json.event_reading import read_events
+from sources.debezium_json.event_sorting import EventSorter, TableEvents
+from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.texts import SourceNames, Texts
+from sources.json_changes.before_values import with_before_values
+from sources.json_changes.change_rows import (
     DELETE,
     OPS,
     TRUNCATE,
@@ -36,19 +42,13 @@ from sources.debezium_json.change_rows import (
     lacks_key,
     present,
 )
-from sources.debezium_json.column_plan import Plan, plan_columns
-from sources.debezium_json.decimal_forms import column_options
-from sources.debezium_json.embedded_schema import EmbeddedSchema
-from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
-from sources.debezium_json.event_reading import read_events
-from sources.debezium_json.event_sorting import EventSorter, TableEvents
-from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
-from sources.debezium_json.message_keys import MessageKeys
-from sources.debezium_json.observing import all_columns, changed_by_schema, changed_by_values, key_fields
-from sources.debezium_json.outcome import Outcome
-from sources.debezium_json.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
-from sources.debezium_json.texts import SourceNames, Texts
-from sources.debezium_json.unavailable import Placeholder
+from sources.json_changes.column_plan import Plan, plan_columns
+from sources.json_changes.decimal_forms import column_options
+from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.observing import all_columns, changed_by_schema, changed_by_values, key_fields
+from sources.json_changes.outcome import Outcome
+from sources.json_changes.placeholders import Placeholder
+from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
 
 _MOST_SAMPLED = 10_000
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sources.changes import SourceTable
-from sources.debezium_json.change_rows import OPS
 from sources.debezium_json.envelopes import parse_exactly, unwrapped
-from sources.debezium_json.taking import taken
+from sources.json_changes.change_rows import OPS
+from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
 _NAME_KEYS = ("db", "schema", "table")

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from paimon_table.commit import TableCommit
-from paimon_table.data_file import EMPTY_ROW, BucketId, CommitMessage, DataFileMeta
-from paimon_table.manifest_store import ManifestReader
-from paimon_table.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
-from paimon_table.schema_evolution import AddColumn
+from paimon_table.commit.commit import TableCommit
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.table_state import TableState, load_state
+from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
-from paimon_table.table_state import TableState, load_state
 from paimon_table.types import parse_type
-from tests.paimon_table.builders import committer, data_file, orders_schema
+from paimon_table.validation.schema_evolution import AddColumn
+from tests.support.builders import committer, data_file, orders_schema
 
 BATCHES = (0, 1, 2)
 BUCKETS = (0, 1)

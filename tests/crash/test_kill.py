@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.changelog_scan import read_changes
-from paimon_table.scan import read_all
-from paimon_table.snapshot import CommitKind
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sinks.faults import CRASH_VARIABLE, POINTS
 from tests.support.changelog import replay_strictly

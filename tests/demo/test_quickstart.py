@@ -12,8 +12,8 @@ import pytest
 from benchmarks.debezium_events import zoned_text
 from benchmarks.demo_dump import DUMP_DIR, FINAL_DIR, read_lines
 from benchmarks.shop import TABLES
-from paimon_table.changelog_scan import read_changes
-from paimon_table.scan import read_all
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.paths import PROJECT_DIR
 from tests.support.changelog import replay_strictly

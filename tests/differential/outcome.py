@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from paimon_table.metadata.table_state import load_state
 from paimon_table.table import Table
-from paimon_table.table_state import load_state
 from tests.differential.bitmaps import ordered_bitmap64
 from tests.differential.history import History, Row
 from tests.support.plain_values import Plain, sort_key, sorted_rows

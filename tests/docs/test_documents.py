@@ -17,11 +17,11 @@ import pytest
 from ruamel.yaml import YAML
 
 import tidemark
-from pipelines.config_file import load_pipeline
+from pipelines.config.config_file import load_pipeline
 from sources.changes import RECORD_SCHEMA
 from tests.docs.documents import PAGES, ROOT, Block, blocks, page
 from tests.interop.environment import pypaimon_python
-from tests.pipelines.command import tidemark as command
+from tests.support.command import tidemark as command
 from tests.support.local_batches import pipeline_tables, run_batches
 
 DOCUMENTED_WAREHOUSE = "/data/warehouse"

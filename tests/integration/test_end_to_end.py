@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.changelog_scan import read_changes
-from paimon_table.scan import read_all
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.integration.comparison import differences, source_rows
 from tests.integration.source_tables import TABLES

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paimon_table.changelog_scan import read_changes
-from paimon_table.scan import read_all
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump

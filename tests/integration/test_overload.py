@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, write_pipeline

@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paimon_table.file_io import file_io_for
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
+from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
-from tests.paimon_table.s3_server import s3_server
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import running, wait_until
+from tests.support.s3_server import s3_server
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark

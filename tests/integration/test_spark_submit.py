@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.paths import PROJECT_DIR
 from tests.support.events import History, write_dump

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.file_io import LocalFileIO
-from paimon_table.paths import TablePaths
-from paimon_table.schema import create_schema, to_json
-from paimon_table.schema_evolution import AddColumn, SchemaChange, WidenColumn
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.schema.table_schema import create_schema, to_json
+from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.table import Table
 from paimon_table.types import DataField
+from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, WidenColumn
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
 from tests.interop.scenarios import Change, Scenario, Step

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.errors import CorruptFile
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from tests.interop.histories import create_by_java, create_by_tidemark, write_by_java, write_by_tidemark

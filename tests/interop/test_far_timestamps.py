@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.errors import UnsupportedFeature
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.interop.java_paimon import JavaPaimon
 from tests.support.plain_values import sorted_rows

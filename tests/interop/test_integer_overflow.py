@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.schema_evolution import WidenColumn
 from paimon_table.table import Table
 from paimon_table.types import parse_type
+from paimon_table.validation.schema_evolution import WidenColumn
 from tests.interop.java_paimon import JavaPaimon
 from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.deletion_vector_index import read_vectors
+from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import tidemark
-from pipelines.session import CODE_PACKAGES
+from pipelines.spark.session import CODE_PACKAGES
 from pipelines.version import DISTRIBUTION, version
-from tests.pipelines.small_table import SmallTable
+from tests.support.small_table import SmallTable
 from tidemark.own_packages import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,4 +128,4 @@ def test_the_wheel_holds_the_packages_and_nothing_else(tmp_path: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(CODE_PACKAGES)
     assert {f"{package}/py.typed" for package in CODE_PACKAGES} <= set(names)
-    assert {"pipelines/log4j2.properties", "pipelines/spark_names.txt"} <= set(names)
+    assert {"pipelines/spark/log4j2.properties", "pipelines/config/spark_names.txt"} <= set(names)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from paimon_table.data_files.key_value_file import read_key_value_file
 from paimon_table.errors import CorruptFile, TidemarkError, UnsupportedFeature
-from paimon_table.key_value_file import read_key_value_file
-from paimon_table.lookup_cache import shared_lookup_cache
-from paimon_table.scan import read_all
+from paimon_table.lookup.cache import shared_lookup_cache
+from paimon_table.metadata.table_state import load_state
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
-from paimon_table.table_state import load_state
-from pipelines.table_report import all_snapshots, file_rows, snapshot_rows, table_facts
+from pipelines.report.table_report import all_snapshots, file_rows, snapshot_rows, table_facts
 from tests.support.table_driver import TableDriver, new_table
 
 OPTIONS = {"changelog-producer": "lookup", "deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3"}

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_table.binary_row import serialize_row
-from paimon_table.data_file import EMPTY_ROW, BucketId
 from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
-from paimon_table.memory_io import MemoryDisk, MemoryFileIO
-from paimon_table.schema_evolution import AddColumn, SetOption, WidenColumn
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.rows.binary_row import serialize_row
+from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.types import parse_type
-from tests.paimon_table.builders import committer, data_file, message, orders_schema
+from paimon_table.validation.schema_evolution import AddColumn, SetOption, WidenColumn
+from tests.support.builders import committer, data_file, message, orders_schema
 
 
 def test_created_table_can_be_opened(tmp_path):

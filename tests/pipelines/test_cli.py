@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pipelines.command import TIDEMARK, tidemark, tidemark_process
+from tests.support.command import TIDEMARK, tidemark, tidemark_process
 
 GOOD = """\
 version: 1

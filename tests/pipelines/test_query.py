@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_table.changelog_scan import read_changes
-from paimon_table.scan import read_all
-from paimon_table.schema_evolution import AddColumn
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
-from pipelines.batch_report import BatchReport
-from pipelines.compactions import Compactions
-from pipelines.config import PipelineConfig
-from pipelines.config_file import load_pipelines
+from paimon_table.validation.schema_evolution import AddColumn
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_file import load_pipelines
 from pipelines.query import PipelineQuery
-from pipelines.session import open_session, spool
+from pipelines.spark.session import open_session, spool
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import write_pipeline

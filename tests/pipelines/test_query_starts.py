@@ -17,10 +17,10 @@ import pytest
 
 from paimon_table.errors import SinkUnavailable
 from pipelines import run as run_module
-from pipelines.config_file import load_pipelines
+from pipelines.config.config_file import load_pipelines
 from pipelines.query import PipelineQuery
-from pipelines.run_log import naming
-from tests.pipelines.command import TIDEMARK
+from pipelines.report.run_log import naming
+from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
 
 BUSY = RuntimeError("Python worker failed to connect back.")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from paimon_table.errors import TidemarkError, UnsupportedFeature
-from paimon_table.memory_io import MemoryFileIO
-from paimon_table.schema import create_schema
-from paimon_table.schema_evolution import SetOption
+from paimon_table.schema.table_schema import create_schema
+from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.types import DataField
+from paimon_table.validation.schema_evolution import SetOption
 from tests.semantics.case import AlterOptions, Case, CompactFull, Entry, Mode, Overwrite, Row, Write
 from tests.support.plain_values import Plain, canonical_rows, sort_key, sorted_rows
 from tests.support.table_driver import TableDriver

@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_table.file_io import LocalFileIO
 from paimon_table.ids import Offset
+from paimon_table.storage.file_io import LocalFileIO
 from sinks.quarantine import Quarantine, record_line
 from sources.changes import QuarantineRow
-from sources.dump_records import records_of_text
+from sources.dumps.dump_records import records_of_text
 
 CONTENT = st.none() | st.binary() | st.text().map(str.encode)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.data_file import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 
 def replay_strictly(changes: Iterable[pa.Table], key: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:

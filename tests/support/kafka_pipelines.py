@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from paimon_table.scan import read_all
+from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.topics import TopicRecord
 

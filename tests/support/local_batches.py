@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.file_io import LocalFileIO
-from pipelines.batch import stop_on_refusals
-from pipelines.batch_commit import AppendedBatch, append, compact_batch
-from pipelines.batch_report import BatchReport, Stopwatch
-from pipelines.config import PipelineConfig
-from pipelines.job_result import JobResult, unpack
-from pipelines.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
-from pipelines.tables import PipelineTables
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.batch.batch import stop_on_refusals
+from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
+from pipelines.batch.batch_report import BatchReport, Stopwatch
+from pipelines.batch.job_result import JobResult, unpack
+from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import DecoderOptions
-from sources.dump_records import record_batches_from_dump
+from sources.dumps.dump_records import record_batches_from_dump
 
 
 def run_batches(

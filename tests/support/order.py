@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
+from hypothesis import settings
 
 from tests.support.waiting import seconds
 
@@ -22,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # No example is timed: a busy machine would decide whether the tests pass.
+    settings.register_profile("tests", deadline=None)
+    settings.load_profile("tests")
     if config.getoption("timeout", None) is None:
         config.option.timeout = seconds(_TIMEOUT_S)
     if config.getoption("--show-failures-at-once"):

@@ -15,21 +15,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.binary_row import deserialize_row, serialize_row_at, serialize_rows
-from paimon_table.bucket import assign_buckets
-from paimon_table.bucket_count import check_bucket_count
-from paimon_table.bucket_writer import BucketWriter, WriterEnvironment
-from paimon_table.changelog_scan import read_changes
-from paimon_table.commit import CommitResult, TableCommit
-from paimon_table.data_file import EMPTY_ROW, VALUE_KIND, BucketId, CommitMessage, RowKind
-from paimon_table.file_io import FileIO
-from paimon_table.overwrite import OverwriteWriter
-from paimon_table.scan import read_all
-from paimon_table.schema import TableSchema, create_schema
-from paimon_table.schema_evolution import SchemaChange
-from paimon_table.table import Table, TableContext
-from paimon_table.table_state import TableState, load_state
+from paimon_table.commit.commit import CommitResult, TableCommit
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import TableState, load_state
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.binary_row import deserialize_row, serialize_row_at, serialize_rows
+from paimon_table.rows.hashes import assign_buckets
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
+from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.storage.file_io import FileIO
+from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
+from paimon_table.validation.schema_evolution import SchemaChange
+from paimon_table.write.bucket_count import check_bucket_count
+from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.overwrite_writer import OverwriteWriter
 from tests.support.plain_values import Plain, rows_arrow, rows_plain, sorted_rows
 
 KINDS: Mapping[str, RowKind] = {kind.short: kind for kind in RowKind}

@@ -16,9 +16,9 @@ import pyarrow as pa
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
-from paimon_table.merge.aggregate.python_values import Identity
 from paimon_table.merge.aggregate.segments import any_of, non_null
-from paimon_table.merge.words import Indices
+from paimon_table.rows.python_values import Identity
+from paimon_table.rows.words import Indices
 from paimon_table.types import BINARIES
 
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NoReturn
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.merge.aggregate import python_values
 from paimon_table.merge.aggregate.function import Accumulator, Mask
-from paimon_table.merge.words import Indices
+from paimon_table.rows import python_values
+from paimon_table.rows.words import Indices
 from paimon_table.types import DataType, arrow_type
 
 Step = Callable[[Any, Any], Any]

@@ -17,7 +17,7 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleA
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.ordering import order_key
 from paimon_table.merge.aggregate.segments import lengths, non_null
-from paimon_table.merge.words import Indices, normal_form
+from paimon_table.rows.words import Indices, normal_form
 from paimon_table.types import Root
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_table.merge.aggregate.function import AggregateFunction, Mask
 from paimon_table.merge.aggregate.segments import choose, lengths, replace
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 
 def aggregate(function: AggregateFunction, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array:

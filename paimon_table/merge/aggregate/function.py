@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 Mask = npt.NDArray[np.bool_]
 

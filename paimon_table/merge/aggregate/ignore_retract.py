@@ -12,7 +12,7 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.folding import aggregate
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import choose
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 
 @dataclass(frozen=True, slots=True)

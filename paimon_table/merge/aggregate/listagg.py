@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import choose
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 _BLANKS = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
-from paimon_table.merge.aggregate.python_values import Identity
+from paimon_table.rows.python_values import Identity
 
 
 @dataclass(frozen=True, slots=True)

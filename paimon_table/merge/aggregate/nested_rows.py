@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.ordering import NullsFirst
-from paimon_table.merge.aggregate.python_values import Identity, identity_of
+from paimon_table.rows.python_values import Identity, identity_of
 from paimon_table.types import DataType, arrow_type
 
 

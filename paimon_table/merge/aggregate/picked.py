@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import ends, validity
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.merge.aggregate import numeric
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, non_null, sequential
-from paimon_table.merge.words import Indices
+from paimon_table.rows import numeric
+from paimon_table.rows.words import Indices
 from paimon_table.types import Root, arrow_type
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from paimon_table.errors import ConfigError
-from paimon_table.field_options import FieldOptions
 from paimon_table.merge.aggregate.collect import Collect
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.count import Count
@@ -21,13 +20,14 @@ from paimon_table.merge.aggregate.merge_map_with_keytime import MergeMapWithKeyT
 from paimon_table.merge.aggregate.nested_partial_update import NestedPartialUpdate
 from paimon_table.merge.aggregate.nested_rows import NestedRows, nested_rows
 from paimon_table.merge.aggregate.nested_update import NO_LIMIT, NestedUpdate
-from paimon_table.merge.aggregate.numeric import NUMERIC
 from paimon_table.merge.aggregate.picked import FirstNonNullValue, FirstValue, LastNonNullValue, LastValue, PrimaryKey
 from paimon_table.merge.aggregate.product import Product
-from paimon_table.merge.aggregate.python_values import Identity, identity_of
 from paimon_table.merge.aggregate.roaring import BitmapUnion
 from paimon_table.merge.aggregate.sketches import SketchUnion, check_installed
 from paimon_table.merge.aggregate.sum import Sum
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.rows.numeric import NUMERIC
+from paimon_table.rows.python_values import Identity, identity_of
 from paimon_table.types import CHARACTERS, INTEGERS, MAX_LENGTH, DataField, DataType, Root, arrow_type
 
 Maker = Callable[[DataField, FieldOptions], ColumnFunction]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.merge.aggregate.function import Mask
-from paimon_table.merge.words import Indices
+from paimon_table.rows.words import Indices
 
 _ROUNDS = 64
 

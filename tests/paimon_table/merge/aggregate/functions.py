@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.field_options import FieldOptions
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.aggregate.registry import aggregate_function
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.types import DataField, arrow_type, parse_type
 
 

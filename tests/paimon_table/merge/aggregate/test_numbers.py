@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.merge.aggregate.numeric import warn_of_overflow
+from paimon_table.rows.numeric import warn_of_overflow
 from tests.paimon_table.merge.aggregate.functions import result
 
 

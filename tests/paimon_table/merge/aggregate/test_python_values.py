@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.merge.aggregate.python_values import identity_of, to_arrow, to_python
+from paimon_table.rows.python_values import identity_of, to_arrow, to_python
 from paimon_table.types import arrow_type, parse_type
 
 _DEEP = "ARRAY<ROW<t TIMESTAMP(9), m MAP<STRING, ARRAY<DECIMAL(38, 2)>>, d DATE, x TIME(3), b BYTES>>"

@@ -1,0 +1,400 @@
+"""Publishing the work of bucket writers as snapshots, exactly once.
+
+Implements Paimon's commit: manifests first, then one snapshot file that is created atomically or not at all, then the
+LATEST hint. One commit gives up to two snapshots of the same user and identifier: APPEND (new files and their
+changelog) and COMPACT (files replaced by compaction and its changelog). An overwrite gives one: OVERWRITE.
+
+Exactly once, the argument. A commit user numbers its commits with strictly rising identifiers and repeats an identifier
+only with the same input. Before each attempt the committer looks through every snapshot that it has not seen yet for
+those of its own user; a part whose identifier is there already is not published again. The attempt then publishes under
+the next snapshot id, which succeeds only if nobody else, not even an older process of the same user, has published in
+between; otherwise it looks again. So a part is in the table at most once, and a commit that returns has it there. The
+one gap, own snapshots that have expired before the search, is noticed and reported instead of guessed at.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
+from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
+from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
+from paimon_table.commit.overwrite import overwrite_delta, replaced_partitions
+from paimon_table.commit.snapshot_ordering import stamped
+from paimon_table.errors import (
+    BrokenInvariant,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    ConfigError,
+    CorruptFile,
+    SinkUnavailable,
+)
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.index_manifest import IndexEntry, combined, find_index_conflict
+from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.metadata.manifest_merging import merge_manifests
+from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+from paimon_table.metadata.table_state import TableState, advance_state
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
+
+CLOCK_SKEW_MS = 600_000
+"""How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The snapshots of one commit. None: the part was empty, or an earlier run had published it."""
+
+    append: Snapshot | None = None
+    compact: Snapshot | None = None
+    replayed: bool = False
+    """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
+    overwrite: Snapshot | None = None
+    """The snapshot of an overwrite."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryWait:
+    """How a lost race is waited out; tests pass a sleep that does nothing."""
+
+    sleep_s: Callable[[float], None] = time.sleep
+    random_fraction: Callable[[], float] = random.random
+
+    def after(self, attempt: int, options: TableOptions) -> None:
+        """Wait between half and all of min * 2^attempt, at most the longest wait."""
+        wait_ms = min(options.commit_min_retry_wait_ms << min(attempt, 20), options.commit_max_retry_wait_ms)
+        self.sleep_s(wait_ms * (0.5 + self.random_fraction() / 2) / 1000)
+
+
+def _ignore_step(step: str) -> None:
+    """Steps matter to crash tests only."""
+
+
+class TableCommit:
+    """Commits of one user to one table; runs on the driver, in one thread.
+
+    Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
+    ``on_step`` is called with before-append, after-append, before-compact, after-compact, before-overwrite and
+    after-overwrite.
+    """
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        schema: TableSchema,
+        options: TableOptions,
+        commit_user: str,
+        clock_ms: Callable[[], int],
+        new_uuid: Callable[[], str],
+        *,
+        on_step: Callable[[str], None] = _ignore_step,
+        retry_wait: RetryWait | None = None,
+        state: TableState | None = None,
+    ) -> None:
+        self._io = io
+        self._paths = paths
+        self._options = options
+        self._schema = schema
+        self._user = commit_user
+        self._clock_ms = clock_ms
+        self._new_uuid = new_uuid
+        self._on_step = on_step
+        self._retry_wait = retry_wait or RetryWait()
+        self._partition_types = [f.type for f in schema.partition_fields]
+        self._key_types = [f.type for f in schema.key_fields]
+        self._schema_id = schema.id
+        self._snapshots = SnapshotStore(io, paths)
+        self._reader = ManifestReader(io, paths)
+        self._state = state or TableState()
+        self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
+        self._own: Snapshot | None = None
+        self._searched_id = 0
+
+    def refresh(self) -> TableState:
+        """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
+        latest_id = self._snapshots.latest_id()
+        if self._state.snapshot_id != (latest_id or 0):
+            self._state = advance_state(self._io, self._paths, self._state, latest_id)
+        return self._state
+
+    @property
+    def state(self) -> TableState:
+        """The state as of the last refresh or commit, whichever is newer."""
+        return self._state
+
+    def committed_identifier(self, started_ms: int | None = None) -> int | None:
+        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``."""
+        self._search(self.refresh(), started_ms)
+        return self._own.commit_identifier if self._own is not None else None
+
+    def commit(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        properties: Mapping[str, str],
+        watermark: int | None = None,
+        *,
+        started_ms: int | None = None,
+    ) -> CommitResult:
+        """Publish the messages' APPEND part, then their COMPACT part; parts that are there already are skipped.
+
+        ``started_ms`` is a time at which this identifier had certainly not been committed yet (the first start of its
+        batch): snapshots older than that need no look, expired or not. Without it, a search that ends at expired
+        snapshots raises CommitOutcomeUnknown instead of risking a second commit.
+
+        Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
+        CommitOutcomeUnknown (repeat the whole commit: it finds out), ConfigError (the number of buckets differs from
+        that of the partition's files), SinkUnavailable, CorruptFile.
+        """
+        request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
+        with self._storage_errors():
+            self.refresh()
+            replayed = self._is_committed(request, CommitKind.APPEND)
+            added, compacted = append_delta(messages), compact_delta(messages)
+            append = None if replayed else self._commit_part(request, CommitKind.APPEND, lambda _: added)
+            compact = self._commit_part(request, CommitKind.COMPACT, lambda _: compacted)
+        return CommitResult(append, compact, replayed)
+
+    def overwrite(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        properties: Mapping[str, str],
+        partition: Mapping[str, Any] | None = None,
+        watermark: int | None = None,
+        *,
+        started_ms: int | None = None,
+    ) -> CommitResult:
+        """Replace partitions by the messages of ``OverwriteWriter``s, in one snapshot; skipped if it is there already.
+
+        ``partition`` has the values of some or all partition columns, in the Python forms of ``binary_row``; None
+        replaces the partitions of the new rows, or the whole table (see ``overwrite``). Rows that others commit to
+        these partitions until the snapshot is published are replaced as well.
+
+        Raises as ``commit``; ConfigError also for rows outside of ``partition``.
+        """
+        request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
+        covers = replaced_partitions(self._schema, self._options, messages, partition)
+        with self._storage_errors():
+            self.refresh()
+            replayed = self._is_committed(request, CommitKind.OVERWRITE)
+            part = partial(overwrite_delta, messages, covers)
+            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
+        return CommitResult(replayed=replayed, overwrite=published)
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        """Say what to do when storage fails."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise CorruptFile(
+                f"a metadata file of {self._paths.root} is missing ({error}); open the table again"
+            ) from error
+        except OSError as error:
+            raise SinkUnavailable(f"{self._paths.root} cannot be read or written ({error}); retry later") from error
+
+    # ------------------------------------------------------------ one part
+
+    def _commit_part(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot | None:
+        """Publish one snapshot; None when there is nothing to publish or it is there already."""
+        delta = delta_at(self._state)
+        if delta.is_empty or self._is_committed(request, kind):
+            return None
+        wrong = find_inconsistency(delta.entries)
+        if wrong is not None:
+            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, report this")
+        self._on_step(f"before-{kind.lower()}")
+        published = self._publish(request, kind, delta_at)
+        self._on_step(f"after-{kind.lower()}")
+        return published
+
+    def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
+        """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
+        first_ms = self._clock_ms()
+        shared = self._draft()
+        lists: ManifestLists | None = None
+        attempts = self._options.commit_max_retries + 1
+        for attempt in range(attempts):
+            if attempt:
+                self._retry_wait.after(attempt - 1, self._options)
+                self.refresh()
+                if self._is_committed(request, kind) and self._own is not None:
+                    shared.discard()
+                    return self._own
+            delta = self._ordered(delta_at(self._state))
+            self._check_conflict(request, delta, shared)
+            if lists is None or lists.of is not delta:
+                # Unreferenced: the ids of all attempts so far belong to snapshots of other uuids.
+                shared.discard()
+                shared = self._draft()
+                lists = self._write_lists(shared, delta)
+            snapshot = self._attempt(request, delta, lists)
+            if snapshot is not None:
+                return snapshot
+            timeout_ms = self._options.commit_timeout_ms
+            if timeout_ms is not None and self._clock_ms() - first_ms > timeout_ms:
+                attempts = attempt + 1
+                break
+        shared.discard()
+        raise CommitConflict(
+            f"{self._name(request, kind)}: another committer was faster {attempts} times; nothing was published: retry"
+        )
+
+    def _ordered(self, delta: Delta) -> Delta:
+        """``delta`` with the sequence numbers that the next snapshot gives its files."""
+        return stamped(delta, self._state.snapshot_id + 1) if self._options.snapshot_ordering else delta
+
+    def _check_conflict(self, request: Commit, delta: Delta, shared: ManifestDraft) -> None:
+        replaces = delta.kind is CommitKind.OVERWRITE
+        changed = None if replaces else find_bucket_change(self._state, delta.entries)
+        conflict = (
+            changed
+            or find_conflict(self._state, delta.entries, self._key_types)
+            or find_index_conflict(self._state.index, delta.index)
+            or find_unseen(self._state, delta.seen)
+        )
+        if conflict is None:
+            return
+        shared.discard()
+        if changed is not None:
+            raise ConfigError(
+                f"{self._name(request, delta.kind)}: {changed}; set 'bucket' back or overwrite the partition to "
+                "rescale it"
+            )
+        raise CommitConflict(
+            f"{self._name(request, delta.kind)}: {conflict}; nothing was published: restore the state and retry"
+        )
+
+    def _attempt(self, request: Commit, delta: Delta, lists: ManifestLists) -> Snapshot | None:
+        """Write a base list for the current state and publish the next snapshot; None when the race was lost."""
+        draft = self._draft()
+        manifests = self._merged_manifests(draft)
+        base = draft.add_list(manifests)
+        index = combined(self._state.index, delta.index)
+        previous = self._state.snapshot
+        index_manifest = previous.index_manifest if previous else None
+        if delta.index:
+            index_manifest = draft.add_index_manifest(index)
+        draft.write()
+        snapshot = next_snapshot(
+            self._state.snapshot,
+            request,
+            lists,
+            base,
+            index_manifest,
+            schema_id=self._latest_schema_id(),
+            commit_user=self._user,
+            uuid=self._new_uuid(),
+            now_ms=self._clock_ms(),
+        )
+        if self._publish_snapshot(snapshot):
+            self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
+            return snapshot
+        # Unreferenced: the id belongs to a snapshot of another uuid, so no snapshot names these files.
+        draft.discard()
+        return None
+
+    def _publish_snapshot(self, snapshot: Snapshot) -> bool:
+        """True when the snapshot is in the table, False when another one provably has its id."""
+        unclear: CommitOutcomeUnknown | None = None
+        try:
+            if self._snapshots.publish(snapshot):
+                return True
+        except CommitOutcomeUnknown as error:
+            unclear = error
+        try:
+            present = self._snapshots.find(snapshot.id)
+        except OSError as error:
+            present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
+        if present is None:
+            raise CommitOutcomeUnknown(
+                f"whether snapshot {snapshot.id} of {self._paths.root} was published is not known; repeat the commit, "
+                "it looks before it publishes"
+            ) from unclear
+        if present.uuid != snapshot.uuid:
+            return False
+        self._snapshots.write_latest_hint(snapshot.id)
+        return True
+
+    def _accept(
+        self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]
+    ) -> None:
+        self._state = self._state.with_committed(snapshot, delta.entries, index)
+        self._manifests = (snapshot.id, manifests)
+        self._own = snapshot
+        self._searched_id = snapshot.id
+
+    # ------------------------------------------------------------ what is there already
+
+    def _is_committed(self, request: Commit, kind: CommitKind) -> bool:
+        """Whether this user's newest snapshot shows that the part was published, by whichever process."""
+        self._search(self._state, request.started_ms)
+        if self._own is None or self._own.commit_identifier < request.identifier:
+            return False
+        if kind is not CommitKind.COMPACT or self._own.commit_identifier > request.identifier:
+            return True
+        return self._own.commit_kind is CommitKind.COMPACT
+
+    def _search(self, state: TableState, started_ms: int | None) -> None:
+        """Look through the snapshots that have appeared since the last search for those of this user."""
+        if state.snapshot_id < self._searched_id:
+            # The table was rolled back: what was seen may be gone.
+            self._own, self._searched_id = None, 0
+        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
+        found = self._snapshots.search_user(self._user, state.snapshot_id, self._searched_id, since_ms)
+        if not found.exhaustive:
+            raise CommitOutcomeUnknown(
+                f"snapshots of {self._paths.root} in which user {self._user} might have committed have expired, so "
+                "whether this commit is in the table is not known; give the start of the batch, or check the table and "
+                "continue with a new checkpoint"
+            )
+        self._own = found.newest or self._own
+        self._searched_id = state.snapshot_id
+
+    # ------------------------------------------------------------ files of an attempt
+
+    def _draft(self) -> ManifestDraft:
+        return ManifestDraft(self._io, self._paths, self._options, self._partition_types, self._new_uuid)
+
+    def _write_lists(self, shared: ManifestDraft, delta: Delta) -> ManifestLists:
+        manifests = shared.add_manifests(delta.entries)
+        changelog = shared.add_manifests(delta.changelog)
+        lists = ManifestLists(
+            delta, manifests, shared.add_list(manifests), shared.add_list(changelog) if changelog else None
+        )
+        shared.write()
+        return lists
+
+    def _merged_manifests(self, draft: ManifestDraft) -> tuple[ManifestFileMeta, ...]:
+        """Manifests of the state's snapshot, base and delta, merged where that is due."""
+        snapshot = self._state.snapshot
+        if snapshot is None:
+            return ()
+        known_id, known = self._manifests
+        return merge_manifests(
+            known if known_id == snapshot.id else self._reader.all_manifests(snapshot),
+            self._options,
+            self._partition_types,
+            self._reader.entries_of,
+            draft.add_manifests,
+        )
+
+    def _latest_schema_id(self) -> int:
+        while self._io.exists(self._paths.schema_file(self._schema_id + 1)):
+            self._schema_id += 1
+        return self._schema_id
+
+    def _name(self, request: Commit, kind: CommitKind) -> str:
+        return f"{kind} {request.identifier} of user {self._user} to {self._paths.root}"

@@ -1,0 +1,81 @@
+"""Whether a delta may follow a state of the table.
+
+Implements Paimon's commit conflict checks over the changed buckets, as pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from paimon_table.mergetree.levels import find_overlap
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
+from paimon_table.metadata.table_state import TableState
+from paimon_table.types import DataType
+
+
+def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
+    """What is wrong with a delta by itself: an identity added twice, deleted twice, or added and deleted at once.
+
+    Scans are free of order, so a file that is added and deleted under one identity is invisible for ever.
+    """
+    seen: dict[Identity, int] = {}
+    for entry in delta:
+        if entry.identity in seen:
+            kinds = {seen[entry.identity], entry.kind}
+            what = "added twice" if kinds == {ADD} else "deleted twice" if ADD not in kinds else "added and deleted"
+            return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is {what} on level {entry.file.level}"
+        seen[entry.identity] = entry.kind
+    return None
+
+
+def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str | None:
+    """The first partition for which the delta changes the number of buckets; its rows would lie in two buckets."""
+    for entry in delta:
+        present = state.total_buckets.get(entry.bucket.partition)
+        if present is not None and present > 0 and present != entry.total_buckets and entry.kind == ADD:
+            return f"it writes with bucket num {entry.total_buckets}, but the partition's bucket num is {present}"
+    return None
+
+
+def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> str | None:
+    """The first reason why ``delta`` cannot follow ``state``; None when it can.
+
+    Every deleted file must be live, no added file may be, and the files of one level above 0 may not overlap.
+    """
+    live: dict[BucketId, dict[Identity, DataFileMeta]] = {}
+    for bucket in {entry.bucket for entry in delta}:
+        files = state.files_of(bucket)
+        live[bucket] = {ManifestEntry(ADD, bucket, 0, file).identity: file for file in files}
+    for entry in delta:
+        files_here = live[entry.bucket]
+        if entry.kind != ADD and files_here.pop(entry.identity, None) is None:
+            return (
+                f"file deletion conflict: {entry.file.file_name} on level {entry.file.level} of bucket "
+                f"{entry.bucket.bucket} is no longer live"
+            )
+    for entry in delta:
+        if entry.kind == ADD:
+            if entry.identity in live[entry.bucket]:
+                return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is in the table already"
+            live[entry.bucket][entry.identity] = entry.file
+    for bucket, level in {
+        (entry.bucket, entry.file.level) for entry in delta if entry.kind == ADD and entry.file.level
+    }:
+        overlap = find_overlap([f for f in live[bucket].values() if f.level == level], key_types)
+        if overlap is not None:
+            return f"LSM conflict in bucket {bucket.bucket} on level {level}: {overlap}"
+    return None
+
+
+def find_unseen(state: TableState, seen: Mapping[BucketId, frozenset[tuple[int, str]]]) -> str | None:
+    """The first bucket whose files above level 0 are not those in which a compaction looked for old rows.
+
+    Rows that others put there meanwhile are not marked as deleted, so their keys would be in the table twice.
+    """
+    for bucket, files in seen.items():
+        present = {(file.level, file.file_name) for file in state.files_of(bucket) if file.level > 0}
+        for level, name in sorted(present ^ files):
+            return f"{name} on level {level} of bucket {bucket.bucket} came or went while rows were looked up there"
+    return None

@@ -1,0 +1,80 @@
+"""What a commit will publish: the APPEND and the COMPACT part of commit messages as manifest entries.
+
+Implements Paimon's rule which content of a commit message goes into which snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_manifest import IndexEntry
+from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.table_state import TableState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One request to commit; the attributes that both of its snapshots share."""
+
+    identifier: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+    watermark: int | None = None
+    started_ms: int | None = None
+    """A time at which the identifier had certainly not been committed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One snapshot to be: DELETE entries before ADD entries, and the changelog files of the same step."""
+
+    kind: CommitKind
+    entries: tuple[ManifestEntry, ...]
+    changelog: tuple[ManifestEntry, ...]
+    index: tuple[IndexEntry, ...] = ()
+    """Index files deleted and added."""
+    seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.entries or self.changelog or self.index)
+
+    @property
+    def record_count(self) -> int:
+        """Stored rows added minus stored rows deleted; may be negative."""
+        return sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in self.entries)
+
+    @property
+    def changelog_record_count(self) -> int:
+        return sum(e.file.row_count for e in self.changelog)
+
+
+DeltaAt = Callable[[TableState], Delta]
+"""What a snapshot that follows the given state changes."""
+
+
+def append_delta(messages: Sequence[CommitMessage]) -> Delta:
+    """New files with their changelog."""
+    added = [entry for m in messages for entry in _entries(ADD, m, m.new_files)]
+    changelog = [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)]
+    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog))
+
+
+def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
+    """Files replaced by compaction, the changelog that it found and the rows that it marked as deleted."""
+    deleted = [entry for m in messages for entry in _entries(DELETE, m, m.compact_before)]
+    added = [entry for m in messages for entry in _entries(ADD, m, m.compact_after)]
+    changelog = [entry for m in messages for entry in _entries(ADD, m, m.compact_changelog)]
+    gone = [IndexEntry(DELETE, m.bucket, file) for m in messages for file in m.compact_index.before]
+    come = [IndexEntry(ADD, m.bucket, file) for m in messages for file in m.compact_index.after]
+    seen = {m.bucket: m.compact_seen for m in messages if m.compact_seen is not None}
+    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(gone + come), seen)
+
+
+def _entries(kind: int, message: CommitMessage, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:
+    return [ManifestEntry(kind, message.bucket, message.total_buckets, file) for file in files]

@@ -1,0 +1,105 @@
+"""INSERT OVERWRITE: replacing all rows of partitions in one snapshot.
+
+Implements Paimon's OVERWRITE commit of primary-key tables. Which partitions are replaced: with
+``dynamic-partition-overwrite`` (the default) those of the new rows, otherwise those of a static partition, which may
+name some of the partition columns; an unpartitioned table is replaced as a whole. Every live file of them goes, with
+its deletion vectors. The new rows are written as into empty buckets and may have another number of buckets. Nothing
+enters the changelog.
+The new rows are those of ``write.overwrite_writer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.commit.delta import Delta
+from paimon_table.errors import BrokenInvariant, ConfigError
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.index_manifest import IndexEntry
+from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.table_state import TableState
+from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.binary_row import deserialize_row, serialize_row
+from paimon_table.schema.table_schema import TableSchema
+
+Covers = Callable[[bytes], bool]
+"""Whether a partition, as a serialized row, is replaced."""
+
+# ---------------------------------------------------------------- what is replaced
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPartition:
+    """Partition columns and their values, in the Python forms of ``binary_row``; the other columns are free."""
+
+    schema: TableSchema
+    values: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for name in self.values:
+            if name not in self.schema.partition_keys:
+                raise ConfigError(
+                    f"{name!r} is no partition column, so it cannot be overwritten by its value; partition columns: "
+                    f"{list(self.schema.partition_keys)}"
+                )
+
+    def covers(self, partition: bytes) -> bool:
+        """Whether a partition, as a serialized row, has these values."""
+        fields = self.schema.partition_fields
+        if not self.values:
+            return True
+        row = deserialize_row(partition, [field.type for field in fields])
+        types = [field.type for field in fields if field.name in self.values]
+        named = [value for field, value in zip(fields, row, strict=True) if field.name in self.values]
+        wanted = [self.values[field.name] for field in fields if field.name in self.values]
+        return serialize_row(named, types) == serialize_row(wanted, types)
+
+
+def replaced_partitions(
+    schema: TableSchema, options: TableOptions, messages: Sequence[CommitMessage], partition: Mapping[str, Any] | None
+) -> Covers:
+    """Which partitions an overwrite with these messages replaces; ``partition`` is the static one, if any.
+
+    A message stands for rows of its partition even if it names no files.
+    ConfigError for rows outside of the static partition: they would replace what nobody named.
+    """
+    static = StaticPartition(schema, partition or {})
+    written = {message.bucket.partition for message in messages}
+    for found in written:
+        if not static.covers(found):
+            values = deserialize_row(found, [field.type for field in schema.partition_fields])
+            raise ConfigError(
+                f"rows of partition {values} do not belong to the partition {dict(static.values)} that is overwritten; "
+                "leave them out, or give no partition to overwrite those of the rows"
+            )
+    if schema.partition_keys and options.dynamic_partition_overwrite:
+        return written.__contains__
+    return static.covers
+
+
+# ---------------------------------------------------------------- committing
+
+
+def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: TableState) -> Delta:
+    """The snapshot that follows ``state``: every file of the replaced partitions goes, those of ``messages`` come."""
+    for message in messages:
+        if message.changelog_files or message.compact_changelog or message.compact_before or message.compact_after:
+            raise BrokenInvariant(
+                f"bucket {message.bucket.bucket} was not written by an OverwriteWriter: its message has a changelog or "
+                "a compaction, which an overwrite cannot publish; write it again"
+            )
+    gone = [
+        ManifestEntry(DELETE, bucket, state.total_buckets[bucket.partition], file)
+        for bucket, files in state.files.items()
+        if covers(bucket.partition)
+        for file in files
+    ]
+    come = [ManifestEntry(ADD, m.bucket, m.total_buckets, file) for m in messages for file in m.new_files]
+    index_gone = [
+        IndexEntry(DELETE, entry.bucket, entry.file) for entry in state.index if covers(entry.bucket.partition)
+    ]
+    index_come = [IndexEntry(ADD, m.bucket, file) for m in messages for file in m.compact_index.after]
+    return Delta(CommitKind.OVERWRITE, tuple(gone + come), (), tuple(index_gone + index_come))

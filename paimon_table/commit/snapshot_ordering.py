@@ -1,0 +1,31 @@
+"""Rows in the order of the snapshots that added them, whoever wrote them (``sequence.snapshot-ordering``).
+
+Implements Paimon's rule: what a commit adds other than by compaction gets the id of its snapshot as the least and the
+greatest sequence number in its manifest entry, and every row of a file that a flush wrote counts as having that number.
+Compaction reads its input in this order, so the files that it writes hold the snapshot ids themselves.
+
+Rows of one snapshot have no order among each other, so a commit may hold every key of a bucket once only:
+``write.one_run``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paimon_table.commit.delta import Delta
+from paimon_table.metadata.manifest import ADD, ManifestEntry
+from paimon_table.metadata.snapshot import CommitKind
+
+
+def stamped(delta: Delta, snapshot_id: int) -> Delta:
+    """``delta`` as snapshot ``snapshot_id`` publishes it; a compaction keeps the numbers that its files have."""
+    if delta.kind is CommitKind.COMPACT:
+        return delta
+    return replace(delta, entries=tuple(_stamped_entry(entry, snapshot_id) for entry in delta.entries))
+
+
+def _stamped_entry(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    if entry.kind != ADD:
+        return entry
+    file = replace(entry.file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+    return replace(entry, file=file)

@@ -1,0 +1,111 @@
+"""Which sorted runs to compact next, and into which level: pure choices.
+
+Implements Paimon's universal compaction (size amplification, size ratio, number of runs, in this order), the forced
+compaction of level 0 of lookup tables, and full compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from paimon_table.mergetree.levels import SortedRun
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.options.table_options import TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class UniversalParams:
+    """The thresholds; ``max_level`` is that of the bucket, which may be higher than the options say."""
+
+    trigger: int
+    max_size_amplification_percent: int
+    size_ratio: int
+    max_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactUnit:
+    """The newest runs of a bucket, to be merged into ``output_level``."""
+
+    output_level: int
+    runs: tuple[SortedRun, ...]
+    rewrites_each: bool = False
+    """Whether every file is written anew by itself, although it stays on its level."""
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(f for run in self.runs for f in run.files)
+
+
+def universal_params(options: TableOptions, max_level: int) -> UniversalParams:
+    return UniversalParams(
+        options.compaction_trigger, options.max_size_amplification_percent, options.size_ratio, max_level
+    )
+
+
+def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | None:
+    """The unit that the universal strategy compacts now; ``runs`` newest first."""
+    if len(runs) < params.trigger:
+        return None
+    newer_bytes = sum(run.size_bytes for run in runs[:-1])
+    if runs and newer_bytes * 100 > params.max_size_amplification_percent * runs[-1].size_bytes:
+        return _useful(CompactUnit(params.max_level, tuple(runs)))
+    count = _extended(runs, 1, params)
+    if count == 1 and len(runs) > params.trigger:
+        count = _extended(runs, len(runs) - params.trigger + 1, params)
+    return _useful(_unit(runs, count, params)) if count > 1 else None
+
+
+def force_up_level0(runs: Sequence[SortedRun], params: UniversalParams, patience: int = 1) -> CompactUnit | None:
+    """As ``pick``, but a unit with all of level 0 whenever level 0 holds at least ``patience`` files."""
+    unit = pick(runs, params)
+    if unit is not None:
+        return unit
+    level0 = sum(run.level == 0 for run in runs)
+    if level0 < patience:
+        return None
+    return _useful(_unit(runs, _extended(runs, level0, params), params))
+
+
+def pick_full(
+    runs: Sequence[SortedRun], params: UniversalParams, has_deleted_rows: Callable[[DataFileMeta], bool]
+) -> CompactUnit | None:
+    """All runs into the highest level; when they are there already, the files with deletion vectors, None without."""
+    if any(run.level != params.max_level for run in runs):
+        return CompactUnit(params.max_level, tuple(runs))
+    marked = tuple(file for run in runs for file in run.files if has_deleted_rows(file))
+    return CompactUnit(params.max_level, (SortedRun(params.max_level, marked),), rewrites_each=True) if marked else None
+
+
+def _extended(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> int:
+    """Number of runs after adding older ones as long as they are not much larger than those before them together.
+
+    Once there are two, runs of level 0 and 1 are added even if larger.
+    """
+    size_bytes = sum(run.size_bytes for run in runs[:count])
+    while count < len(runs):
+        following = runs[count]
+        is_larger = size_bytes * (100 + params.size_ratio) < following.size_bytes * 100
+        if is_larger and (count == 1 or following.level > 1):
+            break
+        size_bytes += following.size_bytes
+        count += 1
+    return count
+
+
+def _unit(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> CompactUnit:
+    """The first ``count`` runs, and more of them where the output would otherwise be level 0."""
+    output_level = max(0, runs[count].level - 1) if count < len(runs) else params.max_level
+    while output_level == 0 and count < len(runs):
+        output_level = runs[count].level
+        count += 1
+    if count == len(runs):
+        output_level = params.max_level
+    return CompactUnit(output_level, tuple(runs[:count]))
+
+
+def _useful(unit: CompactUnit) -> CompactUnit | None:
+    """None for a single file that is on its output level already."""
+    files = unit.files
+    return None if len(files) == 1 and files[0].level == unit.output_level else unit

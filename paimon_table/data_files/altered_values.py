@@ -1,0 +1,127 @@
+"""Values that files of a format give back as other ones, and why they cannot be keys.
+
+Rows are compared as they are in memory, later as files gave them back: a key that comes back altered is two keys. CHAR
+keys would do that all the time, so the type is refused where ORC files are written; a moment of the last second before
+1970 is refused as a value. What the metadata of such files says is about the values before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.errors import ConfigError, MalformedRecord, UnsupportedFeature
+from paimon_table.formats.registry import FORMATS
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.options.file_settings import FileSettings, format_of, used_settings
+from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.nested_arrays import any_leaf
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.timestamps import UNITS_PER_SECOND
+from paimon_table.types import TIMESTAMPS, DataField, DataType, Root
+
+_ORC = "orc"
+"""The only format with such values."""
+
+_BLANK_OR_LESS = re.compile("[\x00- ]")
+
+
+def has_altered_values(rows: pa.Table, schema: TableSchema, format_name: str) -> bool:
+    """Whether a file of the format would give back other rows than these."""
+    altered = FORMATS[format_name].altered
+    return any(any_leaf(rows.column(f.name), f.type, lambda values, t: _any(altered(values, t))) for f in schema.fields)
+
+
+def _any(mask: pa.Array | None) -> bool:
+    return mask is not None and bool(pc.any(mask).as_py())
+
+
+def may_alter(file: DataFileMeta, t: DataType) -> bool:
+    """Whether the file may give values of an atomic type back as other ones than its metadata knows."""
+    return format_of(file.file_name) == _ORC and (t.root is Root.CHAR or t.root in TIMESTAMPS)
+
+
+def bounds_given_back(low: pa.Scalar, high: pa.Scalar, t: DataType) -> tuple[pa.Scalar, pa.Scalar]:
+    """Bounds of what comes back of values between ``low`` and ``high`` from a file that may alter them."""
+    if t.root is Root.CHAR:
+        # A text that loses its blanks sorts before those that go on with a character below the blank.
+        return pa.scalar(_BLANK_OR_LESS.split(low.as_py(), maxsplit=1)[0], low.type), high
+    second = UNITS_PER_SECOND[high.type.unit]
+    if low.value < 0 and high.value > -second:
+        return low, pa.scalar(max(high.value, second - 1), pa.int64()).cast(high.type)
+    return low, high
+
+
+# ---------------------------------------------------------------- keys of type CHAR
+
+
+def check_key_types(schema: TableSchema, options: TableOptions) -> None:
+    """Refuse key columns whose values ORC files give back without their trailing blanks. Raises ConfigError."""
+    for f in _key_fields(schema, (Root.CHAR,)):
+        for settings in used_settings(options):
+            if settings.format == _ORC:
+                raise ConfigError(
+                    f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "
+                    "blanks in ORC files, so that one key becomes several rows; declare it as VARCHAR or STRING, or "
+                    "use another format"
+                )
+
+
+def check_key_files(schema: TableSchema, table: str, files: Iterable[DataFileMeta]) -> None:
+    """Refuse to add rows to files that have lost the trailing blanks of a key. Raises UnsupportedFeature."""
+    chars = _key_fields(schema, (Root.CHAR,))
+    if not chars:
+        return
+    for file in files:
+        if format_of(file.file_name) == _ORC:
+            raise UnsupportedFeature(
+                f"{table}: {file.file_name} holds key column {chars[0].name!r} of type {chars[0].type} without "
+                "trailing blanks, so that one key would become several rows; write into a new table with VARCHAR or "
+                "STRING"
+            )
+
+
+def _key_fields(schema: TableSchema, roots: Iterable[Root]) -> list[DataField]:
+    return [f for f in schema.key_fields if f.type.root in roots]
+
+
+# ---------------------------------------------------------------- values of keys
+
+KeyProblems = Callable[[pa.Array], Mapping[int, str]]
+"""Positions of the values that cannot be keys, and what is wrong with each."""
+
+
+def key_problems(schema: TableSchema, options: TableOptions) -> dict[str, KeyProblems]:
+    """For each key column that may have such values in a file of the table: how to find them."""
+    orc = next((settings for settings in used_settings(options) if settings.format == _ORC), None)
+    if orc is None:
+        return {}
+    return {f.name: partial(_problems, f, orc) for f in _key_fields(schema, TIMESTAMPS)}
+
+
+def check_keys(rows: pa.Table, schema: TableSchema, settings: FileSettings, directory: str) -> None:
+    """Refuse rows whose keys a file would give back altered. Raises MalformedRecord."""
+    if settings.format != _ORC:
+        return
+    for f in _key_fields(schema, (*TIMESTAMPS, Root.CHAR)):
+        for chunk in rows.column(f.name).chunks:
+            for problem in _problems(f, settings, chunk).values():
+                raise MalformedRecord(f"rows for {directory}, key column {f.name!r}: {problem}")
+
+
+def _problems(f: DataField, settings: FileSettings, values: pa.Array) -> dict[int, str]:
+    mask = FORMATS[settings.format].altered(values, f.type)
+    if mask is None or not _any(mask):
+        return {}
+    found = pc.indices_nonzero(mask).to_pylist()
+    return {
+        position: (
+            f"the key {values[position].as_py()} comes back from an ORC file as another one, which is all that ORC can "
+            f"do; change option {settings.format_option!r} to parquet or avro"
+        )
+        for position in found
+    }

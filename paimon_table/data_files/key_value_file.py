@@ -1,0 +1,427 @@
+"""Writing and reading the data and changelog files of primary-key tables.
+
+Implements the key-value file of the Paimon format, whatever format its bytes have: the column layout, the file's
+metadata, and reading it under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``,
+``_VALUE_KIND`` and the value columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.data_files.altered_values import check_keys
+from paimon_table.data_files.file_in_progress import FileInProgress
+from paimon_table.deletion_vectors.deleted_positions import DeletedPositions, without_deleted
+from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
+from paimon_table.formats.file_format import (
+    DAMAGES,
+    DamagedFile,
+    FormatReader,
+    MissingColumn,
+    Restriction,
+    UnreadableValue,
+    is_storage_failure,
+)
+from paimon_table.formats.key_value_layout import SYSTEM_FIELDS, key_value_schema
+from paimon_table.formats.registry import FORMATS
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.file_settings import FileSettings, data_file_settings, format_of
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_table.schema.mapping import conform_column
+from paimon_table.step_times import timed
+from paimon_table.types import DataField, arrow_schema, arrow_type
+
+ROW_GROUP_BYTES = 32 << 20
+"""Size in memory at which a row group ends; a reader holds about one of them per open file."""
+
+ROW_GROUP_ROWS = 1 << 17
+SMALLEST_ROW_GROUP = 1_000
+"""Rows that a row group has at least, except the last one; files are cut only between row groups."""
+
+BATCH_ROWS = 1 << 16
+_SYSTEM_FIELDS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
+
+
+@dataclass(slots=True)
+class FileNames:
+    """Names for the files of one writer, which share one UUID and one counter whatever their prefix."""
+
+    uuid: str
+    counter: int = 0
+
+    def next(self, prefix: str, extension: str) -> str:
+        name = f"{prefix}{self.uuid}-{self.counter}.{extension}"
+        self.counter += 1
+        return name
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_key_value_file(
+    ctx: TableContext,
+    directory: str,
+    rows: pa.Table,
+    level: int,
+    source: FileSource,
+    prefix: str,
+    names: FileNames,
+    clock_ms: Callable[[], int],
+) -> DataFileMeta:
+    """Write sorted rows, at least one, into one file of any size; durable after ``FileIO.sync``."""
+    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms, rolls=False) as writer:
+        writer.write(rows)
+        (file,) = writer.close()
+        return file
+
+
+def write_rolling(
+    ctx: TableContext,
+    directory: str,
+    rows: pa.Table,
+    level: int,
+    source: FileSource,
+    prefix: str,
+    names: FileNames,
+    clock_ms: Callable[[], int],
+) -> tuple[DataFileMeta, ...]:
+    """Write sorted rows into files of about ``target-file-size``; no rows give no files."""
+    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms) as writer:
+        writer.write(rows)
+        return writer.close()
+
+
+class KeyValueFileWriter:
+    """Writes sorted rows, given in chunks of any size, with memory for about one row group.
+
+    Use as a context manager: leaving the block by an exception aborts the writer. ``close`` gives the
+    metadata of the files, which are durable after ``FileIO.sync``. Not thread safe.
+    """
+
+    def __init__(
+        self,
+        ctx: TableContext,
+        directory: str,
+        level: int,
+        source: FileSource,
+        prefix: str,
+        names: FileNames,
+        clock_ms: Callable[[], int],
+        rolls: bool = True,
+        settings: FileSettings | None = None,
+    ) -> None:
+        """``prefix`` is ``data-`` or ``changelog-`` (see the options); ``clock_ms`` gives milliseconds since the epoch.
+
+        Without ``rolls`` all rows go into one file, however large it becomes. ``settings`` are by default those of data
+        files of the level.
+        """
+        self._ctx = ctx
+        self._directory = directory
+        self._level = level
+        self._source = source
+        self._prefix = prefix
+        self._names = names
+        self._clock_ms = clock_ms
+        self._settings = settings or data_file_settings(ctx.options, level)
+        self._target_bytes = ctx.options.target_file_size_bytes if rolls else None
+        self._file_schema = key_value_schema(ctx.schema)
+        self._buffer: list[pa.Table] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._file: FileInProgress | None = None
+        self._finished: list[DataFileMeta] = []
+        self._disk_bytes_per_row: float | None = None
+
+    @timed("write")
+    def write(self, rows: pa.Table) -> None:
+        """Append rows that sort behind all rows so far; they are written when a row group is full."""
+        if rows.num_rows == 0:
+            return
+        self._buffer.append(self._with_keys(rows))
+        self._buffered_rows += rows.num_rows
+        self._buffered_bytes += rows.nbytes
+        while self._buffered_rows >= (group_rows := self._next_group_rows()):
+            self._write_group(group_rows)
+
+    @timed("write")
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Finish the last file. Every returned file is complete, durable after ``FileIO.sync``; no rows give none."""
+        while self._buffered_rows:
+            self._write_group(min(self._buffered_rows, self._next_group_rows()))
+        self._finish_file()
+        files, self._finished = tuple(self._finished), []
+        return files
+
+    def abort(self) -> None:
+        """Remove all files that ``close`` has not handed out. They are unreferenced: nobody has their metadata."""
+        self._buffer, self._buffered_rows, self._buffered_bytes = [], 0, 0
+        if self._file is not None:
+            self._file.discard()
+            self._file = None
+        for file in self._finished:
+            self._ctx.io.delete(TablePaths.data_file(self._directory, file))
+            for extra in TablePaths.extra_files(self._directory, file):
+                self._ctx.io.delete(extra)
+        self._finished = []
+
+    def __enter__(self) -> KeyValueFileWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is not None:
+            self.abort()
+
+    def _next_group_rows(self) -> int:
+        """Rows of the next row group: what fits the memory limit and, by experience so far, the rest of the file."""
+        memory_bytes_per_row = max(self._buffered_bytes / max(self._buffered_rows, 1), 1)
+        fitting = ROW_GROUP_BYTES / memory_bytes_per_row
+        return max(SMALLEST_ROW_GROUP, int(min(ROW_GROUP_ROWS, fitting, self._rows_left(memory_bytes_per_row))))
+
+    def _rows_left(self, memory_bytes_per_row: float) -> float:
+        """How many more rows the current file takes until it has the target size."""
+        if self._target_bytes is None:
+            return math.inf
+        written_bytes = self._file.size_bytes if self._file is not None else 0
+        disk_bytes_per_row = self._disk_bytes_per_row or memory_bytes_per_row
+        return (self._target_bytes - written_bytes) / max(disk_bytes_per_row, 1)
+
+    def _write_group(self, row_count: int) -> None:
+        rows = pa.concat_tables(self._buffer)
+        self._buffer = [rows.slice(row_count)] if row_count < rows.num_rows else []
+        self._buffered_bytes -= self._buffered_bytes * row_count // self._buffered_rows
+        self._buffered_rows -= row_count
+        group = rows.slice(0, row_count)
+        check_keys(group, self._ctx.schema, self._settings, self._directory)
+        if self._file is not None and not self._file.writer.accepts(group):
+            self._finish_file()
+        if self._file is None:
+            name = self._names.next(self._prefix, self._settings.extension)
+            self._file = FileInProgress.open(self._ctx, self._directory, name, self._settings, group)
+        self._file.write(group)
+        self._disk_bytes_per_row = self._file.size_bytes / self._file.row_count
+        if self._rows_left(self._disk_bytes_per_row) < SMALLEST_ROW_GROUP / 2:
+            self._finish_file()
+
+    def _with_keys(self, rows: pa.Table) -> pa.Table:
+        """The columns of the file: key copies (no bytes are copied), then the given ones."""
+        schema = self._ctx.schema
+        names = (*schema.trimmed_primary_keys, SEQUENCE_NUMBER, VALUE_KIND, *schema.column_names)
+        try:
+            table = pa.Table.from_arrays([rows.column(name) for name in names], schema=self._file_schema)
+        except (KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise BrokenInvariant(
+                f"rows for {self._directory} do not have the columns of schema {schema.id} ({error}); they have "
+                f"{rows.schema.to_string(show_field_metadata=False)}"
+            ) from error
+        for column, f in zip(table.columns, self._file_schema, strict=True):
+            if column.null_count and not f.nullable:
+                raise BrokenInvariant(
+                    f"rows for {self._directory} hold NULL in column {f.name!r}, which is NOT NULL; quarantine them"
+                )
+        return table
+
+    def _finish_file(self) -> None:
+        if self._file is None:
+            return
+        self._finished.append(self._file.finish(self._level, self._source, self._clock_ms()))
+        self._file = None
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_key_value_file(
+    ctx: TableContext,
+    directory: str,
+    file: DataFileMeta,
+    columns: Sequence[str] | None = None,
+    partition: Sequence[Any] = (),
+    deleted: DeletedPositions | None = None,
+) -> pa.Table:
+    """All rows of a file: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the named value columns (None: all), in this order.
+
+    Columns are those of the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds
+    the values of the partition columns, as ``TableContext.partition_values`` gives them, and fills these columns; when
+    it is empty they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is
+    missing, unreadable or contradicts ``file``.
+    """
+    plan = _ReadPlan.make(ctx, file, columns, partition)
+    with _opened(ctx, directory, file, plan) as reader:
+        rows = plan.apply(reader.read())
+        _check_row_count(file, rows.num_rows)
+    return without_deleted(rows, 0, deleted)
+
+
+def iter_key_value_batches(
+    ctx: TableContext,
+    directory: str,
+    file: DataFileMeta,
+    columns: Sequence[str] | None = None,
+    partition: Sequence[Any] = (),
+    batch_rows: int = BATCH_ROWS,
+    predicate: pc.Expression | None = None,
+    deleted: DeletedPositions | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a file as ``read_key_value_file`` gives them, in file order, at most ``batch_rows`` at a time.
+
+    ``predicate`` may leave out row groups in which no row can satisfy it; rows of other groups are not filtered. It is
+    about physical columns, so it is not used for files of another schema version.
+    """
+    plan = _ReadPlan.make(ctx, file, columns, partition)
+    restriction = None
+    if predicate is not None and file.schema_id == ctx.schema.id:
+        restriction = Restriction(predicate, ctx.schema.arrow_schema)
+    row_count = 0
+    with _opened(ctx, directory, file, plan) as reader:
+        for position, batch in reader.batches(batch_rows, restriction):
+            row_count += batch.num_rows
+            yield without_deleted(plan.apply(batch), position, deleted)
+        if restriction is None:
+            _check_row_count(file, row_count)
+
+
+def _check_row_count(file: DataFileMeta, row_count: int) -> None:
+    if row_count != file.row_count:
+        raise DamagedFile(f"it has {row_count} rows, its manifest says {file.row_count}")
+
+
+@contextmanager
+def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPlan) -> Iterator[FormatReader]:
+    path = TablePaths.data_file(directory, file)
+    name = format_of(file.file_name)
+    file_format = FORMATS.get(name)
+    if file_format is None:
+        raise UnsupportedFeature(
+            f"{path}: format {name!r} is not supported; compact it into one of: {', '.join(FORMATS)}"
+        )
+    if file.external_path is not None and path.startswith("s3:") != ctx.paths.root.startswith("s3:"):
+        raise UnsupportedFeature(
+            f"{file.external_path} lies outside of its table (data-file.external-paths) and on other storage than the "
+            "table, which is not supported; read the table with Paimon's own readers"
+        )
+    try:
+        with ctx.io.open_input(path) as stream:
+            if stream.size() != file.file_size_bytes:
+                raise DamagedFile(f"it has {stream.size()} bytes, its manifest says {file.file_size_bytes}")
+            with file_format.open_reader(stream, file.file_name, plan.physical_columns) as reader:
+                if reader.row_count is not None:
+                    _check_row_count(file, reader.row_count)
+                yield reader
+    except FileNotFoundError as error:
+        raise CorruptFile(
+            f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
+        ) from error
+    except UnreadableValue as error:
+        raise UnsupportedFeature(
+            f"{path}: {error}; change the column to TIMESTAMP(6) and compact the table fully with the engine that "
+            "wrote the file"
+        ) from error
+    except OSError as error:
+        if is_storage_failure(error):
+            raise
+        raise _damaged(path, name, error) from error
+    except (MissingColumn, KeyError) as error:
+        # A KeyError is how pyarrow tells a missing column.
+        raise _damaged(path, name, error, ctx.paths.schema_file(file.schema_id)) from error
+    except DAMAGES as error:
+        raise _damaged(path, name, error) from error
+
+
+def _damaged(path: str, format_name: str, error: Exception, schema_path: str | None = None) -> CorruptFile:
+    """``schema_path`` is the schema file that tells the columns, where it may be the damaged one."""
+    reason = " ".join(str(error).split()) or repr(error)
+    if schema_path is not None:
+        return CorruptFile(
+            f"{path} is not readable as {format_name} with the columns that {schema_path} tells ({reason}); "
+            "one of the two files is damaged: restore it from a backup"
+        )
+    return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPlan:
+    """How the columns of one file become the requested columns of the current schema."""
+
+    requested: tuple[DataField, ...]
+    schema: pa.Schema
+    """Of the rows that ``apply`` gives."""
+    written: dict[str, DataField]
+    """Column in the file for each requested column that the file has."""
+    constants: dict[str, pa.Scalar]
+    """Values of partition columns."""
+    sequence_number: int | None
+    """What all rows have instead of the number that is stored."""
+
+    @classmethod
+    def make(
+        cls, ctx: TableContext, file: DataFileMeta, columns: Sequence[str] | None, partition: Sequence[Any]
+    ) -> _ReadPlan:
+        schema = ctx.schema
+        file_schema = schema if file.schema_id == schema.id else ctx.schemas.get(file.schema_id)
+        if file_schema is None:
+            raise CorruptFile(
+                f"{file.file_name} was written with schema {file.schema_id}, which the table does not have; "
+                "restore the schema file, or open the table again if the schema is newer"
+            )
+        requested = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
+        partition_values = zip(schema.partition_fields, partition, strict=True) if partition else ()
+        constants = {f.name: pa.scalar(value, arrow_type(f.type)) for f, value in partition_values}
+        by_id = {f.id: f for f in file_schema.fields}
+        written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
+        result = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(requested)])
+        return cls(requested, result, written, constants, _common_sequence_number(ctx, file))
+
+    @property
+    def physical_columns(self) -> tuple[DataField, ...]:
+        return (*SYSTEM_FIELDS, *self.written.values())
+
+    def apply(self, physical: pa.Table) -> pa.Table:
+        columns = [self._sequence_numbers(physical), physical.column(VALUE_KIND)]
+        there = frozenset(physical.column_names)
+        targets = self.schema.types[len(_SYSTEM_FIELDS) :]
+        columns += [self._column(physical, there, f, t) for f, t in zip(self.requested, targets, strict=True)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _sequence_numbers(self, physical: pa.Table) -> pa.ChunkedArray:
+        if self.sequence_number is None:
+            return physical.column(SEQUENCE_NUMBER)
+        numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
+        return pa.chunked_array([numbers])
+
+    def _column(
+        self, physical: pa.Table, there: frozenset[str], wanted: DataField, target: pa.DataType
+    ) -> pa.ChunkedArray:
+        constant = self.constants.get(wanted.name)
+        if constant is not None:
+            return pa.chunked_array([pa.repeat(constant, physical.num_rows)], target)
+        written = self.written.get(wanted.name)
+        if written is None:
+            return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
+        if written.name not in there:
+            raise MissingColumn(f"it has no column {written.name!r}, which its schema has")
+        column = physical.column(written.name)
+        if written.type is wanted.type and column.type == target:
+            return column
+        return conform_column(column, written, wanted)
+
+
+def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
+    """The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``; None otherwise."""
+    if not ctx.options.snapshot_ordering:
+        return None
+    if file.file_source is None:
+        raise UnsupportedFeature(
+            f"{file.file_name}: its metadata does not say whether a flush or a compaction wrote it, so "
+            "'sequence.snapshot-ordering' gives its rows no place; write the rows into a new table"
+        )
+    return file.min_sequence_number if file.file_source == FileSource.APPEND else None

@@ -1,0 +1,121 @@
+"""What a format of data files has to do: write and read Arrow tables of known columns.
+
+One module per format implements this; ``registry`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.types import DataField, DataType
+
+
+class DamagedFile(Exception):
+    """The bytes are not a whole file of the format."""
+
+
+class MissingColumn(DamagedFile):
+    """A file lacks a column that its schema tells: either of the two files may be damaged."""
+
+
+class UnreadableValue(Exception):
+    """A value that the file holds and Arrow's type of its column cannot; the text names both."""
+
+
+DAMAGES = (
+    DamagedFile,
+    pa.ArrowException,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    SystemError,
+    EOFError,
+    MemoryError,  # a size far behind the end of the file
+)
+"""What libraries raise for bytes that are not what they should be."""
+
+_AWS_ERROR = "AWS Error"
+"""Stands in Arrow's texts about failed requests to S3."""
+
+
+def is_storage_failure(error: OSError) -> bool:
+    """Whether the storage failed; Arrow raises OSError for damaged files too, which say less."""
+    return type(error) is not OSError or error.errno is not None or _AWS_ERROR in str(error)
+
+
+class FormatWriter(Protocol):
+    """An open file; all rows have the columns of the first ones."""
+
+    def accepts(self, rows: pa.Table) -> bool:
+        """Whether these rows can be in the same file; otherwise they are the first of another one."""
+        ...
+
+    def write(self, rows: pa.Table) -> None:
+        """Write one row group, stripe or some blocks; afterwards the stream's position tells the size."""
+        ...
+
+    def close(self) -> None:
+        """Write the rest of the file; the stream stays open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """A predicate over the columns of ``schema`` by which a reader may leave out parts of a file."""
+
+    predicate: pc.Expression
+    schema: pa.Schema
+
+
+class FormatReader(Protocol):
+    """An open file that gives the columns it was opened for, without those that it does not have.
+
+    Arrow types may be others that stand for the same values. DamagedFile and what pyarrow raises tell that the file is
+    not what it should be, UnreadableValue that it holds what rows in memory cannot.
+    """
+
+    @property
+    def row_count(self) -> int | None:
+        """Rows by what the file says about itself; None when it does not say."""
+        ...
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        ...
+
+    def batches(self, batch_rows: int, restriction: Restriction | None) -> Iterator[tuple[int, pa.Table]]:
+        """The rows in file order, at most ``batch_rows`` at a time, each time with the position of the first row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """One format: its name, which is also the end of file names, and what it can do."""
+
+    name: str
+    codecs: tuple[str, ...]
+    """Values of ``file.compression``."""
+    gap: Callable[[DataType], str | None]
+    """Why a type cannot be written; None when it can."""
+    altered: Callable[[pa.Array, DataType], pa.Array | None]
+    """Which values of an atomic type a file gives back as other ones, so that it and the rows in memory differ."""
+    open_writer: Callable[[pa.NativeFile, str, pa.Table, TableSchema, str, TableOptions], FormatWriter]
+    """Stream, the file's name, first rows (with the columns of the file), table schema, compression, other options."""
+    open_reader: Callable[[pa.NativeFile, str, Sequence[DataField]], AbstractContextManager[FormatReader]]
+    """Stream, the file's name and the wanted columns as the file's schema version describes them."""
+
+
+def none_altered(values: pa.Array, t: DataType) -> pa.Array | None:
+    """``FileFormat.altered`` of a format that gives every value back."""
+    return None

@@ -1,0 +1,67 @@
+"""Checksums of Parquet files: of the pages, as the format has them, and of the footer, which the format leaves out.
+
+The footer's checksum stands in eight bytes in front of the footer: four letters and a CRC-32 of the file's name and the
+footer. Readers find the footer by its length from the end of the file, so bytes in front of it mean nothing to others.
+pyarrow ends a file with a footer of its own and cannot be told to put anything in front of it; that one stays where it
+is, and the footer stands once more behind the checksum. Files of other writers have none and are read without.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_table.formats.file_format import DamagedFile
+
+_MAGIC = b"PAR1"
+_CHECKSUM = struct.Struct("<4sI")
+_LETTERS = b"TMFC"
+_TAIL = struct.Struct("<I4s")
+_FIRST_READ_BYTES = 64 << 10
+"""What is read from the end of a file at once: enough for most footers, as storage has slow round trips."""
+
+
+def checked_end(metadata: pq.FileMetaData, file_name: str) -> bytes:
+    """What is written behind a file that is whole already: the checksum, the footer again and the end."""
+    out = pa.BufferOutputStream()
+    metadata.write_metadata_file(out)
+    end: bytes = out.getvalue().to_pybytes()[len(_MAGIC) :]
+    return _CHECKSUM.pack(_LETTERS, _footer_checksum(end[: -_TAIL.size], file_name)) + end
+
+
+def checked_metadata(stream: pa.NativeFile, file_name: str) -> pq.FileMetaData:
+    """The footer of a file; DamagedFile when it contradicts its checksum, or when the file is another one."""
+    size_bytes = int(stream.size())
+    end = _read_end(stream, size_bytes, _FIRST_READ_BYTES)
+    footer_bytes, magic = _TAIL.unpack(end[-_TAIL.size :]) if len(end) >= _TAIL.size else (0, b"")
+    if magic != _MAGIC or footer_bytes + _TAIL.size + len(_MAGIC) > size_bytes:
+        raise DamagedFile("it does not end as a Parquet file")
+    checked_bytes = _CHECKSUM.size + footer_bytes + _TAIL.size
+    if checked_bytes > len(end):
+        end = _read_end(stream, size_bytes, checked_bytes)
+    footer = end[len(end) - _TAIL.size - footer_bytes : -_TAIL.size]
+    before = end[: len(end) - _TAIL.size - footer_bytes][-_CHECKSUM.size :]
+    if len(before) == _CHECKSUM.size:
+        letters, checksum = _CHECKSUM.unpack(before)
+        if letters == _LETTERS and checksum != _footer_checksum(footer, file_name):
+            raise DamagedFile("the checksum of its footer is wrong, or it is another file under this name")
+    return pq.read_metadata(pa.BufferReader(end[-_TAIL.size - footer_bytes :]))
+
+
+def open_parquet(stream: pa.NativeFile, **options: Any) -> pq.ParquetFile:
+    """Open a file so that the checksums of its pages are verified where it has them."""
+    return pq.ParquetFile(stream, page_checksum_verification=True, **options)
+
+
+def _read_end(stream: pa.NativeFile, size_bytes: int, wanted_bytes: int) -> bytes:
+    length = min(size_bytes, wanted_bytes)
+    data: bytes = stream.read_at(length, size_bytes - length)
+    return data
+
+
+def _footer_checksum(footer: bytes, file_name: str) -> int:
+    return zlib.crc32(footer, zlib.crc32(file_name.encode()))

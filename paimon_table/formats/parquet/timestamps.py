@@ -1,0 +1,110 @@
+"""Timestamps in Parquet files: nanoseconds as INT96, and reading INT96 without losing range or precision.
+
+Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none.
+INT96 holds every timestamp, an Arrow value of nanoseconds only those of the years 1677 to 2262.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_table.formats.file_format import UnreadableValue
+from paimon_table.formats.parquet.checksums import open_parquet
+from paimon_table.formats.parquet.int96 import is_raw, raw_metadata, timestamps
+from paimon_table.rows.nested_arrays import column_with_leaves
+from paimon_table.timestamps import holds_timestamps
+from paimon_table.types import DataField, DataType
+
+
+def has_nanosecond_columns(schema: pa.Schema) -> bool:
+    """Whether an Arrow schema has a timestamp of nanoseconds somewhere."""
+    return any(_is_nanoseconds(f.type) for f in schema)
+
+
+def _is_nanoseconds(t: pa.DataType) -> bool:
+    if pa.types.is_timestamp(t):
+        return bool(t.unit == "ns")
+    return any(_is_nanoseconds(t.field(i).type) for i in range(t.num_fields))
+
+
+class ParquetRows:
+    """An open Parquet file whose INT96 columns come in the unit of their type.
+
+    A context manager. Raises UnreadableValue for a value that 64 bits of this unit cannot hold.
+    """
+
+    def __init__(
+        self, stream: pa.NativeFile, columns: Sequence[DataField], metadata: pq.FileMetaData | None = None
+    ) -> None:
+        # Storage with slow round trips gets few large reads; mapped files need no copy of their pages.
+        pre_buffer = not isinstance(stream, pa.MemoryMappedFile)
+        self._file = open_parquet(stream, metadata=metadata, pre_buffer=pre_buffer)
+        # Arrow gives nanoseconds for INT96 and, rarely, for INT64.
+        schema = self._file.schema_arrow
+        timed = [f for f in columns if holds_timestamps(f.type) and f.name in schema.names]
+        fine = [f for f in timed if _is_nanoseconds(schema.field(f.name).type)]
+        stored = _int96_columns(self._file) if fine else frozenset()
+        self._int96 = [f for f in fine if f.name in stored]
+        if self._int96:
+            self._file.close()
+            self._file = open_parquet(stream, metadata=raw_metadata(stream), pre_buffer=pre_buffer)
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self._file.metadata
+
+    @property
+    def row_count(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def num_row_groups(self) -> int:
+        return int(self._file.num_row_groups)
+
+    def first_row(self, group: int) -> int:
+        """Position in the file of the first row of a row group."""
+        metadata = self._file.metadata
+        return sum(metadata.row_group(before).num_rows for before in range(group))
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """All rows of the columns."""
+        return self._converted(self._file.read(columns=list(columns), use_threads=False))
+
+    def batches(self, batch_rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of the row groups, at most ``batch_rows`` at a time."""
+        for batch in self._file.iter_batches(batch_rows, list(groups), columns=list(columns), use_threads=False):
+            yield self._converted(pa.Table.from_batches([batch]))
+
+    def _converted(self, rows: pa.Table) -> pa.Table:
+        for f in self._int96:
+            position = rows.schema.get_field_index(f.name)
+            if position >= 0:
+                rows = rows.set_column(position, f.name, _column(rows.column(position), f))
+        return rows
+
+    def __enter__(self) -> ParquetRows:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._file.close()
+
+
+def _int96_columns(file: pq.ParquetFile) -> frozenset[str]:
+    schema = file.schema
+    leaves = (schema.column(i) for i in range(len(schema.names)))
+    return frozenset(leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96")
+
+
+def _column(values: pa.ChunkedArray, f: DataField) -> pa.ChunkedArray:
+    try:
+        return column_with_leaves(values, f.type, _leaf)
+    except UnreadableValue as error:
+        raise UnreadableValue(f"column {f.name!r} holds {error}") from error
+
+
+def _leaf(values: pa.Array, t: DataType) -> pa.Array:
+    return timestamps(values, t) if is_raw(values.type) else values

@@ -1,0 +1,181 @@
+"""Finding the stored rows of given keys, at a cost that follows the number of keys.
+
+Implements the reading side of Paimon's lookup: per sorted run the files whose key range can hold a key, then the lookup
+file of each, then one binary search for all keys of a batch at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.data_files.bucket_files import BucketFiles
+from paimon_table.deletion_vectors.deleted_positions import without_deleted
+from paimon_table.lookup.cache import LookupCache
+from paimon_table.lookup.lookup_file import BrokenLookupFile, Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
+from paimon_table.mergetree.levels import SortedRun
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.rows.words import Indices
+from paimon_table.step_times import timed
+
+T = TypeVar("T")
+Mask = npt.NDArray[np.bool_]
+
+OnFound = Callable[[DataFileMeta, Indices], None]
+"""Hears in which file rows were found, and at which positions of the file."""
+
+
+class StoredRows:
+    """Rows of one bucket by key. Lookup files are built when first needed and shared through the cache directory."""
+
+    def __init__(self, table: str, files: BucketFiles, cache: LookupCache, words: KeyWords) -> None:
+        """``table`` is the path of the table, which keeps its files apart from those of its copies."""
+        self._table = hashlib.sha1(table.encode()).hexdigest()[:16]
+        self._files = files
+        self._cache = cache
+        self._words = words
+        self._order = words.order
+        self._opened: dict[str, LookupFile] = {}
+        self._known: set[str] = set()
+
+    @timed("lookup")
+    def newest(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Hits:
+        """For each key its row in the first of the runs that holds the key; tombstones count, deleted rows do not.
+
+        ``keys`` are sorted by key, each once; ``runs`` newest first. ``on_found`` hears of every row that is given.
+        """
+        probe = ProbeKeys(keys, self._words)
+        found = np.zeros(keys.num_rows, np.bool_)
+        parts = []
+        for run in runs:
+            hits = self._find(run, probe, found, on_found)
+            found[hits.positions] = True
+            parts.append(hits)
+        return self._merged(parts)
+
+    @timed("lookup")
+    def all_versions(self, runs: Sequence[SortedRun], keys: pa.Table) -> Hits:
+        """For each key its rows in all of the runs; ``keys`` as in ``newest``."""
+        probe = ProbeKeys(keys, self._words)
+        return self._merged([self._find(run, probe, None, None) for run in runs])
+
+    @timed("lookup")
+    def holds(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Mask:
+        """Which keys have a row in any of the runs, otherwise as ``newest``. Reads no values."""
+        probe = ProbeKeys(keys, self._words)
+        found = np.zeros(keys.num_rows, np.bool_)
+        for run in runs:
+            for file, start, stop in self._candidates(run, probe, found):
+                located = self._locate(file, probe, start, stop, found, on_found)
+                found[located.positions] = True
+        return found
+
+    @timed("lookup")
+    def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> LookupFile:
+        """Build the lookup file of a data file from all of its rows, whether they are deleted by now or not."""
+        self._known.add(file.file_name)
+        name = self._name(file.file_name)
+        built = self._cache.build(name, self._words, self._files.row_schema, rows)
+        self._cache.discard(self._names(file.file_name) - {name})
+        return built
+
+    def has_copy(self, file: DataFileMeta) -> bool:
+        """Whether there is a lookup file of a data file, so that ``batches`` need not read that."""
+        return self._opened_copy(file) is not None
+
+    def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
+        """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
+        deleted = self._files.deleted(file)
+        position = 0
+        for rows in self._read(file, LookupFile.verified).batches(batch_rows):
+            yield without_deleted(rows, position, deleted)
+            position += rows.num_rows
+
+    def keep_only(self, files: Iterable[DataFileMeta]) -> None:
+        """Rows are no longer looked up in others than these: those that were here before lose their lookup files."""
+        kept = {file.file_name for file in files}
+        for file_name in self._known - kept:
+            self._cache.discard(self._names(file_name))
+        self._known = kept
+        self._opened = {name: opened for name, opened in self._opened.items() if name in kept}
+
+    def _find(self, run: SortedRun, probe: ProbeKeys, found: Mask | None, on_found: OnFound | None) -> Hits:
+        parts = []
+        for file, start, stop in self._candidates(run, probe, found):
+            located = self._locate(file, probe, start, stop, found, on_found)
+            rows = self._read(file, partial(LookupFile.rows_at, row_numbers=located.row_numbers))
+            parts.append(Hits(located.positions, rows))
+        return self._merged(parts)
+
+    def _locate(
+        self,
+        file: DataFileMeta,
+        probe: ProbeKeys,
+        start: int,
+        stop: int,
+        found: Mask | None,
+        on_found: OnFound | None,
+    ) -> Located:
+        """Where the keys ``start`` to ``stop`` that are not ``found`` yet have live rows in one file."""
+        located = self._read(file, lambda opened: opened.locate(probe, start, stop, found))
+        deleted = self._files.deleted(file)
+        if deleted is not None:
+            lives = ~deleted.contains(located.row_numbers)
+            located = Located(located.positions[lives], located.row_numbers[lives])
+        if on_found is not None:
+            on_found(file, located.row_numbers)
+        return located
+
+    def _candidates(
+        self, run: SortedRun, probe: ProbeKeys, found: Mask | None
+    ) -> Iterator[tuple[DataFileMeta, int, int]]:
+        """The files whose key range covers keys ``start`` to ``stop`` of the probe that are not found yet."""
+        for file in run.files:
+            start = self._order.count_below(probe.keys, self._order.file_key(file.min_key), inclusive=False)
+            stop = self._order.count_below(probe.keys, self._order.file_key(file.max_key), inclusive=True)
+            if start < stop and (found is None or not found[start:stop].all()):
+                yield file, start, stop
+
+    def _merged(self, parts: list[Hits]) -> Hits:
+        return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
+
+    def _read(self, file: DataFileMeta, read: Callable[[LookupFile], T]) -> T:
+        """What ``read`` finds in the lookup file; a damaged one is built again from the data file."""
+        try:
+            return read(self._open(file))
+        except BrokenLookupFile:
+            self._opened.pop(file.file_name, None)
+            self._cache.discard([self._name(file.file_name)])
+            return read(self._open(file))
+
+    def _open(self, file: DataFileMeta) -> LookupFile:
+        opened = self._opened_copy(file)
+        if opened is None:
+            opened = self._opened[file.file_name] = self.remember(file, self._files.stored_batches(file))
+        return opened
+
+    def _opened_copy(self, file: DataFileMeta) -> LookupFile | None:
+        """The lookup file that is there already, which now stays open; None when there is none."""
+        opened = self._opened.get(file.file_name)
+        if opened is None:
+            opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
+            if opened is not None:
+                self._opened[file.file_name] = opened
+        return opened
+
+    def _name(self, file_name: str) -> str:
+        return self._name_in(file_name, self._files.schema_id)
+
+    def _names(self, file_name: str) -> set[str]:
+        """Those of all schema versions."""
+        return {self._name_in(file_name, schema_id) for schema_id in self._files.schema_ids}
+
+    def _name_in(self, file_name: str, schema_id: int) -> str:
+        """Rows are kept in the schema of their reader, so each schema version has its own copy."""
+        return f"{self._table}/{file_name}-{schema_id}"

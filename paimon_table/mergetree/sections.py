@@ -1,0 +1,114 @@
+"""Which files overlap, and what a compaction does with each: upgrade it or rewrite it.
+
+Implements Paimon's interval partition and the choice between moving a file to another level as it is (an upgrade: only
+its metadata changes) and rewriting it. Pure.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.mergetree.levels import KeyOf
+from paimon_table.metadata.data_file import DataFileMeta
+
+Run = tuple[DataFileMeta, ...]
+"""Files without overlap, sorted by key; of any level."""
+
+Section = tuple[Run, ...]
+"""Runs that overlap each other, in no order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Move a file to the output level without rewriting it."""
+
+    file: DataFileMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Merge the sections, which follow each other in key order, into new files."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(f for section in self.sections for run in section for f in run)
+
+
+Step = Upgrade | Rewrite
+
+
+def partition(files: Iterable[DataFileMeta], key_of: KeyOf) -> tuple[Section, ...]:
+    """Split files into sections that do not overlap, in key order, each with as few runs as possible."""
+    sections: list[Section] = []
+    current: list[DataFileMeta] = []
+    bound: Any = None
+    for file in sorted(files, key=lambda f: (key_of(f.min_key), key_of(f.max_key))):
+        if current and key_of(file.min_key) > bound:
+            sections.append(_runs(current, key_of))
+            current = []
+        last = key_of(file.max_key)
+        bound = max(bound, last) if current else last
+        current.append(file)
+    if current:
+        sections.append(_runs(current, key_of))
+    return tuple(sections)
+
+
+def _runs(files: Sequence[DataFileMeta], key_of: KeyOf) -> Section:
+    """Put each file, sorted by key, on the run that ends first if it fits behind it."""
+    runs: list[list[DataFileMeta]] = []
+    ends: list[tuple[Any, int]] = []
+    for file in files:
+        if ends and key_of(file.min_key) > ends[0][0]:
+            run = ends[0][1]
+            runs[run].append(file)
+            heapq.heapreplace(ends, (key_of(file.max_key), run))
+        else:
+            heapq.heappush(ends, (key_of(file.max_key), len(runs)))
+            runs.append([file])
+    return tuple(tuple(run) for run in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a compaction writes to; files smaller than ``small_file_bytes`` are merged with their neighbours."""
+
+    output_level: int
+    max_level: int
+    small_file_bytes: int
+
+
+def plan_steps(sections: Sequence[Section], target: Target) -> tuple[Step, ...]:
+    """What to do with each file, in key order; files that stay as they are do not appear."""
+    steps: list[Step] = []
+    pending: list[Section] = []
+    for section in sections:
+        if len(section) > 1:
+            pending.append(section)
+            continue
+        for file in section[0]:
+            if file.file_size_bytes < target.small_file_bytes:
+                pending.append(((file,),))
+            else:
+                steps += _flush(pending, target)
+                steps += _move(file, target)
+                pending = []
+    return (*steps, *_flush(pending, target))
+
+
+def _flush(pending: Sequence[Section], target: Target) -> list[Step]:
+    if len(pending) == 1 and len(pending[0]) == 1:
+        return [step for file in pending[0][0] for step in _move(file, target)]
+    return [Rewrite(tuple(pending))] if pending else []
+
+
+def _move(file: DataFileMeta, target: Target) -> list[Step]:
+    """Upgrade, or rewrite where deletes must not reach the highest level; nothing when the file is there already."""
+    if target.output_level == target.max_level and file.delete_row_count != 0:
+        return [Rewrite((((file,),),))]
+    return [] if file.level == target.output_level else [Upgrade(file)]

@@ -1,0 +1,45 @@
+"""What the writer of one bucket hands to the committer, as an immutable value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """What one bucket writer asks the committer to publish.
+
+    ``new_files`` and ``changelog_files`` become the APPEND snapshot; the ``compact_*`` part becomes the COMPACT
+    snapshot with the same commit identifier. Files are durable before the message exists.
+    """
+
+    bucket: BucketId
+    total_buckets: int
+    new_files: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+    compact_changelog: tuple[DataFileMeta, ...] = ()
+    compact_index: IndexChange = NO_INDEX_CHANGE
+    compact_seen: frozenset[tuple[int, str]] | None = None
+    """Level and name of every file above level 0 in which the compaction looked for the rows that it replaces.
+
+    None: what it did holds whatever else others put above level 0.
+    """
+
+    @property
+    def has_append(self) -> bool:
+        return bool(self.new_files or self.changelog_files)
+
+    @property
+    def has_compact(self) -> bool:
+        files = self.compact_before or self.compact_after or self.compact_changelog
+        return bool(files) or not self.compact_index.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.has_append or self.has_compact)

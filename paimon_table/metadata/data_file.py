@@ -1,0 +1,60 @@
+"""What the manifests say about one data or changelog file, as immutable values.
+
+Implements the ``_FILE`` record of Paimon's manifest entries. Rows inside ``min_key``, ``max_key`` and the statistics
+are serialized BinaryRows (4-byte big-endian arity, then the row).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from paimon_table.metadata.bucket_id import EMPTY_ROW
+
+
+class FileSource(IntEnum):
+    """Who made a data file: a flush or a compaction."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minimum and maximum rows (serialized) and null counts of a list of columns; None in the counts means unknown."""
+
+    min_values: bytes = EMPTY_ROW
+    max_values: bytes = EMPTY_ROW
+    null_counts: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileMeta:
+    """Metadata of one file. ``level``, name, extra files and embedded index are part of its identity."""
+
+    file_name: str
+    file_size_bytes: int
+    row_count: int
+    min_key: bytes
+    max_key: bytes
+    key_stats: SimpleStats
+    value_stats: SimpleStats
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int
+    extra_files: tuple[str, ...] = ()
+    creation_time_ms: int | None = None
+    """Milliseconds of the local wall clock, as Java's LocalDateTime read as if it were UTC."""
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    file_source: int | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    """Columns of ``value_stats``; None stands for all columns, empty for no statistics."""
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+    def at_level(self, level: int) -> DataFileMeta:
+        """The same physical file on another level (an upgrade)."""
+        return replace(self, level=level)

@@ -1,0 +1,170 @@
+"""The index manifest: the complete list of the index files of one snapshot.
+
+Implements Paimon's record layout, version 1, and the rule by which changes are combined with the list before: of the
+types HASH and DELETION_VECTORS a (partition, bucket) has one file at most, which a new one replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+
+from paimon_table.errors import CorruptFile
+from paimon_table.formats.avro.container import MalformedContainer, read_container, write_container
+from paimon_table.formats.file_format import DAMAGES
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta, VectorRange
+from paimon_table.metadata.manifest import ADD
+from paimon_table.metadata.manifest_schema import (
+    array,
+    block_codec,
+    nested_record,
+    nullable,
+    optional,
+    required,
+    root_record,
+)
+
+_VERSION = 1
+
+_RANGE_FIELDS = [
+    required("f0", "string"),
+    required("f1", "int"),
+    required("f2", "int"),
+    optional("_CARDINALITY", "long"),
+]
+
+_GLOBAL_FIELDS = [
+    required("_ROW_RANGE_START", "long"),
+    required("_ROW_RANGE_END", "long"),
+    required("_INDEX_FIELD_ID", "int"),
+    optional("_EXTRA_FIELD_IDS", array("int")),
+    optional("_INDEX_META", "bytes"),
+    optional("_SOURCE_META", "bytes"),
+]
+
+INDEX_SCHEMA: Mapping[str, Any] = root_record([
+    required("_VERSION", "int"),
+    required("_KIND", "int"),
+    required("_PARTITION", "bytes"),
+    required("_BUCKET", "int"),
+    required("_INDEX_TYPE", "string"),
+    required("_FILE_NAME", "string"),
+    required("_FILE_SIZE", "long"),
+    required("_ROW_COUNT", "long"),
+    optional(
+        "_DELETIONS_VECTORS_RANGES", array(nullable(nested_record("record__DELETIONS_VECTORS_RANGES", _RANGE_FIELDS)))
+    ),
+    optional("_EXTERNAL_PATH", "string"),
+    optional("_GLOBAL_INDEX", nested_record("record__GLOBAL_INDEX", _GLOBAL_FIELDS)),
+])  # fmt: skip
+"""Avro schema of an index manifest's records."""
+
+_PARSED = fastavro.parse_schema(dict(INDEX_SCHEMA))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One index file added to or deleted from a bucket; in a stored index manifest every entry is an ADD."""
+
+    kind: int
+    bucket: BucketId
+    file: IndexFileMeta
+
+
+def encode_index_manifest(entries: Iterable[IndexEntry], compression: str, name: str = "") -> bytes:
+    """The bytes of an index manifest; ``compression`` is ``zstd`` or ``none``."""
+    return write_container(INDEX_SCHEMA, _PARSED, map(_record, entries), block_codec(compression), name)
+
+
+def decode_index_manifest(data: bytes, name: str) -> tuple[IndexEntry, ...]:
+    """The entries of an index manifest in stored order; CorruptFile names the file ``name``."""
+    try:
+        entries = tuple(_entry(record) for record in read_container(data, name.rpartition("/")[2]))
+    except (MalformedContainer, *DAMAGES) as error:
+        raise CorruptFile(f"index manifest {name} is not readable ({error!r}); restore it from a backup") from error
+    if any(entry.kind != ADD for entry in entries):
+        raise CorruptFile(f"index manifest {name} names a deleted file, it must list live ones; restore it")
+    return entries
+
+
+def combined(present: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> tuple[IndexEntry, ...]:
+    """The list after the changes; deletions go first, so that a file may be deleted and replaced at once."""
+    changes = tuple(changes)
+    files = {_place(entry): entry for entry in present}
+    for change in changes:
+        if change.kind != ADD:
+            files.pop(_place(change), None)
+    for change in changes:
+        if change.kind == ADD:
+            files[_place(change)] = change
+    return tuple(files.values())
+
+
+def find_index_conflict(present: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> str | None:
+    """Why ``changes`` cannot follow the list ``present``; None when they can.
+
+    A deleted file must be live, and the bucket of an added one may have no other file of the type left: whoever wrote
+    the new file did not know that one's contents.
+    """
+    live = {_place(entry): entry.file.file_name for entry in present}
+    changes = tuple(changes)
+    for change in changes:
+        if change.kind != ADD and live.pop(_place(change), None) != change.file.file_name:
+            return f"index file {change.file.file_name} of bucket {change.bucket.bucket} is no longer live"
+    for change in changes:
+        if change.kind == ADD and live.setdefault(_place(change), change.file.file_name) != change.file.file_name:
+            return f"bucket {change.bucket.bucket} has got another {change.file.index_type} index file"
+    return None
+
+
+def _place(entry: IndexEntry) -> tuple[BucketId, str, str]:
+    """What there is at most one file of."""
+    file = entry.file
+    return (entry.bucket, file.index_type, "" if file.index_type in {HASH, DELETION_VECTORS} else file.file_name)
+
+
+def _record(entry: IndexEntry) -> dict[str, Any]:
+    file = entry.file
+    ranges = None if file.vector_ranges is None else [_range_record(r) for r in file.vector_ranges]
+    return {
+        "_VERSION": _VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.bucket.partition,
+        "_BUCKET": entry.bucket.bucket,
+        "_INDEX_TYPE": file.index_type,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size_bytes,
+        "_ROW_COUNT": file.row_count,
+        "_DELETIONS_VECTORS_RANGES": ranges,
+        "_EXTERNAL_PATH": file.external_path,
+        "_GLOBAL_INDEX": None if file.global_index is None else dict(file.global_index),
+    }
+
+
+def _range_record(vector: VectorRange) -> dict[str, Any]:
+    return {"f0": vector.data_file, "f1": vector.offset, "f2": vector.length, "_CARDINALITY": vector.cardinality}
+
+
+def _entry(record: Mapping[str, Any]) -> IndexEntry:
+    ranges = record.get("_DELETIONS_VECTORS_RANGES")
+    return IndexEntry(
+        record["_KIND"],
+        BucketId(record["_PARTITION"], record["_BUCKET"]),
+        IndexFileMeta(
+            index_type=record["_INDEX_TYPE"],
+            file_name=record["_FILE_NAME"],
+            file_size_bytes=record["_FILE_SIZE"],
+            row_count=record["_ROW_COUNT"],
+            vector_ranges=None if ranges is None else tuple(_range(r) for r in ranges if r is not None),
+            external_path=record.get("_EXTERNAL_PATH"),
+            global_index=record.get("_GLOBAL_INDEX"),
+        ),
+    )
+
+
+def _range(record: Mapping[str, Any]) -> VectorRange:
+    return VectorRange(record["f0"], record["f1"], record["f2"], record.get("_CARDINALITY"))

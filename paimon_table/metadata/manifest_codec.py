@@ -1,0 +1,254 @@
+"""Avro form of manifests and manifest lists.
+
+Implements Paimon's record layouts, version 2, as Java writes them: record names are joined paths, null is the first
+branch of every union, the block codec is zstandard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import fastavro
+
+from paimon_table.errors import CorruptFile
+from paimon_table.formats.avro.container import MalformedContainer, read_container, write_container
+from paimon_table.formats.file_format import DAMAGES
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.metadata.manifest import ManifestEntry, ManifestFileMeta
+from paimon_table.metadata.manifest_schema import (
+    array,
+    block_codec,
+    nested_record,
+    nullable,
+    optional,
+    required,
+    root_record,
+)
+
+_VERSION = 2
+T = TypeVar("T")
+
+
+def _stats_record(path: str) -> dict[str, Any]:
+    return nested_record(
+        path,
+        [
+            required("_MIN_VALUES", "bytes"),
+            required("_MAX_VALUES", "bytes"),
+            optional("_NULL_COUNTS", array(nullable("long"))),
+        ],
+    )
+
+
+_FILE_FIELDS: list[dict[str, Any]] = [
+    required("_FILE_NAME", "string"),
+    required("_FILE_SIZE", "long"),
+    required("_ROW_COUNT", "long"),
+    required("_MIN_KEY", "bytes"),
+    required("_MAX_KEY", "bytes"),
+    required("_KEY_STATS", _stats_record("record__FILE__KEY_STATS")),
+    required("_VALUE_STATS", _stats_record("record__FILE__VALUE_STATS")),
+    required("_MIN_SEQUENCE_NUMBER", "long"),
+    required("_MAX_SEQUENCE_NUMBER", "long"),
+    required("_SCHEMA_ID", "long"),
+    required("_LEVEL", "int"),
+    required("_EXTRA_FILES", array("string")),
+    optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    optional("_DELETE_ROW_COUNT", "long"),
+    optional("_EMBEDDED_FILE_INDEX", "bytes"),
+    optional("_FILE_SOURCE", "int"),
+    optional("_VALUE_STATS_COLS", array("string")),
+    optional("_EXTERNAL_PATH", "string"),
+    optional("_FIRST_ROW_ID", "long"),
+    optional("_WRITE_COLS", array("string")),
+    optional("_WRITE_COLS_SEQUENCES", array("long")),
+]
+
+ENTRY_SCHEMA: Mapping[str, Any] = root_record([
+    required("_VERSION", "int"),
+    required("_KIND", "int"),
+    required("_PARTITION", "bytes"),
+    required("_BUCKET", "int"),
+    required("_TOTAL_BUCKETS", "int"),
+    required("_FILE", nested_record("record__FILE", _FILE_FIELDS)),
+])  # fmt: skip
+"""Avro schema of a manifest's records."""
+
+LIST_SCHEMA: Mapping[str, Any] = root_record([
+    required("_VERSION", "int"),
+    required("_FILE_NAME", "string"),
+    required("_FILE_SIZE", "long"),
+    required("_NUM_ADDED_FILES", "long"),
+    required("_NUM_DELETED_FILES", "long"),
+    required("_PARTITION_STATS", _stats_record("record__PARTITION_STATS")),
+    required("_SCHEMA_ID", "long"),
+    optional("_MIN_BUCKET", "int"),
+    optional("_MAX_BUCKET", "int"),
+    optional("_MIN_LEVEL", "int"),
+    optional("_MAX_LEVEL", "int"),
+    optional("_MIN_ROW_ID", "long"),
+    optional("_MAX_ROW_ID", "long"),
+])  # fmt: skip
+"""Avro schema of a manifest list's records."""
+
+_PARSED_ENTRY = fastavro.parse_schema(dict(ENTRY_SCHEMA))
+_PARSED_LIST = fastavro.parse_schema(dict(LIST_SCHEMA))
+
+
+def encode_manifest(entries: Iterable[ManifestEntry], compression: str, name: str = "") -> bytes:
+    """The bytes of a manifest; ``compression`` is ``zstd`` or ``none``."""
+    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), block_codec(compression), name)
+
+
+def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str, name: str = "") -> bytes:
+    """The bytes of a manifest list, which may be empty; ``compression`` as for manifests."""
+    return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression), name)
+
+
+def decode_manifest(data: bytes, name: str) -> tuple[ManifestEntry, ...]:
+    """The entries of a manifest in stored order; CorruptFile names the file ``name``."""
+    buckets: dict[tuple[bytes, int], BucketId] = {}
+    return _decode(data, name, lambda record: _entry(record, buckets))
+
+
+def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
+    """The manifests that a list names, in order; CorruptFile names the file ``name``."""
+    return _decode(data, name, _list_entry)
+
+
+def _decode(data: bytes, name: str, value: Callable[[Any], T]) -> tuple[T, ...]:
+    try:
+        return tuple(map(value, read_container(data, name.rpartition("/")[2])))
+    except (MalformedContainer, *DAMAGES) as error:
+        raise CorruptFile(f"manifest file {name} is not readable ({error!r}); restore it from a backup") from error
+
+
+# ---------------------------------------------------------------- values to records
+
+
+def _stats(stats: SimpleStats) -> dict[str, Any]:
+    return {"_MIN_VALUES": stats.min_values, "_MAX_VALUES": stats.max_values, "_NULL_COUNTS": list(stats.null_counts)}
+
+
+def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    return {
+        "_VERSION": _VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.bucket.partition,
+        "_BUCKET": entry.bucket.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": _file_record(entry.file),
+    }
+
+
+def _file_record(file: DataFileMeta) -> dict[str, Any]:
+    return {
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size_bytes,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats(file.key_stats),
+        "_VALUE_STATS": _stats(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": list(file.extra_files),
+        "_CREATION_TIME": file.creation_time_ms,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_FILE_SOURCE": file.file_source,
+        "_VALUE_STATS_COLS": _list_or_none(file.value_stats_cols),
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": _list_or_none(file.write_cols),
+        "_WRITE_COLS_SEQUENCES": None,
+    }
+
+
+def _list_or_none(values: tuple[str, ...] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+def _list_record(meta: ManifestFileMeta) -> dict[str, Any]:
+    return {
+        "_VERSION": _VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size_bytes,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": _stats(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }
+
+
+# ---------------------------------------------------------------- records to values
+
+
+def _read_stats(record: Mapping[str, Any]) -> SimpleStats:
+    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
+
+
+def _entry(record: Mapping[str, Any], buckets: dict[tuple[bytes, int], BucketId]) -> ManifestEntry:
+    place = (record["_PARTITION"], record["_BUCKET"])
+    bucket = buckets.get(place)
+    if bucket is None:
+        bucket = buckets[place] = BucketId(*place)
+    return ManifestEntry(record["_KIND"], bucket, record["_TOTAL_BUCKETS"], _file(record["_FILE"]))
+
+
+def _file(record: Mapping[str, Any]) -> DataFileMeta:
+    get = record.get
+    return DataFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size_bytes=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=record["_MIN_KEY"],
+        max_key=record["_MAX_KEY"],
+        key_stats=_read_stats(record["_KEY_STATS"]),
+        value_stats=_read_stats(record["_VALUE_STATS"]),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(record["_EXTRA_FILES"]),
+        creation_time_ms=get("_CREATION_TIME"),
+        delete_row_count=get("_DELETE_ROW_COUNT"),
+        embedded_index=get("_EMBEDDED_FILE_INDEX"),
+        file_source=get("_FILE_SOURCE"),
+        value_stats_cols=_tuple_or_none(get("_VALUE_STATS_COLS")),
+        external_path=get("_EXTERNAL_PATH"),
+        first_row_id=get("_FIRST_ROW_ID"),
+        write_cols=_tuple_or_none(get("_WRITE_COLS")),
+    )
+
+
+def _tuple_or_none(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _list_entry(record: Mapping[str, Any]) -> ManifestFileMeta:
+    get = record.get
+    return ManifestFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size_bytes=record["_FILE_SIZE"],
+        num_added_files=record["_NUM_ADDED_FILES"],
+        num_deleted_files=record["_NUM_DELETED_FILES"],
+        partition_stats=_read_stats(record["_PARTITION_STATS"]),
+        schema_id=record["_SCHEMA_ID"],
+        min_bucket=get("_MIN_BUCKET"),
+        max_bucket=get("_MAX_BUCKET"),
+        min_level=get("_MIN_LEVEL"),
+        max_level=get("_MAX_LEVEL"),
+        min_row_id=get("_MIN_ROW_ID"),
+        max_row_id=get("_MAX_ROW_ID"),
+    )

@@ -1,0 +1,100 @@
+"""Keeping the base manifest list short.
+
+Implements Paimon's manifest merging: a full rewrite that makes DELETE entries vanish when enough bytes are small or
+hold deletes, otherwise the packing of neighbours. Merging never changes the live files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from paimon_table.metadata.manifest import (
+    ADD,
+    Identity,
+    ManifestEntry,
+    ManifestFileMeta,
+    live_entries,
+    may_contain_partition,
+)
+from paimon_table.options.table_options import TableOptions
+from paimon_table.types import DataType
+
+Read = Callable[[ManifestFileMeta], Sequence[ManifestEntry]]
+Write = Callable[[Sequence[ManifestEntry]], Sequence[ManifestFileMeta]]
+
+
+def merge_manifests(
+    manifests: Sequence[ManifestFileMeta],
+    options: TableOptions,
+    partition_types: Sequence[DataType],
+    read: Read,
+    write: Write,
+) -> tuple[ManifestFileMeta, ...]:
+    """The manifests of the next base list; ``manifests`` themselves where nothing is worth merging."""
+    target = options.manifest_target_file_size_bytes
+    rewritable = sum(m.file_size_bytes for m in manifests if m.num_deleted_files or m.file_size_bytes < target)
+    if rewritable >= options.manifest_full_compaction_size_bytes:
+        return _merge_fully(manifests, target, partition_types, read, write)
+    merged: list[ManifestFileMeta] = []
+    for group in minor_groups(manifests, target, options.manifest_merge_min_count):
+        merged += group if len(group) == 1 else write(cancelled(e for m in group for e in read(m)))
+    return tuple(merged)
+
+
+def minor_groups(
+    manifests: Sequence[ManifestFileMeta], target_size_bytes: int, min_count: int
+) -> list[list[ManifestFileMeta]]:
+    """Neighbours to merge, in order: groups that reach the target size, and the tail if it has enough manifests.
+
+    A group of one is left as it is.
+    """
+    groups: list[list[ManifestFileMeta]] = []
+    group: list[ManifestFileMeta] = []
+    size = 0
+    for manifest in manifests:
+        group.append(manifest)
+        size += manifest.file_size_bytes
+        if size >= target_size_bytes:
+            groups.append(group)
+            group, size = [], 0
+    if len(group) >= min_count:
+        groups.append(group)
+    else:
+        groups += [[manifest] for manifest in group]
+    return groups
+
+
+def cancelled(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Entries in list order without the ADDs that a later DELETE of the same list takes back.
+
+    A DELETE whose ADD is not in the list is kept, once: the ADD is in a manifest outside the group.
+    """
+    kept: dict[tuple[int, Identity], ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind == ADD or kept.pop((ADD, entry.identity), None) is None:
+            kept[entry.kind, entry.identity] = entry
+    return list(kept.values())
+
+
+def _merge_fully(
+    manifests: Sequence[ManifestFileMeta], target: int, partition_types: Sequence[DataType], read: Read, write: Write
+) -> tuple[ManifestFileMeta, ...]:
+    """All DELETE entries vanish; large manifests without any deleted file stay as they are."""
+    contents = {m.file_name: read(m) for m in manifests if m.num_deleted_files}
+    deleted = {entry.identity for entries in contents.values() for entry in entries if entry.kind != ADD}
+    deleted_partitions = {identity[0] for identity in deleted}
+    kept: list[ManifestFileMeta] = []
+    rewritten: list[ManifestEntry] = []
+    for manifest in manifests:
+        is_large = manifest.file_size_bytes >= target and not manifest.num_deleted_files
+        stats = manifest.partition_stats
+        if is_large and not any(may_contain_partition(stats, p, partition_types) for p in deleted_partitions):
+            kept.append(manifest)
+            continue
+        entries = contents.get(manifest.file_name) or read(manifest)
+        if is_large and not any(entry.identity in deleted for entry in entries):
+            kept.append(manifest)
+        else:
+            rewritten += entries
+    survivors = [entry for entry in live_entries(rewritten) if entry.identity not in deleted]
+    return (*kept, *write(survivors))

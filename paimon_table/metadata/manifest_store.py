@@ -1,0 +1,154 @@
+"""Reading and writing the files of ``manifest/``.
+
+Implements the naming and rolling of manifests. A reader caches nothing; a draft collects the files of one commit
+attempt so that they are written, synced and, when the attempt is lost, deleted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from paimon_table.errors import CorruptFile
+from paimon_table.metadata.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
+from paimon_table.metadata.manifest import ManifestEntry, ManifestFileMeta, summarize
+from paimon_table.metadata.manifest_codec import (
+    decode_manifest,
+    decode_manifest_list,
+    encode_manifest,
+    encode_manifest_list,
+)
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.options.table_options import TableOptions
+from paimon_table.storage.file_io import FileIO
+from paimon_table.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestReader:
+    """Reads manifests and manifest lists of one table; CorruptFile when a named file is missing or unreadable."""
+
+    io: FileIO
+    paths: TablePaths
+
+    def list_of(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """The manifests that a manifest list names; ``size_bytes`` is the list's size where a snapshot says it."""
+        return decode_manifest_list(self._bytes(name, size_bytes), self.paths.manifest_file(name))
+
+    def entries_of(self, manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+        path = self.paths.manifest_file(manifest.file_name)
+        entries = decode_manifest(self._bytes(manifest.file_name, manifest.file_size_bytes), path)
+        stated = manifest.num_added_files + manifest.num_deleted_files
+        if len(entries) != stated:
+            raise CorruptFile(f"{path} has {len(entries)} entries, its list says {stated}; restore it from a backup")
+        return entries
+
+    def entries_in(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
+        return [entry for manifest in manifests for entry in self.entries_of(manifest)]
+
+    def all_manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """Base then delta: the manifests that together give the snapshot's live files."""
+        base = self.list_of(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        return base + self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """What the snapshot changed: ADD and DELETE entries."""
+        return self.entries_in(self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
+
+    def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """The snapshot's changelog files, in listed order; empty when it has none."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        return self.entries_in(self.list_of(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
+
+    def index_entries(self, snapshot: Snapshot) -> tuple[IndexEntry, ...]:
+        """All index files of the snapshot."""
+        name = snapshot.index_manifest
+        return () if name is None else decode_index_manifest(self._bytes(name), self.paths.manifest_file(name))
+
+    def _bytes(self, name: str, size_bytes: int | None = None) -> bytes:
+        path = self.paths.manifest_file(name)
+        try:
+            data = self.io.read(path)
+        except ValueError as error:
+            raise CorruptFile(
+                f"a snapshot or manifest list of {self.paths.root} names {name!r}, no file: restore it"
+            ) from error
+        except FileNotFoundError as error:
+            raise CorruptFile(
+                f"{self.paths.manifest_file(name)} is missing although a snapshot names it; the snapshot has expired "
+                "meanwhile or the table is damaged: open the table again"
+            ) from error
+        if size_bytes is not None and len(data) != size_bytes:
+            raise CorruptFile(f"{path} has {len(data)} bytes instead of {size_bytes}; restore it from a backup")
+        return data
+
+
+@dataclass(slots=True)
+class ManifestDraft:
+    """Manifest files of one commit attempt, in memory until ``write``. All names share one uuid and one counter."""
+
+    io: FileIO
+    paths: TablePaths
+    options: TableOptions
+    partition_types: Sequence[DataType]
+    new_uuid: Callable[[], str]
+    _prefix: str = ""
+    _files: list[tuple[str, bytes]] = field(default_factory=list)
+    _written: list[str] = field(default_factory=list)
+    _counter: int = 0
+
+    def add_manifests(self, entries: Sequence[ManifestEntry]) -> tuple[ManifestFileMeta, ...]:
+        """Put entries into as many manifests as the target size asks for; none for no entries."""
+        if not entries:
+            return ()
+        data = encode_manifest(entries, self.options.manifest_compression, self._next_name("manifest"))
+        target = self.options.manifest_target_file_size_bytes
+        if len(data) > target and len(entries) > 1:
+            step = max(1, len(entries) * target // len(data))
+            parts = [entries[at : at + step] for at in range(0, len(entries), step)]
+            return tuple(meta for part in parts for meta in self._add_one(part, None))
+        return self._add_one(entries, data)
+
+    def add_list(self, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
+        """Put a manifest list, possibly empty; returns its name and its size in bytes."""
+        name = self._next_name("manifest-list")
+        data = encode_manifest_list(manifests, self.options.manifest_compression, name)
+        return self._add(name, data), len(data)
+
+    def add_index_manifest(self, entries: Sequence[IndexEntry]) -> str | None:
+        """Put the complete list of index files; returns its name, None for an empty list, which needs no file."""
+        if not entries:
+            return None
+        name = self._next_name("index-manifest")
+        return self._add(name, encode_index_manifest(entries, self.options.manifest_compression, name))
+
+    def write(self) -> None:
+        """Make all files durable that are not yet."""
+        if self._files:
+            # Noted first: a failed write may leave some of the files.
+            self._written += [path for path, _ in self._files]
+            self.io.write_all(self._files)
+            self._files.clear()
+
+    def discard(self) -> None:
+        """Delete the files again. Only for an attempt whose snapshot provably does not exist: nothing names them."""
+        for path in self._written:
+            self.io.delete(path)
+        self._written.clear()
+        self._files.clear()
+
+    def _add_one(self, entries: Sequence[ManifestEntry], data: bytes | None) -> tuple[ManifestFileMeta, ...]:
+        name = self._next_name("manifest")
+        encoded = data if data is not None else encode_manifest(entries, self.options.manifest_compression, name)
+        return (summarize(self._add(name, encoded), len(encoded), entries, self.partition_types),)
+
+    def _next_name(self, kind: str) -> str:
+        self._prefix = self._prefix or self.new_uuid()
+        return f"{kind}-{self._prefix}-{self._counter}"
+
+    def _add(self, name: str, data: bytes) -> str:
+        self._counter += 1
+        self._files.append((self.paths.manifest_file(name), data))
+        return name

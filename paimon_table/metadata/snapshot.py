@@ -1,0 +1,275 @@
+"""Snapshots: the JSON of one, and finding and publishing them.
+
+Implements Paimon's snapshot files (version 3) and their hint files. Snapshot ids are dense from 1; expiry removes the
+oldest ones.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from paimon_table.errors import CorruptFile
+from paimon_table.json_text import pretty
+from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.storage.file_io import FileIO
+
+
+class CommitKind(StrEnum):
+    """What a snapshot did: new rows, a rewrite of the same rows, a replacement, statistics."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One published state of a table. File names are names in ``manifest/``; counts are of stored rows before merge."""
+
+    id: int
+    uuid: str | None = None
+    """Random for each attempt: tells one's own snapshot from a competitor's after an unclear publish."""
+    schema_id: int
+    base_manifest_list: str
+    base_manifest_list_size: int | None = None
+    delta_manifest_list: str
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    commit_user: str
+    writer_version: str | None = None
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_ms: int
+    total_record_count: int
+    delta_record_count: int
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    next_row_id: int | None = None
+    operation: str | None = None
+
+
+_JSON_KEYS = (
+    ("uuid", "uuid"),
+    ("id", "id"),
+    ("schemaId", "schema_id"),
+    ("baseManifestList", "base_manifest_list"),
+    ("baseManifestListSize", "base_manifest_list_size"),
+    ("deltaManifestList", "delta_manifest_list"),
+    ("deltaManifestListSize", "delta_manifest_list_size"),
+    ("changelogManifestList", "changelog_manifest_list"),
+    ("changelogManifestListSize", "changelog_manifest_list_size"),
+    ("indexManifest", "index_manifest"),
+    ("commitUser", "commit_user"),
+    ("writerVersion", "writer_version"),
+    ("commitIdentifier", "commit_identifier"),
+    ("commitKind", "commit_kind"),
+    ("timeMillis", "time_ms"),
+    ("totalRecordCount", "total_record_count"),
+    ("deltaRecordCount", "delta_record_count"),
+    ("changelogRecordCount", "changelog_record_count"),
+    ("watermark", "watermark"),
+    ("statistics", "statistics"),
+    ("properties", "properties"),
+    ("nextRowId", "next_row_id"),
+    ("operation", "operation"),
+)
+"""(key of the file, attribute) in the order in which Java writes them."""
+
+_VERSION = 3
+
+_CHECKSUM = "tidemark.checksum"
+"""Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
+
+
+def to_json(snapshot: Snapshot) -> str:
+    """The text of the snapshot file, keys in Java's order, unset ones left out."""
+    document: dict[str, Any] = {"version": _VERSION}
+    for key, attribute in _JSON_KEYS:
+        value = getattr(snapshot, attribute)
+        if value is not None and value != {}:
+            document[key] = value
+    document["properties"] = {**snapshot.properties, _CHECKSUM: _checksum(document)}
+    return pretty(document)
+
+
+def from_json(text: str | bytes, path: str = "a snapshot file") -> Snapshot:
+    """Read a snapshot, changelog or tag file; unknown keys are ignored.
+
+    CorruptFile, which names ``path``, when a needed key is missing or the checksum that Tidemark writes is wrong.
+    """
+    try:
+        document = json.loads(text)
+        _check(document)
+        values = {name: document[key] for key, name in _JSON_KEYS if document.get(key) is not None}
+        values["commit_kind"] = CommitKind(values["commit_kind"])
+        return Snapshot(**values)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFile(f"{path} is not readable as a snapshot ({error!r}); restore it from a backup") from error
+
+
+def _check(document: dict[str, Any]) -> None:
+    """ValueError when the checksum is wrong or its name is damaged; snapshots of other writers have none."""
+    stated = (document.get("properties") or {}).pop(_CHECKSUM, None)
+    if not document.get("properties"):
+        document.pop("properties", None)
+    if stated is None:
+        _check_names(document)
+    elif stated != _checksum(document):
+        raise ValueError("its checksum is wrong")
+
+
+def _check_names(document: dict[str, Any]) -> None:
+    """ValueError when the checksum stands under another name than its own, or its object does.
+
+    Unknown keys alone say nothing: other versions of Paimon have more of them.
+    """
+    for key, value in document.items():
+        if isinstance(value, dict) and _CHECKSUM in value:
+            raise ValueError(f"the key {key!r} holds the checksum, which belongs into 'properties'")
+    properties = document.get("properties") or {}
+    for key, value in properties.items():
+        rest = {name: other for name, other in properties.items() if name != key}
+        if value == _checksum({**document, "properties": rest or None}):
+            raise ValueError(f"the property {key!r} holds the checksum, which is called {_CHECKSUM!r}")
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of the keys that snapshots have, whatever the layout of the text: tags hold the same ones and some more."""
+    covered = {key: document[key] for key, _ in _JSON_KEYS if document.get(key) is not None}
+    text = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserSearch:
+    """The newest snapshot of a commit user, and whether an older one could have been missed.
+
+    ``exhaustive`` is False when the search came to expired snapshots: then no answer can be given from the table alone.
+    """
+
+    newest: Snapshot | None
+    exhaustive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStore:
+    """The ``snapshot/`` directory of a table. Holds no state, so it can be used after others have committed."""
+
+    io: FileIO
+    paths: TablePaths
+
+    def latest_id(self) -> int | None:
+        """Id of the newest snapshot, None for a table without one.
+
+        The LATEST hint is taken when its snapshot exists and no newer one does; otherwise the directory is listed.
+        """
+        hinted = self._hint(self.paths.latest_hint)
+        if hinted is not None and self._exists(hinted) and not self._exists(hinted + 1):
+            return hinted
+        return max(self._listed_ids(), default=None)
+
+    def latest(self) -> Snapshot | None:
+        newest = self.latest_id()
+        return None if newest is None else self.read(newest)
+
+    def earliest_id(self) -> int | None:
+        """Id of the oldest snapshot that has not expired."""
+        hinted = self._hint(self.paths.earliest_hint)
+        if hinted is not None and self._exists(hinted):
+            return hinted
+        return min(self._listed_ids(), default=None)
+
+    def read(self, snapshot_id: int) -> Snapshot:
+        """Read one snapshot; FileNotFoundError when it does not exist or has expired."""
+        path = self.paths.snapshot_file(snapshot_id)
+        snapshot = from_json(self.io.read(path), path)
+        if snapshot.id != snapshot_id:
+            raise CorruptFile(f"{path} holds snapshot {snapshot.id}; restore it from a backup")
+        return snapshot
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """Read one snapshot, None when it does not exist or has expired."""
+        try:
+            return self.read(snapshot_id)
+        except FileNotFoundError:
+            return None
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file unless the id is taken; then point the LATEST hint at it.
+
+        False when another snapshot has the id. CommitOutcomeUnknown when it is unclear whether the file was created.
+        """
+        if not self.io.publish(self.paths.snapshot_file(snapshot.id), to_json(snapshot).encode()):
+            return False
+        self.write_latest_hint(snapshot.id)
+        return True
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Hints only save a listing: a failure to write one must not fail the commit."""
+        with suppress(OSError):
+            self.io.write(self.paths.latest_hint, str(snapshot_id).encode(), durable=False)
+
+    def search_user(
+        self, user: str, latest_id: int | None, after_id: int = 0, since_ms: int | None = None
+    ) -> UserSearch:
+        """Look for the newest snapshot of ``user``, from ``latest_id`` back.
+
+        The walk ends at the user's snapshot, at ``after_id`` (exclusive), at the first snapshot older than ``since_ms``
+        (when nothing of interest can be older) or at an expired one. Only in the last case is it not exhaustive.
+        """
+        for snapshot_id in range(latest_id or 0, after_id, -1):
+            snapshot = self.find(snapshot_id)
+            if snapshot is None:
+                return UserSearch(None, exhaustive=False)
+            if snapshot.commit_user == user:
+                return UserSearch(snapshot, exhaustive=True)
+            if since_ms is not None and snapshot.time_ms < since_ms:
+                break
+        return UserSearch(None, exhaustive=True)
+
+    def newest_of_user(self, user: str) -> Snapshot | None:
+        """Newest snapshot of ``user`` that has not expired.
+
+        None does not prove that the user never committed: its snapshots may have expired. Whoever decides on skipping a
+        commit uses ``search_user``, which tells the two apart.
+        """
+        return self.search_user(user, self.latest_id()).newest
+
+    def at_or_before(self, timestamp_ms: int) -> Snapshot | None:
+        """Newest snapshot whose time is not after ``timestamp_ms``; None when all are newer or have expired."""
+        low, high = self.earliest_id(), self.latest_id()
+        found: Snapshot | None = None
+        if low is None or high is None:
+            return None
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.read(middle)
+            if snapshot.time_ms <= timestamp_ms:
+                found, low = snapshot, middle + 1
+            else:
+                high = middle - 1
+        return found
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return snapshot_id > 0 and self.io.exists(self.paths.snapshot_file(snapshot_id))
+
+    def _hint(self, path: str) -> int | None:
+        try:
+            text = self.io.read(path)
+        except OSError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def _listed_ids(self) -> list[int]:
+        return numbers_of(self.io.list_names(self.paths.snapshot_dir), "snapshot-")

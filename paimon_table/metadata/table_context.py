@@ -1,0 +1,42 @@
+"""What all that reads and writes files of a table has to know of it, as one picklable value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.paths import TablePaths, partition_path
+from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.binary_row import deserialize_row
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """What readers and writers of data files need; values only, can be pickled to executors."""
+
+    io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    options: TableOptions
+    schemas: Mapping[int, TableSchema]
+    """Every schema version so far, for files that were written with an older one."""
+
+    def partition_values(self, partition: bytes) -> tuple[object, ...]:
+        """The partition's values in partition column order, from its serialized row."""
+        fields = self.schema.partition_fields
+        return tuple(deserialize_row(partition, [f.type for f in fields])) if fields else ()
+
+    def partition_path(self, partition: bytes) -> str:
+        """The partition's directory below the table, from its serialized row; empty without partition columns."""
+        return partition_path(self.partition_values(partition), self.schema.partition_fields, self.options)
+
+    def bucket_dir(self, bucket: BucketId) -> str:
+        """Directory of the bucket's data and changelog files."""
+        return self.paths.bucket_dir(self.partition_path(bucket.partition), bucket.bucket)
+
+    def data_file(self, bucket: BucketId, file: DataFileMeta) -> str:
+        return self.paths.data_file(self.bucket_dir(bucket), file)

@@ -1,0 +1,116 @@
+"""The live data and index files of a table at one snapshot, kept in memory and moved forward by deltas.
+
+Implements the reader's rule of base ++ delta manifests. Loading costs the whole table's manifests once; moving to a
+later snapshot costs only what was changed since, and nothing for one's own commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_table.errors import BrokenInvariant
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta
+from paimon_table.metadata.index_manifest import IndexEntry
+from paimon_table.metadata.manifest import ADD, ManifestEntry, live_entries
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table.storage.file_io import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """Live data files per bucket. Buckets without files are absent. ``snapshot`` None is the table before its first."""
+
+    snapshot: Snapshot | None = None
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
+    total_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    """Number of buckets that each partition's files were written for."""
+    index: tuple[IndexEntry, ...] = ()
+    """All index files."""
+
+    @property
+    def snapshot_id(self) -> int:
+        """Id of the snapshot, 0 before the first."""
+        return self.snapshot.id if self.snapshot is not None else 0
+
+    def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
+        return self.files.get(bucket, ())
+
+    def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
+        """The files with the deletion vectors of each bucket that has some."""
+        files: dict[BucketId, tuple[IndexFileMeta, ...]] = {}
+        for entry in self.index:
+            if entry.file.index_type == DELETION_VECTORS:
+                files[entry.bucket] = (*files.get(entry.bucket, ()), entry.file)
+        return files
+
+    def with_committed(
+        self, snapshot: Snapshot, entries: Sequence[ManifestEntry], index: tuple[IndexEntry, ...] | None = None
+    ) -> TableState:
+        """The state at ``snapshot``, the direct successor, whose delta is ``entries``; reads nothing.
+
+        ``index`` are its index files; None when it has those of the state before.
+        """
+        if snapshot.id != self.snapshot_id + 1:
+            raise BrokenInvariant(
+                f"snapshot {snapshot.id} does not follow snapshot {self.snapshot_id}; load the state again"
+            )
+        files = dict(self.files)
+        totals = dict(self.total_buckets)
+        for bucket, changes in _by_bucket(entries).items():
+            gone = {change.identity for change in changes if change.kind != ADD}
+            kept = [f for f in files.pop(bucket, ()) if ManifestEntry(ADD, bucket, 0, f).identity not in gone]
+            kept += [change.file for change in changes if change.kind == ADD and change.identity not in gone]
+            if kept:
+                files[bucket] = tuple(kept)
+        for entry in entries:
+            if entry.kind == ADD:
+                totals[entry.bucket.partition] = entry.total_buckets
+        live_partitions = {bucket.partition for bucket in files}
+        totals = {p: total for p, total in totals.items() if p in live_partitions}
+        return TableState(snapshot, files, totals, self.index if index is None else index)
+
+
+def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> TableState:
+    """Read the live files of a snapshot from its manifests, and its index files."""
+    if snapshot is None:
+        return TableState()
+    reader = ManifestReader(io, paths)
+    files: dict[BucketId, list[DataFileMeta]] = {}
+    totals: dict[bytes, int] = {}
+    for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
+        files.setdefault(entry.bucket, []).append(entry.file)
+        totals[entry.bucket.partition] = entry.total_buckets
+    live = {bucket: tuple(metas) for bucket, metas in files.items()}
+    return TableState(snapshot, live, totals, reader.index_entries(snapshot))
+
+
+def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: int | None) -> TableState:
+    """``state`` moved to snapshot ``latest_id``: deltas where they still exist, else a new load."""
+    if latest_id is None:
+        return TableState()
+    snapshots = SnapshotStore(io, paths)
+    if state.snapshot is None or latest_id < state.snapshot_id:
+        return load_state(io, paths, snapshots.read(latest_id))
+    reader = ManifestReader(io, paths)
+    index_manifest = state.snapshot.index_manifest
+    for snapshot_id in range(state.snapshot_id + 1, latest_id + 1):
+        snapshot = snapshots.find(snapshot_id)
+        if snapshot is None:
+            return load_state(io, paths, snapshots.read(latest_id))
+        state = state.with_committed(snapshot, reader.delta_entries(snapshot))
+    newest = state.snapshot
+    if newest is not None and newest.index_manifest != index_manifest:
+        state = replace(state, index=reader.index_entries(newest))
+    return state
+
+
+def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
+    grouped: dict[BucketId, list[ManifestEntry]] = {}
+    for entry in entries:
+        grouped.setdefault(entry.bucket, []).append(entry)
+    return grouped

@@ -1,0 +1,88 @@
+"""How one data or changelog file is written: format, compression and statistics, by level and purpose.
+
+Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, what is said per level, and the
+``changelog-file.*`` options that replace them for changelog files. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paimon_table.options.table_options import TableOptions
+
+_COMPRESSION_EXTENSIONS = {"none": "", "gzip": "gz", "zstd": "zst"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """The words of the options that hold for one file."""
+
+    format: str
+    format_option: str
+    """The option that says so."""
+    compression: str
+    compression_option: str
+    stats_mode: str
+    extension: str
+    """End of the file's name, without the dot; the format comes last, readers go by it."""
+    is_indexed: bool
+    """Whether a file index is written; nobody looks up rows in changelog files."""
+
+
+def data_file_settings(options: TableOptions, level: int) -> FileSettings:
+    """What holds for data files that are written to a level."""
+    formats, compressions = dict(options.file_format_per_level), dict(options.file_compression_per_level)
+    file_format = formats.get(level, options.file_format)
+    return FileSettings(
+        format=file_format,
+        format_option="file.format.per.level" if level in formats else "file.format",
+        compression=compressions.get(level, options.file_compression),
+        compression_option="file.compression.per.level" if level in compressions else "file.compression",
+        stats_mode=dict(options.stats_mode_per_level).get(level, options.stats_mode),
+        extension=_extension(options, file_format),
+        is_indexed=True,
+    )
+
+
+def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
+    """What holds for changelog files of a step that writes to a level."""
+    data = data_file_settings(options, level)
+    own_format, own_compression = options.changelog_file_format, options.changelog_file_compression
+    return FileSettings(
+        format=own_format or data.format,
+        format_option="changelog-file.format" if own_format else data.format_option,
+        compression=own_compression or data.compression,
+        compression_option="changelog-file.compression" if own_compression else data.compression_option,
+        stats_mode=options.changelog_file_stats_mode or data.stats_mode,
+        extension=_extension(options, own_format or data.format),
+        is_indexed=False,
+    )
+
+
+def used_settings(options: TableOptions) -> Iterator[FileSettings]:
+    """All settings that new files of the table can have, in the order of the levels."""
+    for level in _distinct_levels(options):
+        yield data_file_settings(options, level)
+        if options.changelog_producer != "none":
+            yield changelog_file_settings(options, level)
+
+
+def _distinct_levels(options: TableOptions) -> list[int]:
+    """The levels that an option names and the lowest one that none does, which stands for all others."""
+    named = {level for level in options.named_levels if level <= options.max_level}
+    other = next(level for level in range(len(named) + 1) if level not in named)
+    return sorted(named | ({other} if other <= options.max_level else set()))
+
+
+def format_of(file_name: str) -> str:
+    """The format of a file, from its name."""
+    return file_name.rpartition(".")[2].lower()
+
+
+def _extension(options: TableOptions, file_format: str) -> str:
+    """The compression of the whole table names all files, whatever their own one is, as in Paimon."""
+    compression = _COMPRESSION_EXTENSIONS.get(options.file_compression, options.file_compression)
+    if not options.file_suffix_include_compression or not compression:
+        return file_format
+    return f"{compression}.{file_format}"

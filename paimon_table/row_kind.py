@@ -1,0 +1,30 @@
+"""What every stored row carries beside its columns: a copy of its key, its place in the order and its kind.
+
+Names and numbers are Paimon's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+"""Column of every stored row: arrival order inside its bucket (int64)."""
+
+VALUE_KIND = "_VALUE_KIND"
+"""Column of every stored row: its RowKind as int8."""
+
+KEY_PREFIX = "_KEY_"
+"""Prefix of the copies of the trimmed primary key columns in data files."""
+
+
+class RowKind(IntEnum):
+    """Kind of a row; UPDATE_BEFORE and DELETE are the retracts."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self]

@@ -1,0 +1,94 @@
+"""How the files of a snapshot are cut into pieces that can be read apart from each other.
+
+Implements Paimon's batch plan for primary-key tables: files of one bucket that overlap form a section and are merged
+together; sections are packed, in key order, into splits of about the target size. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_table.mergetree.levels import KeyOf
+from paimon_table.mergetree.sections import Section, partition
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import IndexFileMeta
+
+TARGET_BYTES = 128 << 20
+"""Size of a split; a section that is larger makes a split of its own."""
+
+OPEN_COST_BYTES = 4 << 20
+"""What opening a file costs, as if it were so many bytes: many tiny files do not end up in one split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Sections of one bucket in key order. No key occurs in two splits of a bucket."""
+
+    bucket: BucketId
+    sections: tuple[Section, ...]
+    deletion_files: tuple[IndexFileMeta, ...] = ()
+    """The index files with deletion vectors of the split's files; they name no other vectors."""
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(f for section in self.sections for run in section for f in run)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether every key of the split has one row, so that nothing needs merging."""
+        return all(len(section) == 1 for section in self.sections)
+
+
+def split_bucket(
+    bucket: BucketId,
+    files: Sequence[DataFileMeta],
+    key_of: KeyOf,
+    target_bytes: int = TARGET_BYTES,
+    *,
+    deletion_files: Sequence[IndexFileMeta] = (),
+    keys_are_unique: bool = False,
+) -> tuple[Split, ...]:
+    """Cut the live files of one bucket into splits.
+
+    ``deletion_files`` are those of the bucket. ``keys_are_unique``: levels above 0 hold every key in one row at most
+    that is not marked as deleted, so that they need no merge among each other.
+    """
+    sections = _sections(files, key_of, keys_are_unique)
+    splits = [Split(bucket, packed) for packed in _pack(sections, target_bytes)]
+    return tuple(replace(split, deletion_files=_vectors_of(split.files, deletion_files)) for split in splits)
+
+
+def _sections(files: Sequence[DataFileMeta], key_of: KeyOf, keys_are_unique: bool) -> tuple[Section, ...]:
+    levels = {file.level for file in files}
+    keys_are_unique &= not any(file.delete_row_count for file in files)
+    if 0 not in levels and (len(levels) == 1 or keys_are_unique):
+        return tuple(((file,),) for file in files)
+    return partition(files, key_of)
+
+
+def _vectors_of(files: Sequence[DataFileMeta], deletion_files: Sequence[IndexFileMeta]) -> tuple[IndexFileMeta, ...]:
+    """The index files with the vectors of these data files alone."""
+    names = {file.file_name for file in files}
+    narrowed = [
+        replace(index, vector_ranges=tuple(r for r in index.vector_ranges or () if r.data_file in names))
+        for index in deletion_files
+    ]
+    return tuple(index for index in narrowed if index.vector_ranges)
+
+
+def _pack(sections: Iterable[Section], target_bytes: int) -> list[tuple[Section, ...]]:
+    packed: list[tuple[Section, ...]] = []
+    current: list[Section] = []
+    size_bytes = 0
+    for section in sections:
+        weight = sum(max(f.file_size_bytes, OPEN_COST_BYTES) for run in section for f in run)
+        if current and size_bytes + weight > target_bytes:
+            packed.append(tuple(current))
+            current, size_bytes = [], 0
+        current.append(section)
+        size_bytes += weight
+    if current:
+        packed.append(tuple(current))
+    return packed

@@ -1,0 +1,234 @@
+"""Where table files live: one small interface, its local implementation, and the choice by URI.
+
+Implements the atomic publish of Paimon's commit protocol: a snapshot or schema file appears whole or not at all, and
+never replaces another one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.storage.disk_syncs import DiskSyncs, sync_path
+
+_SYNCS = DiskSyncs()
+_DURABLE_DIRECTORIES: set[str] = set()
+"""Directories whose names this process has made durable."""
+
+
+class FileIO(Protocol):
+    """Storage of one table. Paths are absolute local paths or URIs; implementations can be pickled.
+
+    A missing file raises FileNotFoundError; other failures of the storage raise OSError. Parent directories are made
+    when a file is written.
+    """
+
+    def read(self, path: str) -> bytes:
+        """The whole file."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random access, as the parquet reader needs it."""
+        ...
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        """Write a whole file, replacing an older one at once; readers never see half of it.
+
+        When ``durable``, the file survives a power cut after the return; hint files do not need that.
+        """
+        ...
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write several new files durably; cheaper than one ``write`` each, not atomic as a whole."""
+        ...
+
+    def open_output(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        """Stream into a new file; complete when the block ends, removed when it raises, durable after ``sync``."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until all files that this thread has streamed are durable."""
+        ...
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create the file with this content if no file has the name, durably and atomically.
+
+        False: somebody else's file exists. CommitOutcomeUnknown: the file may or may not have been created.
+        """
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_names(self, directory: str) -> list[str]:
+        """Names of the files and directories in a directory, sorted; a missing directory is empty."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove a file; a missing one is no error."""
+        ...
+
+    def size_bytes(self, path: str) -> int: ...
+
+    def mkdirs(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """Files of a local or mounted POSIX file system; publishing is safe across processes and needs hard links."""
+
+    private: bool = False
+    """Whether files and directories that this makes are for their owner alone."""
+    closed_to_writers: bool = False
+    """Whether only their owner may write files that this makes, whatever the umask."""
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.memory_map(path, "r") if os.path.getsize(path) else pa.OSFile(path, "rb")
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        temporary = self._write_temporary(path, data, durable)
+        os.replace(temporary, path)
+        if durable:
+            sync_path(os.path.dirname(path))
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, data in files:
+            self._write_new(path, data, durable=False)
+            _SYNCS.add(path)
+        _SYNCS.wait()
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        self.mkdirs(os.path.dirname(path))
+        try:
+            with pa.OSFile(path, "wb") as stream:
+                yield stream
+            _SYNCS.add(path)
+        except BaseException:
+            # Unreferenced: the name is new and the caller never learned that the file is complete.
+            self.delete(path)
+            raise
+
+    def sync(self) -> None:
+        _SYNCS.wait()
+
+    def publish(self, path: str, data: bytes) -> bool:
+        temporary = self._write_temporary(path, data, durable=True)
+        try:
+            created = _link(temporary, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+        if created:
+            try:
+                sync_path(os.path.dirname(path))
+            except OSError as error:
+                raise CommitOutcomeUnknown(
+                    f"{path} was created but its directory could not be synced ({error}); read it before retrying"
+                ) from error
+        return created
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def delete(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def size_bytes(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def mkdirs(self, path: str) -> None:
+        """Make missing directories and sync the parent of each, so that they survive a power cut.
+
+        The first time in a process this goes for directories that are there too: a process that was killed may have
+        made them and synced nothing.
+        """
+        is_there = os.path.isdir(path)
+        if is_there and path in _DURABLE_DIRECTORIES:
+            return
+        parent = os.path.dirname(path)
+        if parent == path:
+            return
+        self.mkdirs(parent)
+        if not is_there:
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700 if self.private else 0o777)
+            sync_path(parent)
+        else:
+            # Directories far above the table may be unreadable, or on file systems that cannot sync them.
+            with suppress(OSError):
+                sync_path(parent)
+        _DURABLE_DIRECTORIES.add(path)
+
+    def _write_temporary(self, path: str, data: bytes, durable: bool) -> str:
+        """Write a hidden sibling, named as Java names its own, which orphan cleaning recognises."""
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+        self._write_new(temporary, data, durable)
+        return temporary
+
+    def _write_new(self, path: str, data: bytes, durable: bool) -> None:
+        self.mkdirs(os.path.dirname(path))
+        mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+
+
+def _link(temporary: str, path: str) -> bool:
+    """Give the file its final name unless the name is taken."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if os.path.exists(path):
+            # A network file system may report EEXIST for a link that it made itself in a lost first try.
+            return os.path.samefile(temporary, path)
+        if error.errno in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
+            raise ConfigError(
+                f"the file system of {path} has no hard links ({error.strerror}), so a commit could overwrite another "
+                "one; put the warehouse on a file system that has them"
+            ) from error
+        raise
+    return True
+
+
+def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[FileIO, str]:
+    """The storage of a path or URI and the path to use with it.
+
+    ``file:`` URIs and plain paths are local (made absolute); ``s3://bucket/key`` and ``s3a://`` go to S3 with
+    ``options`` (see ``s3_io``). Raises ConfigError for other schemes.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme in {"s3", "s3a"}:
+        from paimon_table.storage.s3_io import s3_file_io
+
+        return s3_file_io(options or {}), f"s3://{parts.netloc}{parts.path}".rstrip("/")
+    if parts.scheme == "file":
+        if parts.netloc not in {"", "localhost"}:
+            raise ConfigError(f"{uri!r} names the host {parts.netloc!r}; write file:///path with three slashes")
+        return LocalFileIO(), os.path.abspath(unquote(parts.path))
+    if "://" in uri:
+        raise ConfigError(f"{uri!r}: scheme {parts.scheme!r} is not supported; use file:// or s3://")
+    return LocalFileIO(), os.path.abspath(uri)

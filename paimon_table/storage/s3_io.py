@@ -1,0 +1,239 @@
+"""Table files on S3 and on stores that speak its protocol.
+
+Data files stream through pyarrow's S3 file system; metadata files go through botocore, because only it can create an
+object on condition that none has the name (``If-None-Match: *``), which is what makes publishing atomic there. A store
+that ignores the condition would let commits overwrite each other, so the first publish of a process tries it out.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.storage.secret import Secret
+
+_CONFLICT_RETRIES = 5
+_CONFLICT_WAIT_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How to reach the store. What is not set comes from the environment, as for every AWS client."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    access_key: Secret | None = None
+    secret_key: Secret | None = None
+    session_token: Secret | None = None
+    path_style_access: bool = False
+
+
+_NAMES = {f"s3.{f.name.replace('_', '-')}": f.name for f in fields(S3Settings)}
+_NAMES["s3.path.style.access"] = "path_style_access"
+_SECRETS = frozenset({"access_key", "secret_key", "session_token"})
+
+
+def s3_file_io(options: Mapping[str, str]) -> S3FileIO:
+    """S3 storage from the options ``s3.endpoint``, ``s3.access-key`` and so on; ConfigError for unknown names."""
+    values: dict[str, Any] = {}
+    for name, text in options.items():
+        if name not in _NAMES:
+            raise ConfigError(f"storage option {name!r} is unknown; known: {', '.join(sorted(_NAMES))}")
+        values[_NAMES[name]] = _value(_NAMES[name], text)
+    settings = S3Settings(**values)
+    _client(settings)
+    return S3FileIO(settings)
+
+
+def _value(field: str, text: str) -> str | bool | Secret:
+    if field == "path_style_access":
+        return text.strip().lower() == "true"
+    return Secret.of(text) if field in _SECRETS else text
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
+@dataclass(frozen=True, slots=True)
+class S3FileIO:
+    """Objects under ``s3://bucket/key`` paths. Every write is durable when it returns; directories do not exist."""
+
+    settings: S3Settings
+
+    def read(self, path: str) -> bytes:
+        bucket, key = _split(path)
+        with _translated(path):
+            data: bytes = _client(self.settings).get_object(Bucket=bucket, Key=key)["Body"].read()
+        return data
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return _arrow(self.settings).open_input_file(path.removeprefix("s3://"))
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        bucket, key = _split(path)
+        with _translated(path):
+            _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, data in files:
+            self.write(path, data)
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        try:
+            with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
+                yield stream
+        except BaseException:
+            # Closing may have completed the upload. Unreferenced: the caller never learned that the file is complete.
+            self.delete(path)
+            raise
+
+    def sync(self) -> None:
+        """Uploads are durable when they are complete."""
+
+    def publish(self, path: str, data: bytes) -> bool:
+        bucket, key = _split(path)
+        _check_conditional_put(self.settings, bucket, key.rsplit("/", 2)[0])
+        return _put_if_absent(self.settings, bucket, key, data)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.size_bytes(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def list_names(self, directory: str) -> list[str]:
+        bucket, key = _split(directory)
+        prefix = key.rstrip("/") + "/"
+        names: set[str] = set()
+        with _translated(directory):
+            pages = _client(self.settings).get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"):
+                names.update(found["Key"][len(prefix) :] for found in page.get("Contents", ()))
+                names.update(found["Prefix"][len(prefix) :].rstrip("/") for found in page.get("CommonPrefixes", ()))
+        return sorted(names - {""})
+
+    def delete(self, path: str) -> None:
+        bucket, key = _split(path)
+        with _translated(path):
+            _client(self.settings).delete_object(Bucket=bucket, Key=key)
+
+    def size_bytes(self, path: str) -> int:
+        bucket, key = _split(path)
+        with _translated(path):
+            return int(_client(self.settings).head_object(Bucket=bucket, Key=key)["ContentLength"])
+
+    def mkdirs(self, path: str) -> None:
+        """Keys need no directories."""
+
+
+def _split(path: str) -> tuple[str, str]:
+    bucket, _, key = path.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> bool:
+    """False when the object exists, whoever wrote it: a retried request may have found its own first try."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    for _ in range(_CONFLICT_RETRIES):
+        try:
+            _client(settings).put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            return True
+        except ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status == 412:
+                return False
+            if status == 409:
+                time.sleep(_CONFLICT_WAIT_S)
+            elif 400 <= status < 500:
+                raise _os_error(error, f"s3://{bucket}/{key}") from error
+            else:
+                raise CommitOutcomeUnknown(
+                    f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
+                ) from error
+        except BotoCoreError as error:
+            raise CommitOutcomeUnknown(
+                f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
+            ) from error
+    raise CommitOutcomeUnknown(f"others keep writing s3://{bucket}/{key}; read it before retrying")
+
+
+@lru_cache(maxsize=64)
+def _check_conditional_put(settings: S3Settings, bucket: str, directory: str) -> None:
+    """Refuse a store that overwrites an object in spite of the condition; once per table and process."""
+    probe = f"{directory}/.tidemark-probe-{uuid.uuid4()}"
+    io = S3FileIO(settings)
+    io.write(f"s3://{bucket}/{probe}", b"1")
+    try:
+        if _put_if_absent(settings, bucket, probe, b"2"):
+            raise ConfigError(
+                f"the store of bucket {bucket!r} ignores If-None-Match, so a commit could overwrite another one; use a "
+                "store with conditional writes or another warehouse"
+            )
+    finally:
+        io.delete(f"s3://{bucket}/{probe}")
+
+
+@lru_cache(maxsize=16)
+def _client(settings: S3Settings) -> Any:
+    try:
+        from botocore.config import Config
+        from botocore.session import get_session
+    except ImportError as error:
+        raise ConfigError("tables on S3 need the package botocore; install it, or tidemark-cdc[s3]") from error
+    style = {"addressing_style": "path" if settings.path_style_access else "auto"}
+    return get_session().create_client(
+        "s3",
+        endpoint_url=settings.endpoint,
+        region_name=settings.region or ("us-east-1" if settings.endpoint else None),
+        aws_access_key_id=_revealed(settings.access_key),
+        aws_secret_access_key=_revealed(settings.secret_key),
+        aws_session_token=_revealed(settings.session_token),
+        config=Config(s3=style, request_checksum_calculation="when_required", retries={"mode": "standard"}),
+    )
+
+
+@lru_cache(maxsize=16)
+def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
+    scheme, _, host = (settings.endpoint or "").rpartition("://")
+    return pafs.S3FileSystem(
+        access_key=_revealed(settings.access_key),
+        secret_key=_revealed(settings.secret_key),
+        session_token=_revealed(settings.session_token),
+        region=settings.region or ("us-east-1" if settings.endpoint else None),
+        endpoint_override=host or None,
+        scheme=scheme or "https",
+        force_virtual_addressing=False,
+    )
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Errors of the client library as the OSErrors that FileIO promises."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise _os_error(error, path) from error
+    except BotoCoreError as error:
+        raise OSError(f"{path}: {error}") from error
+
+
+def _os_error(error: Any, path: str) -> OSError:
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    if status == 404:
+        return FileNotFoundError(f"{path}: {error}")
+    return PermissionError(f"{path}: {error}") if status in {401, 403} else OSError(f"{path}: {error}")

@@ -1,0 +1,56 @@
+"""Rules about aggregate functions, checked when a schema is created or changed.
+
+Implements Paimon's checks of functions, their columns and their options; Java makes most of them when the first writer
+or reader opens.
+"""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
+from paimon_table.merge.aggregation import aggregation
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+
+
+def check_aggregation(schema: TableSchema, options: TableOptions) -> None:
+    """ConfigError for unknown functions, columns of a wrong type and options that contradict each other."""
+    if options.merge_engine not in ("aggregation", "partial-update"):
+        return
+    _check_null_strategy(schema, options)
+    if options.merge_engine == "aggregation":
+        check_function_names(schema, options)
+        _check_remove_on_delete(options)
+        aggregation(schema, options)
+
+
+def check_function_names(schema: TableSchema, options: TableOptions) -> None:
+    """Also of functions that no column uses so far: the default one and those of key columns, as Paimon does."""
+    named = {f"fields.{key}.aggregate-function": options.field_options.of(key) for key in schema.primary_keys}
+    functions = {option: given.aggregate_function for option, given in named.items()}
+    functions["fields.default-aggregate-function"] = options.field_options.default_aggregate_function
+    for option, function in functions.items():
+        if function is not None and function not in FUNCTION_NAMES:
+            raise ConfigError(
+                f"option {option!r}: aggregate function {function!r} is unknown; use one of: "
+                f"{', '.join(FUNCTION_NAMES)}"
+            )
+
+
+def _check_null_strategy(schema: TableSchema, options: TableOptions) -> None:
+    """Said outright the strategy needs a nested key, also where it is the default one."""
+    for column, given in options.field_options.by_column.items():
+        name = f"fields.{column}.nested-key-null-strategy"
+        if name in schema.options and given.aggregate_function == "nested_update" and not given.nested_key:
+            raise ConfigError(f"option {name!r} requires 'fields.{column}.nested-key'; set it or remove the strategy")
+
+
+def _check_remove_on_delete(options: TableOptions) -> None:
+    if not options.aggregation_remove_record_on_delete:
+        return
+    for column, given in options.field_options.by_column.items():
+        if given.ignore_retract:
+            raise ConfigError(
+                f"options 'aggregation.remove-record-on-delete' and 'fields.{column}.ignore-retract' have conflicting "
+                "behavior; remove one of them"
+            )

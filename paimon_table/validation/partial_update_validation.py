@@ -1,0 +1,126 @@
+"""Rules between the options of partial-update and the columns, checked when a schema is created or changed.
+
+Implements what Paimon checks when it builds the engine, most of it only when a writer or reader opens the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.merge.partial_update import function_name, partial_update
+from paimon_table.options.field_options import SequenceGroup
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.validation.aggregation_validation import check_function_names
+
+_REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
+_REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
+_NEEDS_NO_GROUP = "last_non_null_value"
+"""The one function that means without a group what partial-update does anyway."""
+
+
+def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
+    """Refuse options of a partial-update table that exclude each other or do not fit the columns; name them.
+
+    ConfigError for what Paimon refuses too, UnsupportedFeature for what it accepts without a defined meaning. Tables
+    of other engines are not looked at.
+    """
+    if options.merge_engine != "partial-update":
+        return
+    check_function_names(schema, options)
+    groups = options.field_options.sequence_groups
+    _check_deletes(options, groups)
+    _check_groups(schema, groups)
+    _check_removing_groups(schema, groups)
+    _check_functions(schema, options, groups)
+    partial_update(schema, options)
+
+
+def _check_deletes(options: TableOptions, groups: Sequence[SequenceGroup]) -> None:
+    removes_on_delete = options.partial_update_remove_record_on_delete
+    conflicts = (
+        ("ignore-delete", _REMOVE_ON_DELETE, options.ignore_delete and removes_on_delete),
+        (
+            "ignore-delete",
+            _REMOVE_ON_GROUP,
+            options.ignore_delete and bool(options.partial_update_remove_record_on_sequence_group),
+        ),
+        ("sequence-group", _REMOVE_ON_DELETE, bool(groups) and removes_on_delete),
+    )
+    for one, other, is_conflict in conflicts:
+        if is_conflict:
+            raise ConfigError(
+                f"options {one!r} and {other!r} have conflicting behavior, so they should not be enabled at the same "
+                "time; remove one of them"
+            )
+
+
+def _check_groups(schema: TableSchema, groups: Sequence[SequenceGroup]) -> None:
+    protected_by: dict[str, str] = {}
+    sequence_of: dict[str, str] = {}
+    for group in groups:
+        option = _option_of(group)
+        for name in (*group.sequence, *group.protected):
+            if name in schema.primary_keys:
+                raise ConfigError(
+                    f"option {option!r}: the sequence-group contains the primary key field {name!r}, which is not "
+                    "allowed; remove it from the group"
+                )
+        for name in group.protected:
+            if name in protected_by:
+                raise ConfigError(
+                    f"option {option!r}: field {name} is defined repeatedly by multiple groups, also by "
+                    f"{protected_by[name]!r}; keep it in one"
+                )
+            protected_by[name] = option
+        for name in group.sequence:
+            if schema.field(name).type.is_nested:
+                raise UnsupportedFeature(
+                    f"option {option!r}: {name!r} has a nested type; use a column that has an order"
+                )
+            other = sequence_of.setdefault(name, option)
+            if other != option:
+                raise UnsupportedFeature(
+                    f"options {other!r} and {option!r} share the sequence field {name!r}, and which of them moves it "
+                    "is not defined; make one group of them or give each a field of its own"
+                )
+    for name, option in protected_by.items():
+        if sequence_of.get(name, option) != option:
+            raise UnsupportedFeature(
+                f"field {name!r} is the sequence of {sequence_of[name]!r} and protected by {option!r}, and which of "
+                "them moves it is not defined; remove it from one of them"
+            )
+
+
+def _check_removing_groups(schema: TableSchema, groups: Sequence[SequenceGroup]) -> None:
+    text = schema.options.get(_REMOVE_ON_GROUP)
+    if text is None:
+        return
+    sequence = {name for group in groups for name in group.sequence}
+    for name in text.split(","):
+        if name not in sequence:
+            raise ConfigError(
+                f"option {_REMOVE_ON_GROUP!r}: field {name!r} must be part of sequence groups, as one that orders "
+                f"them (blanks around commas count); sequence fields are: {', '.join(sorted(sequence)) or 'none'}"
+            )
+
+
+def _check_functions(schema: TableSchema, options: TableOptions, groups: Sequence[SequenceGroup]) -> None:
+    """A function needs the order of a group, except for key columns, which are never aggregated."""
+    grouped = {name for group in groups for name in (*group.sequence, *group.protected)}
+    for name in schema.column_names:
+        function = function_name(options, name)
+        if function in {None, _NEEDS_NO_GROUP} or name in grouped or name in schema.primary_keys:
+            continue
+        option = f"fields.{name}.aggregate-function"
+        if options.field_options.of(name).aggregate_function is None:
+            option = "fields.default-aggregate-function"
+        raise ConfigError(
+            f"option {option!r} = {function}: must use sequence group for aggregation functions, but found none for "
+            f"field {name}; put it into fields.<column>.sequence-group or remove the function"
+        )
+
+
+def _option_of(group: SequenceGroup) -> str:
+    return f"fields.{','.join(group.sequence)}.sequence-group"

@@ -1,0 +1,245 @@
+"""Changes of a table's schema and the next schema version that they give.
+
+Implements the part of Paimon's ALTER TABLE that loses no value: added columns, wider types, options. Field ids are
+never reused; a column keeps its id when its type changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.file_index.hashing import can_be_hashed
+from paimon_table.file_index.index_options import BloomFilterColumn, parse_bloom_filters
+from paimon_table.schema.table_schema import TableSchema, check_name
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A new nullable column, behind the column ``after`` or at the end."""
+
+    name: str
+    type: DataType
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """A wider type for a column; its nullability stays as it is."""
+
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    """A table option; None resets it."""
+
+    name: str
+    value: str | None
+
+
+SchemaChange = AddColumn | WidenColumn | SetOption
+
+_IMMUTABLE_OPTIONS = frozenset({
+    "type", "bucket-key", "bucket-function.type", "merge-engine", "sequence.snapshot-ordering",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group", "rowkind.field", "primary-key", "primary-key.nullable",
+    "partition", "dynamic-bucket.initial-buckets", "force-lookup", "row-tracking.enabled", "data-evolution.enabled",
+    "pk-clustering-override", "index-file-in-data-file-dir", "data-file.path-directory",
+})  # fmt: skip
+_ONCE_TRUE = frozenset({
+    "ignore-delete", "deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete",
+    "ignore-update-before",
+})  # fmt: skip
+
+
+def apply_changes(
+    schema: TableSchema, changes: Sequence[SchemaChange], time_ms: int, has_snapshots: bool = True
+) -> TableSchema:
+    """The next version of ``schema``; ``schema`` itself when it has all the changes already.
+
+    Changes that are there already are passed over, so a repeated or concurrent request is harmless. Raises
+    SchemaChangeRefused for changes that would lose values; ConfigError for options that may not change once the table
+    ``has_snapshots``.
+    """
+    changed = schema
+    for change in changes:
+        match change:
+            case AddColumn():
+                changed = _with_column(changed, change)
+            case WidenColumn():
+                changed = _with_wider_column(changed, change)
+            case SetOption():
+                changed = _with_option(changed, change, has_snapshots)
+    _check_indexes(schema, changed)
+    return schema if changed == schema else replace(changed, id=schema.id + 1, time_ms=time_ms)
+
+
+def _check_indexes(before: TableSchema, after: TableSchema) -> None:
+    """A column keeps a type that its bloom filter has; what the option itself may name is checked with the options."""
+    if before.fields == after.fields:
+        return
+    for indexed in parse_bloom_filters(after.options):
+        if not before.has_column(indexed.column) or not after.has_column(indexed.column):
+            continue
+        old, new = (_indexed_type(indexed, schema.field(indexed.column).type) for schema in (before, after))
+        if can_be_hashed(old) and not can_be_hashed(new):
+            raise SchemaChangeRefused(
+                f"column {indexed.column!r} cannot change to {after.field(indexed.column).type}: option "
+                f"'file-index.bloom-filter.columns' names {indexed.name!r}, and there is no bloom filter for values of "
+                f"type {new}; remove it from the option, or keep the type and write into a new table"
+            )
+
+
+def _indexed_type(indexed: BloomFilterColumn, t: DataType) -> DataType:
+    return t if indexed.map_key is None or t.value is None else t.value
+
+
+def _with_column(schema: TableSchema, change: AddColumn) -> TableSchema:
+    if schema.has_column(change.name):
+        present = schema.field(change.name).type
+        if is_lossless_widening(change.type, present.with_nullable(True)):
+            return schema
+        raise SchemaChangeRefused(
+            f"column {change.name!r} of type {change.type} cannot be added: the table has it as {present}; rename one"
+        )
+    check_name(change.name)
+    if not change.type.nullable:
+        raise SchemaChangeRefused(
+            f"column {change.name!r} cannot be added as {change.type}: older rows have no value; make it nullable"
+        )
+    (added,), highest = assign_ids([(change.name, change.type)], schema.highest_field_id)
+    at = len(schema.fields) if change.after is None else schema.column_names.index(schema.field(change.after).name) + 1
+    return replace(schema, fields=(*schema.fields[:at], added, *schema.fields[at:]), highest_field_id=highest)
+
+
+def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
+    field = schema.field(change.name)
+    wanted = change.type.with_nullable(field.type.nullable)
+    if is_lossless_widening(wanted, field.type):
+        return schema
+    if not is_lossless_widening(field.type, wanted):
+        raise SchemaChangeRefused(
+            f"column {change.name!r} cannot change from {field.type} to {wanted}: values could be lost; "
+            "add a new column instead"
+        )
+    if change.name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
+        raise SchemaChangeRefused(
+            f"column {change.name!r} cannot change from {field.type} to {wanted}: it is part of the key, the partition "
+            "or the bucket key, whose values decide where rows lie; write into a new table"
+        )
+    fields = tuple(replace(f, type=wanted) if f.name == change.name else f for f in schema.fields)
+    return replace(schema, fields=fields)
+
+
+def _with_option(schema: TableSchema, change: SetOption, has_snapshots: bool) -> TableSchema:
+    old = schema.options.get(change.name)
+    if old == change.value:
+        return schema
+    if has_snapshots:
+        _check_option_change(change, old)
+        _check_deletion_vectors_change(schema, change, old)
+    options = {name: value for name, value in schema.options.items() if name != change.name}
+    if change.value is not None:
+        options[change.name] = change.value
+    return replace(schema, options=options)
+
+
+def _check_option_change(change: SetOption, old: str | None) -> None:
+    if change.name in _IMMUTABLE_OPTIONS:
+        raise ConfigError(f"option {change.name!r} cannot change once the table holds data; write into a new table")
+    if change.name == "bucket":
+        if change.value is None:
+            raise ConfigError("option 'bucket' cannot be reset once the table holds data; set a number")
+        if (old or "-1").strip() == "-1":
+            raise ConfigError("option 'bucket' cannot change when it is -1; write into a new table")
+        if change.value.strip() == "-1":
+            raise ConfigError("option 'bucket' cannot change to -1 once the table holds data; set a number")
+    if change.name in _ONCE_TRUE and old is not None and old.lower() == "true":
+        raise ConfigError(
+            f"option {change.name!r} cannot change from true to false once the table holds data; keep true"
+        )
+
+
+def _check_deletion_vectors_change(schema: TableSchema, change: SetOption, old: str | None) -> None:
+    """Files of the other mode are read wrongly until a full compaction has rewritten them."""
+    if change.name != "deletion-vectors.enabled" or (change.value or "false").lower() == (old or "false").lower():
+        return
+    if schema.options.get("deletion-vectors.modifiable", "false").lower() != "true":
+        raise ConfigError(
+            "option 'deletion-vectors.enabled' cannot change once the table holds data: turning deletion vectors on or "
+            "off without a full-compaction duplicates rows; set 'deletion-vectors.modifiable' = true if a full "
+            "compaction follows before anyone reads"
+        )
+
+
+# ---------------------------------------------------------------- widening
+
+_INTEGER_DIGITS = {Root.TINYINT: 3, Root.SMALLINT: 5, Root.INT: 10, Root.BIGINT: 19}
+_EXACT_IN = {
+    Root.FLOAT: {Root.TINYINT, Root.SMALLINT},
+    Root.DOUBLE: {Root.TINYINT, Root.SMALLINT, Root.INT, Root.FLOAT},
+}
+
+
+def is_lossless_widening(old: DataType, new: DataType) -> bool:
+    """Whether every value of ``old`` is a value of ``new``; equal types count. NOT NULL may become nullable only."""
+    if old.nullable and not new.nullable:
+        return False
+    if old.root in CHARACTERS | BINARIES:
+        return _is_wider_text(old, new)
+    if old.root is Root.DECIMAL:
+        return new.root is Root.DECIMAL and _holds(new, _known(old.precision) - _known(old.scale), _known(old.scale))
+    if old.root in INTEGERS and new.root is Root.DECIMAL:
+        return _holds(new, _INTEGER_DIGITS[old.root], 0)
+    if old.root in INTEGERS and new.root in INTEGERS:
+        return INTEGERS.index(new.root) >= INTEGERS.index(old.root)
+    if old.root in _EXACT_IN.get(new.root, set()):
+        return True
+    if old.root is not new.root:
+        return False
+    if old.root in TIMESTAMPS | {Root.TIME}:
+        return _is_wider_time(_known(old.precision), _known(new.precision))
+    return not old.is_nested or _is_wider_nested(old, new)
+
+
+def _is_wider_text(old: DataType, new: DataType) -> bool:
+    if old.root in {Root.CHAR, Root.BINARY} and new.root is old.root:
+        return old.length == new.length
+    family = CHARACTERS if old.root in CHARACTERS else BINARIES
+    variable = Root.VARCHAR if family is CHARACTERS else Root.VARBINARY
+    return new.root is variable and _known(new.length) >= _known(old.length)
+
+
+def _holds(decimal: DataType, whole_digits: int, scale: int) -> bool:
+    return _known(decimal.scale) >= scale and _known(decimal.precision) - _known(decimal.scale) >= whole_digits
+
+
+def _is_wider_time(old: int, new: int) -> bool:
+    """Nanoseconds cover the years 1677 to 2262 only, so a coarser type never widens to them."""
+    return new == old or (old < new <= 6) or (6 < old < new)
+
+
+def _is_wider_nested(old: DataType, new: DataType) -> bool:
+    if old.root is Root.ROW:
+        return len(old.fields) == len(new.fields) and all(
+            a.name == b.name and is_lossless_widening(a.type, b.type)
+            for a, b in zip(old.fields, new.fields, strict=True)
+        )
+    if old.root is Root.MAP:
+        return _known(old.key) == _known(new.key) and is_lossless_widening(_known(old.value), _known(new.value))
+    if old.root is Root.MULTISET:
+        return _known(old.element) == _known(new.element)
+    return is_lossless_widening(_known(old.element), _known(new.element))
+
+
+_T = TypeVar("_T")
+
+
+def _known(value: _T | None) -> _T:
+    assert value is not None
+    return value

@@ -1,0 +1,26 @@
+"""The number of buckets of a partition, which its files and everything written to it must agree on.
+
+Implements Paimon's rule that a changed ``bucket`` option takes effect with the next INSERT OVERWRITE of a partition.
+Asked of the whole partition: a bucket without files says nothing, but rows of its keys may lie in another one.
+"""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from paimon_table.metadata.table_context import TableContext
+
+
+def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None) -> None:
+    """ConfigError unless rows may be written with the ``bucket`` option of ``ctx``.
+
+    ``present`` is the number of buckets of the partition's live files, None when it has none.
+    """
+    wanted = ctx.options.bucket
+    if present is None or present <= 0 or present == wanted:
+        return
+    path = ctx.partition_path(partition)
+    what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root
+    raise ConfigError(
+        f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "
+        f"was written: set 'bucket' back to {present}, or rescale all of it by INSERT OVERWRITE"
+    )

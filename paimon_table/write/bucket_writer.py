@@ -1,0 +1,315 @@
+"""The writer of one bucket: buffers rows, flushes them to level 0, compacts, and says what to commit.
+
+Implements Paimon's write path for primary-key tables: sequence numbers in arrival order, one merged flush per commit
+(several when the buffer is full), the input changelog, and compaction within the same commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.compaction.chunk_merge import ChunkMerger, newest_row_wins
+from paimon_table.compaction.compactor import CompactionResult, Compactor
+from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full, universal_params
+from paimon_table.data_files.altered_values import check_key_files
+from paimon_table.data_files.bucket_files import BucketFiles
+from paimon_table.data_files.key_value_file import FileNames
+from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
+from paimon_table.errors import BrokenInvariant, ConfigError
+from paimon_table.lookup.cache import DEFAULT_MAX_BYTES, shared_lookup_cache
+from paimon_table.lookup.lookup_file import Hits, KeyWords, merge_hits
+from paimon_table.lookup.stored_rows import StoredRows
+from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.mergetree.levels import build_levels, next_sequence_number
+from paimon_table.mergetree.run_chunks import CHUNK_BYTES
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.index_file import IndexFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.row_kind import VALUE_KIND
+from paimon_table.rows.gather import gather
+from paimon_table.rows.words import Indices
+from paimon_table.write.bucket_count import check_bucket_count
+from paimon_table.write.incoming import IncomingRows
+from paimon_table.write.one_run import one_run
+
+WRITE_BUFFER_BYTES = 128 << 20
+"""Size in memory of buffered rows at which they are flushed before the commit."""
+
+KEPT_BYTES = 128 << 20
+"""Size in memory of flushed rows that stay there until the end of the commit, so that compaction need not read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterEnvironment:
+    """What a writer needs from the process around it.
+
+    ``lookup_dir`` is a local directory for lookup files, shared by tables and processes.
+    """
+
+    lookup_dir: str
+    new_uuid: Callable[[], str]
+    clock_ms: Callable[[], int]
+    lookup_max_bytes: int = DEFAULT_MAX_BYTES
+    write_buffer_bytes: int = WRITE_BUFFER_BYTES
+    chunk_bytes: int = CHUNK_BYTES
+    """Size in memory of the rows that a compaction loads at a time."""
+
+
+class BucketWriter:
+    """The only writer of its bucket while it lives; may serve many commits, one after the other.
+
+    Messages are committed in their order, none is left out. After an exception the writer must be dropped: what it
+    wrote since the last message is referenced by nothing.
+    """
+
+    def __init__(
+        self,
+        ctx: TableContext,
+        bucket: BucketId,
+        files: Iterable[DataFileMeta],
+        environment: WriterEnvironment,
+        deletion_files: Sequence[IndexFileMeta] = (),
+        partition_buckets: int | None = None,
+    ) -> None:
+        """``files`` are the live files of the bucket in the snapshot that the commit builds on.
+
+        ``deletion_files`` are the bucket's index files with deletion vectors in the same snapshot, and
+        ``partition_buckets`` is the number of buckets that the partition's live files were written for.
+        """
+        self._ctx = ctx
+        self._options = ctx.options
+        self._bucket = bucket
+        self._partition_buckets = partition_buckets
+        self._environment = environment
+        self._buffer_limit_bytes = environment.write_buffer_bytes
+        self._order = KeyOrder(ctx.schema, ctx.options)
+        self._function = merge_function(ctx.schema, ctx.options)
+        self._deletions = BucketDeletions(
+            ctx.io,
+            ctx.paths,
+            deletion_files,
+            lambda: f"index-{environment.new_uuid()}-0",
+            ctx.options.deletion_vectors_bitmap64,
+        )
+        names = FileNames(environment.new_uuid())
+        self._files = BucketFiles(ctx, bucket, names, environment.clock_ms, self._deletions)
+        as_stored = replace(ctx, options=replace(ctx.options, snapshot_ordering=False))
+        self._files_as_stored = BucketFiles(as_stored, bucket, names, environment.clock_ms, self._deletions)
+        cache = shared_lookup_cache(environment.lookup_dir, environment.lookup_max_bytes)
+        self._stored = StoredRows(ctx.paths.root, self._files, cache, KeyWords(self._order))
+        marks = self._mark_deleted if ctx.options.deletion_vectors else None
+        merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
+        self._compactor = Compactor(
+            self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
+        )
+        files = tuple(files)
+        check_key_files(ctx.schema, ctx.paths.root, files)
+        self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
+        self._stored.keep_only(self._levels.files)
+        self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
+        self._new_files: tuple[DataFileMeta, ...] = ()
+        self._changelog_files: tuple[DataFileMeta, ...] = ()
+        self._kept_bytes = 0
+        self._has_unordered_files = False
+        """Whether there are files of which only the commit knows the snapshot that orders their rows."""
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier.
+
+        ConfigError when the partition has another number of buckets; nothing has been written then.
+        """
+        check_bucket_count(self._ctx, self._bucket.partition, self._partition_buckets)
+        if self._options.snapshot_ordering and not self._options.write_only:
+            raise ConfigError(
+                f"{self._ctx.paths.root} has 'sequence.snapshot-ordering': write its rows with write-only=true and "
+                "compact it in a job of its own, without rows"
+            )
+        self._incoming.add(rows)
+        if self._incoming.size_bytes >= self._buffer_limit_bytes:
+            self._flush()
+
+    def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
+        """Flush and compact; everything that the message names is durable.
+
+        The writer goes on from the state that the message leads to, so either the message is committed or the writer
+        is dropped. ``full_compact`` merges all files into the highest level.
+        """
+        self._finish_flushes()
+        upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
+        message = self._message(self._compact(full_compact), upper)
+        self.release_memory()
+        return message
+
+    def prepare_append(self) -> CommitMessage:
+        """Flush only; ``compact_only`` does the rest, here or of a writer opened on the state after the commit.
+
+        Both together give what ``prepare_commit`` gives, but the rows can be published while the compaction runs. What
+        was flushed stays in memory for it, up to ``KEPT_BYTES``, see ``release_memory``.
+        """
+        self._finish_flushes()
+        return self._message(CompactionResult(), frozenset())
+
+    def needs_compaction(self, full_compact: bool = False) -> bool:
+        """Whether ``compact_only`` would change anything, once what was flushed is committed."""
+        return not self._options.write_only and self._pick(full_compact) is not None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Size of the flushed rows that stay in memory."""
+        return self._kept_bytes
+
+    def release_memory(self) -> None:
+        """Forget flushed rows that stayed in memory; compactions read them from their files."""
+        self._files.release_memory()
+        self._kept_bytes = 0
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """Compact what is there, after ``prepare_append`` or a crash; the changelog of level 0 comes out with it."""
+        if not self._incoming.is_empty:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
+            )
+        return self.prepare_commit(full_compact)
+
+    def _finish_flushes(self) -> None:
+        self._flush()
+        if self._options.snapshot_ordering:
+            self._merge_flushes()
+
+    def _message(self, compacted: CompactionResult, upper: frozenset[tuple[int, str]]) -> CommitMessage:
+        """What was written since the last message, all of it durable. ``upper``: files above level 0 before."""
+        index = self._deletions.write()
+        self._ctx.io.sync()
+        message = CommitMessage(
+            bucket=self._bucket,
+            total_buckets=self._partition_buckets or self._options.bucket,
+            new_files=self._new_files,
+            changelog_files=self._changelog_files,
+            compact_before=compacted.before,
+            compact_after=compacted.after,
+            compact_changelog=compacted.changelog,
+            compact_index=index,
+            compact_seen=upper if self._options.deletion_vectors and compacted.before else None,
+        )
+        self._new_files = self._changelog_files = ()
+        self._stored.keep_only(self._levels.files)
+        return message
+
+    def _flush(self) -> None:
+        """Sort and merge the buffered rows and write them to level 0; every raw row to an input changelog."""
+        rows = self._incoming.take()
+        if rows is None:
+            return
+        groups = self._order.sort(rows)
+        if self._options.changelog_producer == "input":
+            with self._files.changelog_writer(0, FileSource.APPEND) as changelog:
+                changelog.write(gather(rows, groups.indices))
+                self._changelog_files += changelog.close()
+        merged = self._function.merge(rows, groups)
+        with self._files.data_writer(0, FileSource.APPEND) as data:
+            data.write(merged)
+            written = data.close()
+        self._new_files += written
+        self._levels = self._levels.with_added(written, self._order.file_key)
+        if self._kept_bytes + merged.nbytes <= KEPT_BYTES:
+            self._kept_bytes += merged.nbytes
+            self._files.keep_in_memory(written, merged)
+
+    def _merge_flushes(self) -> None:
+        """Leave each key in one new file only: nothing but its arrival here says which of its rows is newer."""
+        flushed = self._new_files
+        self._new_files = one_run(
+            flushed, self._files_as_stored, self._order, self._function, self._environment.chunk_bytes
+        )
+        kept = {file.file_name for file in self._new_files}
+        obsolete = [file for file in flushed if file.file_name not in kept]
+        added = [file for file in self._new_files if file not in flushed]
+        self._levels = self._levels.with_compacted(obsolete, added, self._order.file_key)
+        for file in obsolete:
+            # Unreferenced: made since the last message, in no level any more, and named by no message.
+            self._files.delete(file)
+        self._has_unordered_files |= bool(self._new_files)
+
+    # ------------------------------------------------------------ compaction
+
+    def _compact(self, full: bool) -> CompactionResult:
+        """Compact until the strategy is content; files that only existed between two rounds vanish."""
+        result = CompactionResult()
+        unit = self._pick(full)
+        while unit is not None:
+            done = self._compactor.run(unit, self._levels)
+            self._levels = self._levels.with_compacted(done.before, done.after, self._order.file_key)
+            result, obsolete = result.then(done)
+            for file in obsolete:
+                # Unreferenced: made since the last message, in no level any more, and named by no message.
+                self._files.delete(file)
+            unit = self._pick(full=False)
+        return result
+
+    def _pick(self, full: bool) -> CompactUnit | None:
+        if self._options.write_only:
+            if full:
+                raise ConfigError("the table is write-only: compact it in a job that opens it with write-only=false")
+            return None
+        params = universal_params(self._options, self._levels.max_level)
+        runs = self._levels.runs()
+        if full:
+            return pick_full(runs, params, lambda file: self._deletions.of(file.file_name) is not None)
+        if self._options.needs_lookup or self._options.force_up_level0:
+            return force_up_level0(runs, params, self._options.level0_patience)
+        return pick(runs, params)
+
+    def _mark_deleted(self, file: DataFileMeta, positions: Indices) -> None:
+        self._deletions.delete(file.file_name, positions)
+
+    # ------------------------------------------------------------ reading
+
+    def lookup_rows(self, keys: pa.Table) -> pa.Table:
+        """The stored rows of these keys, sorted by key; see ``find_rows``."""
+        return self.find_rows(keys).rows
+
+    def find_rows(self, keys: pa.Table) -> Hits:
+        """The stored row of each key, merged over all levels; rows that are still buffered do not count.
+
+        ``keys`` has the key columns, in any order and with repetitions. Position i of the result is the number of a row
+        of ``keys`` with the key of row i; each existing key appears once.
+        """
+        if self._has_unordered_files:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} of {self._ctx.paths.root} has rows that 'sequence.snapshot-ordering' "
+                "orders after their commit; open a new writer to look them up"
+            )
+        first, _ = self._order.distinct(keys)
+        distinct = gather(keys, first)
+        hits = self._versions(distinct)
+        if len(hits.positions) == 0:
+            return hits
+        _, number = np.unique(hits.positions, return_inverse=True)
+        groups = self._order.sort_versions(hits.rows, number)
+        merged = self._function.merge(hits.rows, groups)
+        exists = merged.column(VALUE_KIND).to_numpy() & 1 == 0
+        positions = first[hits.positions[groups.indices[groups.starts]]]
+        return Hits(positions[exists], without_retracts(merged))
+
+    def forget_all_but(self, files: Iterable[DataFileMeta]) -> None:
+        """Delete the lookup files of other data files than these, after the look-up of rows in a former state."""
+        self._stored.keep_only(files)
+
+    def _versions(self, keys: pa.Table) -> Hits:
+        """The stored rows of the keys that have a say in what is stored, level 0 included."""
+        runs = self._levels.runs()
+        if newest_row_wins(self._options):
+            return self._stored.newest(runs, keys)
+        if not self._options.upper_rows_are_whole:
+            return self._stored.all_versions(runs, keys)
+        level0 = self._stored.all_versions([run for run in runs if run.level == 0], keys)
+        return merge_hits([level0, self._stored.newest([run for run in runs if run.level > 0], keys)])

@@ -1,0 +1,133 @@
+"""Rows on their way into a bucket: checked, filtered, numbered and buffered.
+
+Implements what Paimon does before its write buffer: column defaults, ``rowkind.field``, ``ignore-delete``,
+``ignore-update-before``, NOT NULL columns and nested fields, and sequence numbers in arrival order, one for each row
+that is not ignored. Columns of the function ``count`` take what their values count for. A partition that cannot have a
+directory is refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.data_files.bucket_files import row_schema
+from paimon_table.errors import BrokenInvariant, MalformedRecord
+from paimon_table.merge.aggregate.count import counted
+from paimon_table.merge.aggregation import counted_columns
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.paths import check_directory_names
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.rows.gather import concat
+from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls
+from paimon_table.schema.column_defaults import column_defaults, with_defaults
+
+
+class IncomingRows:
+    """Buffer of one bucket."""
+
+    def __init__(self, ctx: TableContext, bucket: BucketId, next_sequence_number: int) -> None:
+        self._options = ctx.options
+        self._root = ctx.paths.root
+        self._partition_path = ctx.partition_path(bucket.partition)
+        self._name = f"bucket {bucket.bucket} of {ctx.paths.root}"
+        self._schema = row_schema(ctx.schema)
+        self._strict = {field.name for field in self._schema if forbids_nested_nulls(field.type)}
+        self._defaults = column_defaults(ctx.schema)
+        self._counted = counted_columns(ctx.schema, ctx.options)
+        self._next = next_sequence_number
+        self._buffer: list[pa.Table] = []
+        self.size_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._buffer
+
+    def add(self, rows: pa.Table) -> None:
+        """Append rows in arrival order: all columns of the table and ``_VALUE_KIND``, in any column order.
+
+        Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
+        """
+        rows = with_defaults(rows, self._defaults)
+        kinds = self._kinds(rows)
+        keep = self._kept(kinds)
+        if keep is not None:
+            rows, kinds = rows.filter(pa.array(keep)), kinds[keep]
+        if rows.num_rows == 0:
+            return
+        check_directory_names(self._root, self._partition_path)
+        numbers = np.arange(self._next, self._next + rows.num_rows, dtype=np.int64)
+        self._next += rows.num_rows
+        columns = {SEQUENCE_NUMBER: pa.array(numbers), VALUE_KIND: pa.array(kinds)}
+        numbered = counted(self._conform(rows, columns), self._counted)
+        self._buffer.append(numbered)
+        self.size_bytes += numbered.nbytes
+
+    def take(self) -> pa.Table | None:
+        """All buffered rows in arrival order, with sequence numbers; None when there are none. Empties the buffer."""
+        if not self._buffer:
+            return None
+        rows = concat(self._buffer)
+        self._buffer, self.size_bytes = [], 0
+        return rows
+
+    def _conform(self, rows: pa.Table, system: dict[str, pa.Array]) -> pa.Table:
+        columns = []
+        for field in self._schema:
+            if field.name not in system and field.name not in rows.column_names:
+                raise BrokenInvariant(f"rows for {self._name} lack column {field.name!r}; decode them with its schema")
+            column = system.get(field.name)
+            column = rows.column(field.name) if column is None else column
+            if column.type != field.type:
+                raise BrokenInvariant(
+                    f"rows for {self._name} have {column.type} in column {field.name!r}, the table has {field.type}; "
+                    "decode them with the table's current schema"
+                )
+            if not field.nullable and column.null_count:
+                raise MalformedRecord(
+                    f"cannot write null to non-null column({field.name}) of {self._name}: {column.null_count} rows "
+                    "have no value; quarantine them or make the column nullable"
+                )
+            if field.name in self._strict:
+                self._check_nested(column, field.name)
+            columns.append(column)
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _check_nested(self, column: pa.ChunkedArray, name: str) -> None:
+        wrong = forbidden_nulls(column, name)
+        if wrong is not None:
+            raise MalformedRecord(
+                f"cannot write null to non-null field({wrong.path}) in column {name!r} of {self._name}: {wrong.count} "
+                "values are missing; quarantine their rows or use a type that takes NULL there"
+            )
+
+    def _kinds(self, rows: pa.Table) -> npt.NDArray[np.int8]:
+        if self._options.rowkind_field is None:
+            kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
+            return kinds
+        return _parsed_kinds(rows.column(self._options.rowkind_field), self._name)
+
+    def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
+        """Which rows are not ignored; None when all are kept."""
+        if self._options.ignore_delete:
+            keep = kinds & 1 == 0
+        elif self._options.ignore_update_before:
+            keep = kinds != RowKind.UPDATE_BEFORE
+        else:
+            return None
+        return None if keep.all() else keep
+
+
+def _parsed_kinds(texts: pa.ChunkedArray, table: str) -> npt.NDArray[np.int8]:
+    """Row kinds from the texts +I -U +U -D, in any case."""
+    if texts.null_count:
+        raise MalformedRecord(f"row kind cannot be null: {texts.null_count} rows for {table}; quarantine them")
+    kinds = pc.index_in(pc.utf8_upper(texts), pa.array([kind.short for kind in RowKind]))
+    if kinds.null_count:
+        wrong = texts.filter(kinds.is_null())[0].as_py()
+        raise MalformedRecord(f"unsupported short string {wrong!r} for row kind, for {table}; use +I, -U, +U or -D")
+    parsed: npt.NDArray[np.int8] = kinds.to_numpy().astype(np.int8)
+    return parsed

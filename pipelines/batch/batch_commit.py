@@ -1,0 +1,173 @@
+"""The snapshots of a batch: APPEND with its rows, then COMPACT with what its compactions made of them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.snapshot import Snapshot
+from pipelines.batch.accounting import check_accounted, counted
+from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
+from pipelines.batch.compactions import RunCompactions
+from pipelines.batch.job_result import JobResult, unpack
+from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.positions import TopicPartition
+from sinks.write.bucket_task import CompactTask
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class AppendedBatch:
+    """A batch whose rows are in the tables, and what is left to do for it."""
+
+    batch: BatchRun
+    identifiers: tuple[str, ...]
+    """Target tables in the order of their indices."""
+    result: JobResult
+    ends: Mapping[str, Mapping[TopicPartition, int]]
+    """Per table: where the batch ended in the topics that feed it."""
+    due: tuple[tuple[int, BucketId], ...]
+    """(target index, bucket) pairs to compact."""
+    clock: Stopwatch
+    snapshots: dict[str, tuple[Snapshot, ...]]
+    """What is published, per table."""
+
+
+def append(
+    plan: BatchPlan,
+    result: JobResult,
+    tables: PipelineTables,
+    clock: Stopwatch,
+    due: Iterable[tuple[int, BucketId]] = (),
+) -> AppendedBatch:
+    """Publish the rows in every touched table; a table that is not touched gets no snapshot.
+
+    Nothing is published unless every record is accounted for.
+    ``due`` are the (target index, bucket) pairs among those written that no task compacts yet.
+    """
+    check_accounted(plan.batch.id, result.reports)
+    unknown_count = sum(b.unknown_count for b in result.buckets)
+    if unknown_count:
+        log.warning(
+            "batch %d: %d values that the source did not send are not known; NULL was written",
+            plan.batch.id,
+            unknown_count,
+        )
+    tables.note_newest(row for report in result.reports for row in report.newest.values())
+    faults.reached("after-write", plan.batch.id)
+    offsets: dict[TopicPartition, int] = {}
+    for report in result.reports:
+        for place, end in report.ends.items():
+            offsets[place] = max(end, offsets.get(place, 0))
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    for source, identifier in plan.routes.items():
+        if identifier is not None:
+            topics[identifier].add(source.topic)
+    ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
+    without_rows = plan.compactions_without_rows(result.written())
+    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, (*due, *without_rows), clock, {})
+    _publish(appended, result, tables)
+    clock.lap("append")
+    return appended
+
+
+def compact_batch(
+    appended: AppendedBatch,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    run: RunCompactions,
+    compacted: JobResult,
+) -> BatchReport:
+    """Compact what is due, publish that with what is ``compacted`` already, and report on the whole batch.
+
+    It may be lost at any point: the files of the snapshot tell what is to be compacted, see ``unfinished_batches``.
+    """
+    clock = appended.clock
+    result = appended.result
+    if appended.due:
+        task = CompactTask(plan_write(tables, appended.batch, settings))
+        compacted.add(unpack(run(task, appended.due)))
+    if compacted.failures:
+        compacted.discard(plan_write(tables, appended.batch, settings))
+        raise compacted.failures[0]
+    clock.lap("compact")
+    _publish(appended, compacted, tables)
+    faults.reached("after-compact", appended.batch.id)
+    clock.lap("commit")
+    result.add(compacted)
+    return BatchReport(
+        appended.batch.id,
+        sum(r.record_count for r in result.reports),
+        sum(r.quarantined_count for r in result.reports),
+        counted(result.reports).skipped,
+        _table_reports(appended),
+        clock.laps,
+        result.task_seconds,
+        clock.started_s,
+        clock.last_s,
+        sum((r.quarantined_reasons for r in result.reports), Counter()),
+    )
+
+
+def unfinished_batches(
+    tables: PipelineTables, closed_batch: int | None, planned_at_ms: Callable[[int], int | None]
+) -> list[AppendedBatch]:
+    """Batches of an earlier process that lack compactions which somebody waits for.
+
+    ``closed_batch`` is the last batch that Spark took for done; it runs later ones again.
+    """
+    left: defaultdict[int, list[int]] = defaultdict(list)
+    sinks = list(tables.sinks.values())
+    for index, sink in enumerate(sinks):
+        batch_id = sink.unfinished_batch(closed_batch)
+        if batch_id is not None:
+            left[batch_id].append(index)
+    unfinished = []
+    for batch_id, indices in sorted(left.items()):
+        batch = BatchRun(batch_id, planned_at_ms(batch_id))
+        pending = {i: sinks[i].pending_compactions(batch_id, batch.started_ms) for i in indices}
+        due = tuple((i, bucket) for i, buckets in pending.items() for bucket in buckets)
+        if due:
+            unfinished.append(AppendedBatch(batch, tuple(tables.sinks), JobResult(), {}, due, Stopwatch(), {}))
+    return unfinished
+
+
+def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> None:
+    batch = appended.batch
+
+    def on_step(step: str) -> None:
+        faults.reached(step, batch.id)
+
+    messages_of = {
+        identifier: messages
+        for index, identifier in enumerate(appended.identifiers)
+        if (messages := [m for m in result.messages(index) if not m.is_empty])
+    }
+    tables.will_commit(messages_of)
+    for identifier, messages in messages_of.items():
+        ends = appended.ends.get(identifier, {})
+        committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms)
+        published = tuple(s for s in (committed.append, committed.compact) if s is not None)
+        appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
+
+
+def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
+    """A report for every table with something to commit."""
+    buckets = [[b for b in appended.result.buckets if b.target == i] for i, _ in enumerate(appended.identifiers)]
+    return tuple(
+        TableReport(
+            identifier,
+            sum(b.row_count for b in buckets[index]),
+            len({b.message.bucket for b in buckets[index] if not b.message.is_empty}),
+            tuple(s.id for s in appended.snapshots[identifier]),
+            sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
+        )
+        for index, identifier in enumerate(appended.identifiers)
+        if identifier in appended.snapshots
+    )

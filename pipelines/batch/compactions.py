@@ -1,0 +1,62 @@
+"""Work beside the query: while Spark closes a batch and decodes the next one, what was appended is compacted."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar, cast
+
+from pyspark import SparkContext
+
+from paimon_table.metadata.bucket_id import BucketId
+from sinks.write.bucket_task import CompactTask
+
+_TASKS_PER_CORE = 2
+"""Compactions differ in size: with more tasks than cores, a core that is done early takes another one."""
+
+RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
+"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results."""
+
+T = TypeVar("T")
+
+
+class Compactions:
+    """Runs one piece of work after the other on a thread of its own. ``start`` and ``wait`` belong to one other."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidemark-compactions")
+        self._started: list[Future[object]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        return any(not future.done() for future in tuple(self._started))
+
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        """Do ``work`` after what was started before."""
+        future = self._thread.submit(contextvars.copy_context().run, work)
+        self._started.append(cast("Future[object]", future))
+        return future
+
+    def raise_failure(self) -> None:
+        """Raise what ended some work so far."""
+        for future in tuple(self._started):
+            if future.done():
+                future.result()
+
+    def wait(self) -> None:
+        """Return when all that was started is done; raise what ended it."""
+        for future in self._started:
+            future.result()
+        self._started.clear()
+
+
+def on_spark(context: SparkContext) -> RunCompactions:
+    """Runs compactions as a Spark job."""
+
+    def run(task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
+        tasks = min(len(due), _TASKS_PER_CORE * context.defaultParallelism)
+        results: list[bytes] = context.parallelize(due, tasks).mapPartitions(task).collect()
+        return results
+
+    return run

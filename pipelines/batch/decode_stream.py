@@ -1,0 +1,56 @@
+"""The decode step as part of the streaming plan, and how its tasks get the plan of their batch.
+
+The tasks are planned once per query, not once per batch, and read the records as Spark's source hands them over: every
+further operator would copy each record again. What differs from batch to batch, the ``DecodeTask``, travels as a local
+property of the Spark job, set by the driver before it runs the job. Spark may write properties to its event log, so the
+storage of the quarantine, which can hold credentials, travels with the code instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.errors import BrokenInvariant
+from paimon_table.storage.file_io import FileIO
+from pipelines.batch.decode_task import DecodeTask
+from sinks.exchange.blob import BLOB_DDL
+from sinks.quarantine import Quarantine
+
+_PROPERTY = "tidemark.decode"
+
+
+def decoded(records: DataFrame, slots: int, quarantine_io: FileIO) -> DataFrame:
+    """Blobs (``BLOB_DDL``) of the records, decoded by at most ``slots`` tasks as the published task says."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _published(quarantine_io)(batches)
+
+    return records.coalesce(slots).mapInArrow(decode, BLOB_DDL)
+
+
+def publish(spark: SparkSession, task: DecodeTask) -> None:
+    """Let the jobs that this thread starts from now on decode with ``task``."""
+    path = None if task.quarantine is None else task.quarantine.path
+    without_storage = (replace(task, quarantine=None), path)
+    data = base64.b64encode(zlib.compress(pickle.dumps(without_storage), 1)).decode("ascii")
+    spark.sparkContext.setLocalProperty(_PROPERTY, data)
+
+
+def _published(quarantine_io: FileIO) -> DecodeTask:
+    context = TaskContext.get()
+    data = None if context is None else context.getLocalProperty(_PROPERTY)
+    if context is None or data is None:
+        raise BrokenInvariant("a decode task runs without the plan of its batch; publish it before the job starts")
+    task: DecodeTask
+    task, path = pickle.loads(zlib.decompress(base64.b64decode(data)))
+    if path is None:
+        return task
+    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId()))

@@ -1,0 +1,187 @@
+"""Executor side: the decode step of one batch, from Spark's Arrow batches of Kafka records to blobs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sinks.exchange.blob import Blob, report_blob, to_record_batch
+from sinks.exchange.router import Origin, route
+from sinks.exchange.slots import slot_keys
+from sinks.exchange.spool import Spool
+from sinks.exchange.target import OTHER_KEY, Routing
+from sinks.quarantine import Quarantine
+from sinks.write.deletes import without_sequence_of_deletes
+from sources.changes import (
+    OFFSET_COLUMN,
+    ChangeBatch,
+    DecodeCounts,
+    DecoderOptions,
+    DecodeTarget,
+    Goal,
+    NewestRow,
+    Observation,
+    QuarantineRow,
+    Refusal,
+    SourceTable,
+)
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.moved_keys import other_keys
+from sources.dumps.dump_records import without_malformed
+
+
+@dataclass(slots=True)
+class DecodeReport:
+    """What one decode task saw; travels to the driver beside the blobs."""
+
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next offset after the records read, per (topic, partition)."""
+    record_count: int = 0
+    row_counts: dict[int, int] = field(default_factory=dict)
+    """Change rows per target."""
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
+    moved_count: int = 0
+    """Rows that need values from a row under another key, which may be in another bucket."""
+    quarantined_count: int = 0
+    stretch_count: int = 0
+    """How often records went to quarantine."""
+    first_quarantined: QuarantineRow | None = None
+    quarantined_reasons: Counter[str] = field(default_factory=Counter)
+    """Quarantined records by kind of reason, without the values in it."""
+    observations: list[Observation] = field(default_factory=list)
+    newest: dict[tuple[SourceTable, int], NewestRow] = field(default_factory=dict)
+    """Per source table and partition."""
+    refusals: list[Refusal] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTask:
+    """The decode side of one batch as a picklable function over Spark's Arrow batches.
+
+    ``routes`` gives the target of every known source table; None stands for a table that the rules skip. A source table
+    that is missing there is reported as an observation and its rows are left for the next run of the batch.
+    """
+
+    batch_id: int
+    options: DecoderOptions
+    routes: Mapping[SourceTable, int | None]
+    decode_targets: Mapping[SourceTable, Goal]
+    targets: tuple[Routing, ...]
+    slots: int
+    quarantine: Quarantine | None
+    """None: a bad record stops the pipeline, the driver reports the first one."""
+    spool: Spool | None = None
+    """Where large blobs go; None: through the shuffle."""
+
+    @property
+    def schema_ids(self) -> tuple[int, ...]:
+        """The schema versions of the targets."""
+        return tuple(target.schema.id for target in self.targets)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = DecodeReport()
+        decoder = DebeziumJsonDecoder(self.options)
+        asked_at = time.perf_counter()
+        for batch in batches:
+            _add(report.seconds, "read", time.perf_counter() - asked_at)
+            if batch.num_rows:
+                blobs = list(self._blobs(decoder, batch, report))
+                if blobs:
+                    yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
+            asked_at = time.perf_counter()
+        yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
+
+    def _blobs(self, decoder: DebeziumJsonDecoder, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
+        started = time.perf_counter()
+        report.record_count += batch.num_rows
+        _note_ends(batch, report)
+        batch, malformed = without_malformed(batch)
+        decoded = decoder.decode(batch, self.decode_targets)
+        decoded_at = time.perf_counter()
+        report.observations.extend(decoded.observations)
+        for row in decoded.newest:
+            known = report.newest.get((row.source, row.partition))
+            if known is None or known.offset < row.offset:
+                report.newest[row.source, row.partition] = row
+        report.refusals.extend(decoded.refusals)
+        report.counts += decoded.counts + DecodeCounts(records=len(malformed), quarantined=len(malformed))
+        self._to_quarantine((*malformed, *decoded.quarantine), report)
+        for change in decoded.changes:
+            index = self.routes[change.source]
+            if index is None:
+                continue
+            report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
+            origin = Origin(change.source.topic, change.partition)
+            stored_before = _records_below(
+                self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
+            )
+            report.counts += DecodeCounts(with_rows=-stored_before, already_stored=stored_before)
+            rows = self._with_other_keys(batch, change, report)
+            table = self.targets[index]
+            rows = without_sequence_of_deletes(rows, table.options.sequence_fields, table.schema.primary_keys)
+            yield from route(rows, index, self.targets[index], origin, self.slots)
+        routed_at = time.perf_counter()
+        _add(report.seconds, "decode", decoded_at - started)
+        _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
+        if not bad:
+            return
+        report.quarantined_count += len(bad)
+        report.first_quarantined = report.first_quarantined or bad[0]
+        report.quarantined_reasons.update(kind_of_reason(row.reason) for row in bad)
+        if self.quarantine is not None:
+            self.quarantine.add(self.batch_id, report.stretch_count, bad)
+        report.stretch_count += 1
+
+    def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
+        """The rows, with the other keys of those that a change of the primary key moved."""
+        target = self.decode_targets[change.source]
+        if not isinstance(target, DecodeTarget):
+            return change.rows
+        moved = other_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
+        if moved is None:
+            return change.rows
+        deletes = pc.equal(change.rows.column(VALUE_KIND), RowKind.DELETE)
+        report.moved_count += pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(moved))).as_py() or 0
+        return change.rows.append_column(OTHER_KEY, moved)
+
+
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.:eETZ+-]*")
+_KIND_LENGTH = 80
+
+
+def kind_of_reason(reason: str) -> str:
+    """The reason of one record without what differs between records of the same kind: quoted texts and numbers."""
+    kind = _VALUES.sub("...", reason)
+    return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."
+
+
+def _records_below(floor: int | None, rows: pa.Table) -> int:
+    """Of how many records below the offset ``floor`` the rows are, which lie in order of offsets."""
+    if floor is None or rows.num_rows == 0 or rows.column(OFFSET_COLUMN)[0].as_py() >= floor:
+        return 0
+    offsets = np.asarray(rows.column(OFFSET_COLUMN))
+    return len(np.unique(offsets[offsets < floor]))
+
+
+def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
+    places = pa.table({name: batch.column(name) for name in ("topic", "partition", "offset")}).group_by(
+        ["topic", "partition"], use_threads=False
+    )
+    for row in places.aggregate([("offset", "max")]).to_pylist():
+        place = (row["topic"], row["partition"])
+        report.ends[place] = max(report.ends.get(place, 0), row["offset_max"] + 1)
+
+
+def _add(totals: dict[str, float], name: str, value: float) -> None:
+    totals[name] = totals.get(name, 0.0) + value

@@ -1,0 +1,75 @@
+"""What the tasks of a batch return to the driver."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paimon_table.errors import TidemarkError
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from pipelines.batch.decode_task import DecodeReport
+from sinks.write.bucket_task import BucketResult, WriteTask
+from sinks.write.discard import discard
+
+
+@dataclass(slots=True)
+class JobResult:
+    """What the tasks that decode, write and compact a batch returned."""
+
+    reports: list[DecodeReport] = field(default_factory=list)
+    buckets: list[BucketResult] = field(default_factory=list)
+    waits: list[dict[str, float]] = field(default_factory=list)
+    """Seconds that each write task waited for its blobs."""
+    failures: list[TidemarkError] = field(default_factory=list)
+    """What kept tasks from merging a bucket, and would again."""
+
+    def add(self, other: JobResult) -> None:
+        self.reports += other.reports
+        self.buckets += other.buckets
+        self.waits += other.waits
+        self.failures += other.failures
+
+    @property
+    def needing_compaction(self) -> list[tuple[int, BucketId]]:
+        """(target index, bucket) of the buckets that are to be compacted once what was written is committed."""
+        return [(b.target, b.message.bucket) for b in self.buckets if b.needs_compaction]
+
+    @property
+    def task_seconds(self) -> dict[str, float]:
+        """Time inside the tasks per step, summed over tasks that run side by side."""
+        totals: defaultdict[str, float] = defaultdict(float)
+        for seconds_of_part in (*(r.seconds for r in self.reports), *self.waits, *(b.seconds for b in self.buckets)):
+            for name, seconds in seconds_of_part.items():
+                totals[name] += seconds
+        return dict(totals)
+
+    def discard(self, write: WriteTask) -> None:
+        """Delete the files that the tasks wrote; nothing of this result may be committed then."""
+        for index, target in enumerate(write.targets):
+            discard(target, self.messages(index))
+
+    def messages(self, target: int) -> list[CommitMessage]:
+        return [b.message for b in self.buckets if b.target == target]
+
+    def written(self) -> set[tuple[int, BucketId]]:
+        """(target index, bucket) of every bucket that a task has a message for."""
+        return {(b.target, b.message.bucket) for b in self.buckets}
+
+
+def unpack(rows: Iterable[bytes]) -> JobResult:
+    """What the tasks of a job returned, from their pickled form."""
+    result = JobResult()
+    for row in rows:
+        value = pickle.loads(row)
+        if isinstance(value, DecodeReport):
+            result.reports.append(value)
+        elif isinstance(value, dict):
+            result.waits.append(value)
+        elif isinstance(value, TidemarkError):
+            result.failures.append(value)
+        else:
+            result.buckets.append(value)
+    return result

@@ -1,0 +1,92 @@
+"""The plan of one batch: everything that its tasks need, as one picklable value made on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.storage.private_directory import SharedDirectory
+from pipelines.batch.decode_task import DecodeTask
+from pipelines.tables.tables import PipelineTables
+from sinks.exchange.spool import Spool
+from sinks.quarantine import Quarantine
+from sinks.write.bucket_task import WriteTask
+from sources.changes import DecoderOptions, SourceTable
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What is the same for every batch of a pipeline."""
+
+    decoder_options: DecoderOptions
+    slots: int
+    """Number of write tasks; a bucket belongs to exactly one."""
+    lookup_root: str | SharedDirectory
+    """Directory on the executors' local disks for lookup files."""
+    quarantine: Quarantine | None
+    spool: Spool | None = None
+    """Where large blobs wait for their write task; None: in Spark's shuffle."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """One micro-batch: Spark's number, and the time (ms) at which Spark first planned it; None when unknown."""
+
+    id: int
+    started_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """The tasks of one batch, and the target tables in the order of their indices."""
+
+    batch: BatchRun
+    identifiers: tuple[str, ...]
+    decode: DecodeTask
+    write: WriteTask
+    pending: Mapping[int, tuple[BucketId, ...]]
+    """Per target index: buckets that this batch must compact even if no rows arrive for them."""
+    routes: Mapping[SourceTable, str | None]
+
+    def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
+        """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway."""
+        due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
+        return [one for one in due if one not in written]
+
+
+def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
+    """Plan ``batch`` against the newest state of every known table."""
+    write = plan_write(tables, batch, settings)
+    pending = [sink.pending_compactions(batch.id, batch.started_ms) for sink in tables.sinks.values()]
+    return BatchPlan(
+        batch,
+        tuple(tables.sinks),
+        plan_decode(tables, batch, settings),
+        write,
+        {index: buckets for index, buckets in enumerate(pending) if buckets},
+        dict(tables.routes),
+    )
+
+
+def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
+    """The decode side of ``batch`` as the tables are known to be; asks the storage nothing."""
+    index_of = {name: i for i, name in enumerate(tables.sinks)}
+    return DecodeTask(
+        batch.id,
+        settings.decoder_options,
+        {source: None if name is None else index_of[name] for source, name in tables.routes.items()},
+        tables.decode_targets(),
+        tuple(sink.routing() for sink in tables.sinks.values()),
+        settings.slots,
+        settings.quarantine,
+        settings.spool,
+    )
+
+
+def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
+    """The write side of ``batch`` against the newest state of its tables."""
+    for sink in tables.sinks.values():
+        sink.refresh()
+    targets = tuple(sink.target(batch.id, batch.started_ms) for sink in tables.sinks.values())
+    return WriteTask(batch.id, targets, settings.lookup_root)

@@ -1,0 +1,157 @@
+"""Spark's checkpoint directory of a pipeline: what it tells us, and whether Spark will be able to read it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from paimon_table.errors import CorruptFile
+from paimon_table.metadata.paths import numbers_of
+from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
+from pipelines.config.config import PipelineConfig
+
+WAY_OUT = (
+    "restore the directory from a copy of its own; without one, move it away and start again: with on_lost_checkpoint"
+    " resume (the default) reading goes on from the positions in the tables"
+)
+
+_NO_OFFSET = "-"
+"""Spark's word for a source that has not said how far it is."""
+
+
+class Checkpoint:
+    """Reads the files that Spark keeps: ``metadata``, and one per batch in ``offsets`` and ``commits``."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.location = config.checkpoint
+        self._io, self._path = file_io_for(config.checkpoint, config.catalog.options)
+
+    @property
+    def io(self) -> FileIO:
+        return self._io
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of ours durably; nobody else may write it, as it decides what a run takes for its own."""
+        io = replace(self._io, closed_to_writers=True) if isinstance(self._io, LocalFileIO) else self._io
+        io.write(f"{self._path}/{name}", data)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no batch was ever planned."""
+        return not self._io.list_names(f"{self._path}/offsets")
+
+    @property
+    def query_id(self) -> str | None:
+        """The id that Spark gave the query; None before its first start."""
+        try:
+            content = self._io.read(f"{self._path}/metadata")
+        except FileNotFoundError:
+            return None
+        found = _object(content.decode(errors="replace")).get("id")
+        if not isinstance(found, str) or not found:
+            raise self.damaged("metadata", "does not hold the id of a query")
+        return found
+
+    @property
+    def closed_batch(self) -> int | None:
+        """The last batch that Spark took for done."""
+        return max(self._numbers("commits"), default=None)
+
+    @property
+    def planned_batch(self) -> int | None:
+        """The last batch whose offsets Spark has written."""
+        return max(self._numbers("offsets"), default=None)
+
+    def planned_at_ms(self, batch_id: int) -> int | None:
+        """When Spark planned the batch for the first time (ms), from the offset log, if there."""
+        try:
+            return self._planned_at_ms(f"offsets/{batch_id}")
+        except FileNotFoundError:
+            return None
+
+    def check(self) -> None:
+        """Raise CorruptFile, with the file and the way out, when Spark would fail on the checkpoint or misread it.
+
+        Spark reads the offsets of the last two batches, the last commit and the start of the source. A lost commit
+        needs no care: its batch runs again.
+        """
+        planned, closed = self.planned_batch, self.closed_batch
+        if closed is not None and (planned is None or planned < closed):
+            raise self.damaged(f"offsets/{closed}", f"is missing, although batch {closed} is done")
+        if planned is not None:
+            if self.query_id is None:
+                raise self.damaged("metadata", f"is missing, although batch {planned} is planned")
+            if planned > 0 and planned - 1 not in self._numbers("offsets"):
+                raise self.damaged(f"offsets/{planned - 1}", f"is missing, although batch {planned} is planned")
+            for batch in {planned, max(planned - 1, 0)}:
+                self._planned_at_ms(f"offsets/{batch}")
+        if closed is not None:
+            self._lines(f"commits/{closed}", 2)
+        for name in self._numbers("sources/0"):
+            self._lines(f"sources/0/{name}", 2)
+
+    def damaged(self, file: str, what: str) -> CorruptFile:
+        """The error for a file of the checkpoint; ``what`` follows its name."""
+        return CorruptFile(f"checkpoint {self.location} is damaged: its file {file} {what}; {WAY_OUT}")
+
+    def kafka_positions(self) -> dict[tuple[str, int], int] | None:
+        """Per (topic, partition) the next offset after the last closed batch; None before one was closed."""
+        closed = self.closed_batch
+        if closed is None:
+            return None
+        nested = _object(self._lines(f"offsets/{closed}", 3)[2])
+        return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
+
+    def forget_unused_start(self) -> None:
+        """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
+
+        Nothing refers to them: the offset log is empty. Kept, they would win over the positions of the tables.
+        """
+        for name in self._io.list_names(f"{self._path}/sources/0"):
+            self._io.delete(f"{self._path}/sources/0/{name}")
+
+    def _planned_at_ms(self, file: str) -> int:
+        """The time in a file of the offset log, which has a line on the batch and one for each source."""
+        _, batch, source = self._lines(file, 3)[:3]
+        planned_at_ms = _object(batch).get("batchTimestampMs")
+        if not isinstance(planned_at_ms, int) or not (source == _NO_OFFSET or source.startswith("{")):
+            raise self.damaged(file, "does not hold the offsets of a batch")
+        return planned_at_ms
+
+    def _lines(self, file: str, count: int) -> list[str]:
+        """The lines of a file of Spark's logs: a version (with a zero byte before it for Kafka), then what it logs."""
+        content = self._io.read(f"{self._path}/{file}").decode(errors="replace")
+        lines = content.removeprefix("\0").split("\n")
+        if not content:
+            raise self.damaged(file, "is empty")
+        if re.fullmatch(r"v\d+", lines[0]) is None:
+            raise self.damaged(file, "does not begin with the version of its format")
+        if len(lines) < count or not (_is_json(lines[-1]) or lines[-1] == _NO_OFFSET):
+            raise self.damaged(file, "is cut off")
+        return lines
+
+    def _numbers(self, directory: str) -> list[int]:
+        return numbers_of(self._io.list_names(f"{self._path}/{directory}"), "")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object of a text; empty when it is none."""
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

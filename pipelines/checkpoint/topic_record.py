@@ -1,0 +1,44 @@
+"""Which topics a checkpoint's offsets are of: a small file of ours in it holds the id that each topic got from Kafka.
+
+A topic that is deleted and made anew under its name has another id, and other records at the same offsets. Spark
+notices that only while the new topic is shorter than the old offset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pipelines.checkpoint.checkpoint import Checkpoint
+
+FILE = "tidemark-topics.json"
+
+
+class TopicRecord:
+    """The topics of one checkpoint, by name their id; kept up by the driver."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._path = f"{checkpoint.path}/{FILE}"
+        self._ids: Mapping[str, str] = {} if checkpoint.is_new else self._read()
+
+    def made_anew(self, ids: Mapping[str, str]) -> list[str]:
+        """Recorded topics that have another id by now. Checkpoints of earlier versions record none."""
+        return sorted(name for name, id_ in self._ids.items() if ids.get(name, id_) != id_)
+
+    def add(self, ids: Mapping[str, str]) -> None:
+        """Record topics with their present ids; costs nothing once they are."""
+        new = {**self._ids, **ids}
+        if new != self._ids:
+            self._checkpoint.write(FILE, json.dumps(new, indent=1, sort_keys=True).encode())
+            self._ids = new
+
+    def _read(self) -> dict[str, str]:
+        try:
+            text = self._checkpoint.io.read(self._path)
+        except FileNotFoundError:
+            return {}
+        try:
+            return {str(name): str(id_) for name, id_ in json.loads(text).items()}
+        except (ValueError, AttributeError) as error:
+            raise self._checkpoint.damaged(FILE, "is not what was written") from error

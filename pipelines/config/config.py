@@ -1,0 +1,203 @@
+"""The YAML of one pipeline as typed, frozen models: the single source of parsing, JSON Schema and reference docs.
+
+Everything a default can stand for has it here. Options of other systems (Paimon, Kafka, Spark, S3) keep their names and
+are text below this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
+from pipelines.config.nearest_name import nearest
+from pipelines.config.source_config import Source
+from pipelines.config.table_rules import NewColumns, Otherwise, TableRule, TargetRule
+
+DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
+"""Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
+
+
+class Trigger(ConfigModel):
+    """When micro-batches run: at an interval, or until everything there is has been read."""
+
+    interval: Duration = Field(
+        default=timedelta(seconds=60),
+        json_schema_extra={"default": "60s"},
+        description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`.",
+    )
+    available_now: bool = Field(default=False, description="Read what is there in several batches, then stop.")
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.available_now and "interval" in self.model_fields_set:
+            raise refused("`interval` has no effect with `available_now: true`; remove one of them", "interval")
+        return self
+
+
+def _known_catalog(value: Any) -> Any:
+    if value in ("hive", "jdbc", "rest"):
+        raise refused(f"catalog type {value} is not supported yet; use filesystem")
+    return value
+
+
+class Catalog(ConfigModel):
+    """Where the Paimon tables lie."""
+
+    type: Annotated[Literal["filesystem"], BeforeValidator(_known_catalog)] = Field(
+        default="filesystem", description="Only `filesystem`: tables are directories."
+    )
+    warehouse: Location = Field(
+        description="Root directory: a path relative to the YAML file, `file:///...` or `s3://...`."
+    )
+    options: Mapping[str, OptionText] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`.",
+    )
+
+
+class SparkConfig(ConfigModel):
+    """The Spark session: the master, and any Spark property under its own name (`spark.driver.memory: 2g`)."""
+
+    model_config = {**ConfigModel.model_config, "extra": "allow"}
+    __pydantic_extra__: dict[str, OptionText]
+
+    master: Text | None = Field(
+        default=None, description="Spark master URL; by default what `spark-submit` says, else `local[*]`."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        for key in value if isinstance(value, dict) else ():
+            if key == "spark.master":
+                raise refused("spark.master is not set here: use `master`", key)
+            if key != "master" and not str(key).startswith("spark."):
+                hints = ["master", "spark.driver.memory", "spark.executor.memory", "spark.executor.cores"]
+                close = nearest(str(key), hints)
+                wanted = f"did you mean '{close}'?" if close else "expected master or a Spark property (spark.*)"
+                raise refused(f"unknown key '{key}'; {wanted}", str(key))
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        values = {"type": ["string", "number", "boolean"]}
+        return {**schema, "patternProperties": {r"^spark\.": values}, "additionalProperties": False}
+
+    def __repr_args__(self) -> Any:
+        """Names only: values of properties may be secrets."""
+        return [("master", self.master), ("properties", sorted(self.properties))]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All `spark.*` properties as given."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Defaults(ConfigModel):
+    """What holds for every table rule that does not say otherwise."""
+
+    new_columns: NewColumns = Field(
+        default_factory=NewColumns, description="How many columns are added to a table that lacks them."
+    )
+    options: Mapping[str, OptionOrNull] = Field(
+        default_factory=dict,
+        description="Paimon table options under their Paimon names; `bucket` is 1 unless this or a rule says more.",
+    )
+
+
+class PipelineConfig(ConfigModel):
+    """One pipeline: one source, one checkpoint, one Spark query, any number of Paimon tables."""
+
+    version: Literal[1] = Field(description="Version of this file format: 1.")
+    name: Text = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        description="Name of the pipeline, in logs and as the name of the Spark query.",
+    )
+    source: Source = Field(description="Where changes come from.")
+    trigger: Trigger = Field(default_factory=Trigger, description="When micro-batches run.")
+    checkpoint: Location = Field(
+        description="Directory of Spark's checkpoint: a path relative to the YAML file, or a URI. Its identity is the "
+        "commit user of the tables."
+    )
+    on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
+        default="resume",
+        description="What a new checkpoint does when the tables were written under another one: go on from the offsets "
+        "in the tables, stop, or read from `start` again.",
+    )
+    catalog: Catalog = Field(description="Where the Paimon tables lie.")
+    spark: SparkConfig = Field(
+        default_factory=lambda: SparkConfig.model_validate({}), description="Properties of the Spark session."
+    )
+    defaults: Defaults = Field(default_factory=Defaults, description="Defaults of the table rules.")
+    tables: tuple[TableRule, ...] = Field(default=(), description="Table rules; the first that matches wins.")
+    otherwise: Otherwise = Field(
+        default_factory=lambda: Otherwise.model_validate("skip"),
+        description="Source tables that no rule matches: `skip` them, `fail`, or `create` a table "
+        "(`{database}.{table}`, or `{create: {into: 'lake.{table}'}}`).",
+        json_schema_extra={"default": "skip"},
+    )
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _known_version(cls, value: Any) -> Any:
+        if isinstance(value, bool) or value not in (1, "1"):
+            raise refused("unknown version; this Tidemark reads version 1")
+        return 1
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if not self.tables and self.otherwise.policy == "skip":
+            raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
+        return self
+
+    @property
+    def quarantine(self) -> str:
+        """Directory of the quarantined records."""
+        return self.source.quarantine or f"{self.checkpoint}-quarantine"
+
+    def rule_for(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TargetRule | None:
+        """The first rule that matches with the defaults applied, else the one of `otherwise: create`, else None.
+
+        None means `otherwise.policy`: skip or fail.
+        """
+        for rule in self.tables:
+            if rule.matches(database, schema, table, topic):
+                return self.target_rule(rule)
+        return self.created_rule()
+
+    def target_rule(self, rule: TableRule) -> TargetRule:
+        """A rule with its effective options."""
+        return TargetRule(
+            rule.into,
+            rule.primary_key,
+            rule.partition_by,
+            rule.columns.types,
+            *self._effective_options(rule.options),
+            rule.merge_sources,
+            rule.before,
+            rule.new_columns or self.defaults.new_columns,
+        )
+
+    def created_rule(self) -> TargetRule | None:
+        """What `otherwise: create` makes of a table; None under another policy."""
+        create = self.otherwise.create
+        if create is None:
+            return None
+        options = self._effective_options({})
+        return TargetRule(create.into, None, (), {}, *options, new_columns=self.defaults.new_columns)
+
+    def _effective_options(self, of_rule: Mapping[str, str | None]) -> tuple[dict[str, str], frozenset[str]]:
+        """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away.
+
+        With the names of those that only Tidemark's defaults say.
+        """
+        stated = {name: value for name, value in {**self.defaults.options, **of_rule}.items() if value is not None}
+        return {**DEFAULT_TABLE_OPTIONS, **stated}, frozenset(DEFAULT_TABLE_OPTIONS) - frozenset(stated)

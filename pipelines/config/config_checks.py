@@ -1,0 +1,275 @@
+"""Checks of a whole pipeline file that no single model can make: storage, table options, rules that never match."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+
+from paimon_table.errors import ConfigError
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.s3_io import S3Settings
+from paimon_table.types import DataField, DataType, Root
+from paimon_table.validation.table_validation import validate_table
+from pipelines.config.assumed_types import assumed_columns
+from pipelines.config.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
+from pipelines.config.config_errors import problem_at, problem_lines
+from pipelines.config.config_values import is_uri
+from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
+from pipelines.config.kept_options import misspelt_options, options_for_others
+from pipelines.config.meeting_sources import sources_that_meet
+from pipelines.config.nearest_name import did_you_mean
+from pipelines.config.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
+from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
+from pipelines.config.table_rules import TargetRule
+from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+
+log = logging.getLogger(__name__)
+
+
+def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list[Problem]:
+    """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
+    warnings = [
+        *_option_warnings(config, file),
+        *_spark_warnings(config, file),
+        *_source_warnings(config, file),
+        *_kafka_problems(config, file, property_warnings),
+    ]
+    for problem in sorted(set(warnings)):
+        _warn_once("%s", problem_lines(file_name, [problem], "warning: "))
+    return [
+        *_storage_problems(config, file),
+        *_spark_problems(config, file),
+        *_server_problems(config, file),
+        *_unreachable_rules(config, file),
+        *_meeting_sources(config, file),
+        *_option_problems(config, file),
+        *_kafka_problems(config, file, property_mistakes),
+    ]
+
+
+_SCHEMES = ("file", "s3", "s3a")
+_STORAGE_OPTIONS = ("s3.path.style.access", *(f"s3.{f.name.replace('_', '-')}" for f in fields(S3Settings)))
+
+
+def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Locations that Tidemark cannot reach, storage options that nothing would look at."""
+    locations: dict[KeyPath, str | None] = {
+        ("checkpoint",): config.checkpoint,
+        ("catalog", "warehouse"): config.catalog.warehouse,
+        ("source", "quarantine"): config.source.quarantine,
+    }
+    schemes = {
+        path: location.partition(":")[0] for path, location in locations.items() if location and is_uri(location)
+    }
+    for path, scheme in schemes.items():
+        if scheme not in _SCHEMES:
+            known = ", ".join(f"{name}://" for name in _SCHEMES)
+            yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
+    if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
+        yield problem_at(file, ("checkpoint",), overlap)
+    for name in config.catalog.options:
+        path = ("catalog", "options", name)
+        if name not in _STORAGE_OPTIONS:
+            text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
+        elif not {"s3", "s3a"} & set(schemes.values()):
+            text = f"'{name}' has no effect: neither the warehouse nor the checkpoint lies on S3; remove it"
+        else:
+            continue
+        yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _overlap(checkpoint: str, warehouse: str) -> str | None:
+    """Why the two locations cannot be so near; a checkpoint beside the databases of the warehouse disturbs nothing."""
+    state, tables = (re.sub(r"^file:(//)?|^s3a?(?=:)", "", text).rstrip("/") + "/" for text in (checkpoint, warehouse))
+    if state == tables:
+        return "is the directory of the warehouse too; give it one of its own"
+    if tables.startswith(state):
+        return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
+    if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(".db"):
+        return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
+    return None
+
+
+def _spark_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    wrong = master_problem(config.spark.master)
+    if wrong is not None:
+        yield problem_at(file, ("spark", "master"), wrong)
+    for name, text in misspelt_properties(config.spark.properties):
+        yield problem_at(file, ("spark", name), text, said_of=("spark",))
+
+
+def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    for name, text in unknown_properties(config.spark.properties):
+        yield problem_at(file, ("spark", name), text, said_of=("spark",))
+
+
+def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Dump files that are not there: whoever checks the file may do so on another machine."""
+    source = config.source.files
+    if source is None or os.path.isdir(source.path.removeprefix("file://")):
+        return
+    if not glob.glob(source.path.removeprefix("file://"), recursive=True):
+        yield problem_at(
+            file, ("source", "files", "path"), "no file matches; a run with a new checkpoint would refuse this"
+        )
+
+
+def _kafka_problems(
+    config: PipelineConfig, file: YamlFile, check: Callable[[Mapping[str, str]], Iterator[tuple[str, str]]]
+) -> Iterator[Problem]:
+    """What ``check`` finds in the properties of Kafka's client."""
+    options = {} if config.source.kafka is None else config.source.kafka.options
+    path = ("source", "kafka", "options")
+    for name, text in check(options):
+        yield problem_at(file, (*path, name), text, said_of=path)
+
+
+def _server_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    servers = "" if config.source.kafka is None else config.source.kafka.bootstrap_servers
+    for text in server_mistakes(servers) if servers else ():
+        yield problem_at(file, ("source", "kafka", "bootstrap_servers"), text)
+
+
+def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules behind one with the same `match`."""
+    for i, rule in enumerate(config.tables):
+        for j, earlier in enumerate(config.tables[:i]):
+            if rule.match == earlier.match:
+                line = file.place(("tables", j)).line
+                text = f"never used: the rule in line {line} has the same match"
+                yield problem_at(file, ("tables", i, "match"), text)
+                break
+
+
+def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules that bring rows of several source tables into one table for sure and do not say why they may meet."""
+    for i, text in sources_that_meet(config).items():
+        if isinstance(text, int):
+            text = f"the rule in line {file.place(('tables', text)).line} writes other source tables into it"
+        yield problem_at(
+            file,
+            ("tables", i, "into"),
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; say"
+            " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
+            " key tells them apart, or use placeholders such as {database}",
+        )
+
+
+@functools.cache
+def _warn_once(text: str, *details: object) -> None:
+    """Files are checked again when they are run."""
+    log.warning(text, *details)
+
+
+def _rules(config: PipelineConfig) -> list[tuple[KeyPath, TargetRule]]:
+    """All rules with their effective options, and where the file states these."""
+    rules: list[tuple[KeyPath, TargetRule]] = [
+        (("tables", i, "options"), config.target_rule(rule)) for i, rule in enumerate(config.tables)
+    ]
+    created = config.created_rule()
+    if created is not None:
+        rules.append((("otherwise",), created))
+    return rules
+
+
+_KEYS_OF_THE_RULE = {
+    **dict.fromkeys(("primary-key", "primary-keys", "primary_key", "primary_keys"), "primary_key"),
+    **dict.fromkeys(("partition", "partition-keys", "partition.keys", "partition_by", "partition-by"), "partition_by"),
+}
+"""What engines and other tools write among the options of a table."""
+
+
+def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
+    seen: set[Problem] = set()
+    for path, rule in _rules(config):
+        stated = [name for name in rule.options if (*path, name) in file.places]
+        mistakes = [
+            *option_mistakes(rule),
+            *values_out_of_range(rule.options),
+            *options_without_effect(stated, rule.options),
+            *misspelt_options(rule.options),
+        ]
+        for name, text in mistakes:
+            if name in _KEYS_OF_THE_RULE:
+                text = f"'{name}' is no option here; write `{_KEYS_OF_THE_RULE[name]}: [COLUMN, ...]` in the table rule"
+            problem = _problem_of_option(file, path, name, text)
+            if problem not in seen:
+                seen.add(problem)
+                yield problem
+
+
+def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+    return [
+        _problem_of_option(file, path, name, text)
+        for path, rule in _rules(config)
+        for name, text in (*options_that_wait(rule.options), *options_for_others(rule.options))
+    ]
+
+
+def _problem_of_option(file: YamlFile, path: KeyPath, name: str, text: str) -> Problem:
+    """Where the rule states the option, or else the defaults; without a name, at the rule's options."""
+    own, default = (*path, name), ("defaults", "options", name)
+    at = own if own in file.places else default if default in file.places else path
+    return problem_at(file, at, text, said_of=at[:-1] if name else at)
+
+
+_NAMED_OPTION = re.compile(r"options? '([^']+)'")
+_NAMED_FUNCTION = re.compile(r"column '([^']+)': aggregate function")
+
+
+def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) for every option that the table engine refuses.
+
+    The engine stops at the first mistake; the option it names is set aside and the rest is tried again.
+    """
+    options = dict(rule.options)
+    while True:
+        try:
+            validate_table(_known_schema(rule, options))
+            return
+        except ConfigError as error:
+            text = str(error)
+            name = _blamed_option(text, options)
+            if name not in options or options[name] == DEFAULT_TABLE_OPTIONS.get(name):
+                yield "", text
+                return
+            yield name, text
+            del options[name]
+            options = {**DEFAULT_TABLE_OPTIONS, **options}
+
+
+def _blamed_option(text: str, options: Mapping[str, str]) -> str:
+    """The option that a refusal of the table engine is about; empty when it is about none."""
+    named = _NAMED_OPTION.match(text)
+    if named:
+        return named[1]
+    function = _NAMED_FUNCTION.match(text)
+    if function:
+        own = f"fields.{function[1]}.aggregate-function"
+        return own if own in options else "fields.default-aggregate-function"
+    return ""
+
+
+def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
+    """A schema of the columns that the file names; the others are only known from the events.
+
+    A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
+    not declare show when the table is made.
+    """
+    bucket_key = tuple(options["bucket-key"].split(",")) if "bucket-key" in options else ()
+    primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
+    columns = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
+    columns = {**assumed_columns(options), **columns, **rule.column_types}
+    for name in primary_key:
+        columns[name] = columns[name].with_nullable(False)
+    fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))
+    return TableSchema(0, fields, len(fields) - 1, rule.partition_by, primary_key, options)
+
+
+_UNDECLARED_KEY = "key of the messages"

@@ -1,0 +1,69 @@
+"""From a YAML file to a PipelineConfig, or to a ConfigError that lists everything that is wrong with the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_checks import check_config
+from pipelines.config.config_errors import problem_lines, validation_problems
+from pipelines.config.foreign_files import foreign_problem
+from pipelines.config.yaml_file import Place, Problem, read_yaml
+
+
+def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineConfig:
+    """Read, resolve and check one pipeline file; paths in it become absolute, relative to the file's directory.
+
+    ``environment`` is the process environment unless given. Raises ConfigError whose text has one line
+    ``file:line:column: ...`` per problem.
+    """
+    path = Path(path)
+    file = read_yaml(path, os.environ if environment is None else environment)
+    problems = list(file.problems)
+    config: PipelineConfig | None = None
+    foreign = foreign_problem(file.data)
+    if foreign is not None:
+        problems = [Problem(Place(1, 1), foreign)]
+    elif file.data is not None:
+        try:
+            config = PipelineConfig.model_validate(file.data, context={"directory": path.absolute().parent})
+        except ValidationError as error:
+            problems += validation_problems(PipelineConfig, error, file)
+        else:
+            problems += check_config(config, file, str(path))
+    if problems or config is None:
+        raise ConfigError(problem_lines(str(path), problems))
+    return config
+
+
+def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> list[PipelineConfig]:
+    """Read several files that run together. Raises ConfigError with the problems of all of them."""
+    configs: list[PipelineConfig] = []
+    failures: list[str] = []
+    for path in paths:
+        try:
+            configs.append(load_pipeline(path, environment))
+        except ConfigError as error:
+            failures.append(str(error))
+    if not failures:
+        failures = _clashes(paths, configs)
+    if failures:
+        raise ConfigError("\n".join(failures))
+    return configs
+
+
+def _clashes(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> list[str]:
+    """Pipelines that cannot run side by side: same name or same checkpoint."""
+    clashes = []
+    for i, later in enumerate(configs):
+        for first, earlier in zip(paths, configs[:i], strict=False):
+            if later.name == earlier.name:
+                clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
+            elif later.checkpoint == earlier.checkpoint:
+                clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
+    return clashes

@@ -1,0 +1,153 @@
+"""docs/CONFIGURATION.md, made from the models.
+
+`python -m pipelines.config.config_reference > docs/CONFIGURATION.md` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.config.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
+
+_INTRODUCTION = """\
+# Pipeline files
+
+A pipeline file is one YAML document. Unknown keys are refused with their place and the nearest known key; so is an
+option that would have no effect, and a name that is one letter away from a known one. An option that Tidemark only
+stores for others (`snapshot.num-retained.max`: snapshots are not expired) and a name that it cannot judge are warnings:
+`file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
+`tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files without starting
+anything.
+
+```yaml
+version: 1
+name: shop
+source:
+  kafka:
+    bootstrap_servers: "${env:KAFKA_BOOTSTRAP_SERVERS:-localhost:9092}"
+    topics: { include: ['shop\\.public\\..*'] }
+  format: debezium-json
+trigger: { interval: 60s }
+checkpoint: file:///var/lib/tidemark/shop
+catalog: { warehouse: file:///var/lib/tidemark/warehouse }
+defaults:
+  options: { bucket: 4, changelog-producer: lookup }
+tables:
+  - match: { schema: public, table: orders }
+    into: lake.orders
+    columns: { types: { total: 'DECIMAL(10, 2)' } }
+otherwise: skip
+```
+
+## Values
+
+- **References to the environment**: `${env:NAME}` in any value stands for the variable, which must be set;
+  `${env:NAME:-text}` falls back to the text when the variable is unset or empty. `${NAME}` is refused. Contents of
+  variables are never printed.
+- **Paths** are relative to the directory of the YAML file; URIs (`file:///...`, `s3://...`) stay as they are.
+- **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`.
+- **Patterns** are regular expressions that must match the whole name; a plain name matches itself.
+- **Types** of columns are Paimon's as SQL text: `INT`, `DECIMAL(10, 2)`, `TIMESTAMP_LTZ(6)`, `ARRAY<STRING>`, ...
+- **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. A table rule
+  takes an option of `defaults` away by setting it to `null`. Without any word on it, a new table gets
+  {table_defaults}.
+- **Properties of Kafka's client** are checked too, without Kafka: [KAFKA_SECURITY.md](KAFKA_SECURITY.md) has examples
+  with TLS and logins.
+- YAML anchors, aliases and `<<` merges work; a key given twice is refused. So are files of more than 1 MiB, with more
+  than 50 blocks within each other, or in which aliases give more than 200 000 values.
+"""
+
+
+def reference_page() -> str:
+    """The whole page."""
+    schema = PipelineConfig.model_json_schema()
+    defaults = ", ".join(f"`{name} = {value}`" for name, value in DEFAULT_TABLE_OPTIONS.items())
+    parts = [_INTRODUCTION.replace("{table_defaults}", defaults)]
+    parts += _sections("", schema, schema["$defs"])
+    return "\n".join(parts)
+
+
+def _sections(
+    path: str, schema: Mapping[str, Any], models: Mapping[str, Any], has_forms: bool = False
+) -> Iterator[str]:
+    """The section of one mapping, then those of the mappings inside it."""
+    required = set(schema.get("required", ()))
+    title = f"`{path}`" if path else "Top level"
+    title += f" with `{min(required)}`" if has_forms else ""
+    yield f"## {title}\n\n{_one_line(schema.get('description', ''))}\n"
+    yield "| key | value | default | meaning |\n|---|---|---|---|"
+    for key, value in schema.get("properties", {}).items():
+        default = "**required**" if key in required else _default_text(value)
+        cells = (f"`{key}`", _type_text(value, models), default, _one_line(value.get("description", "")))
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    for pattern in schema.get("patternProperties", {}):
+        prefix = pattern.strip("^").replace("\\", "")
+        yield f"| `{prefix}*` | text, number or boolean | | Any property of that name. |"
+    yield ""
+    for key, value in schema.get("properties", {}).items():
+        forms = list(_mappings(value, models))
+        for inner, suffix in forms:
+            yield from _sections(f"{path}.{key}{suffix}".lstrip("."), inner, models, has_forms=len(forms) > 1)
+
+
+def _mappings(schema: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """(mapping with keys of its own, what follows its key in a path) for every form that a value may have."""
+    if "$ref" in schema:
+        yield from _mappings(models[schema["$ref"].rpartition("/")[2]], models)
+    elif "properties" in schema:
+        yield schema, ""
+    for alternative in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        if "properties" not in schema:
+            yield from _mappings(alternative, models)
+    if "items" in schema:
+        for inner, suffix in _mappings(schema["items"], models):
+            yield inner, "[]" + suffix
+
+
+def _type_text(schema: Mapping[str, Any], models: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return _type_text(models[schema["$ref"].rpartition("/")[2]], models)
+    if "properties" in schema:
+        return "mapping"
+    alternatives = (*schema.get("anyOf", ()), *schema.get("oneOf", ()))
+    if alternatives:
+        texts = [_type_text(a, models) for a in alternatives if a.get("type") != "null"]
+        return " or ".join(dict.fromkeys(texts))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{word}`" for word in schema.get("enum", [schema.get("const")]))
+    match schema.get("type"):
+        case "array":
+            inner = _type_text(schema.get("items", {}), models)
+            return f"list of {inner}s" if inner in ("text", "mapping") else f"list of {inner}"
+        case "object":
+            return f"map of name to {_type_text(schema.get('additionalProperties', {}), models)}"
+        case list() as kinds:
+            *others, last = [_WORDS[kind] if kind != "boolean" else "boolean" for kind in kinds]
+            return f"{', '.join(others)} or {last}"
+        case kind:
+            return _WORDS.get(str(kind), "any")
+
+
+_WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true`, `false`",
+    "null": "`null`",
+}
+
+
+def _default_text(schema: Mapping[str, Any]) -> str:
+    default = schema.get("default")
+    return "" if default in (None, [], {}) else f"`{default if isinstance(default, str) else json.dumps(default)}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())

@@ -1,0 +1,225 @@
+"""Value types and the base class of the YAML models: text that becomes a duration, a location, a table option.
+
+A validator here raises PydanticCustomError through `refused`, whose text `config_errors` prints as it is, after the
+place in the file. Values are never part of these texts unless they are words of the grammar: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from paimon_table.errors import ConfigError
+from paimon_table.types import DataType, parse_type
+from pipelines.config.type_hints import length_problem, type_problem
+
+REFUSED = "refused"
+"""Error type of every message that a validator of these models words itself."""
+
+
+def refused(text: str, *at: str) -> PydanticCustomError:
+    """An error whose text stands in the message to the user unchanged.
+
+    ``at`` names the keys below the validated value that the error is about, when it is about one of them.
+    """
+    return PydanticCustomError(REFUSED, "{text}", {"text": text, "at": at})
+
+
+class ConfigModel(BaseModel):
+    """A mapping of the YAML file: unknown keys are refused, values do not change after the load."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, arbitrary_types_allowed=True)
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {}
+    """Keys that the design knows and this version refuses, with what to do instead."""
+
+
+class WrittenInt(int):
+    """An integer of the YAML file that remembers its text, so that an option keeps ``007`` or ``0x10`` as written."""
+
+    written: str
+
+
+class WrittenFloat(float):
+    """A number of the YAML file that remembers its text, so that an option keeps ``1.10`` as written."""
+
+    written: str
+
+
+def _option_text(value: Any) -> Any:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case WrittenInt() | WrittenFloat():
+            return value.written
+        case int() | float():
+            return str(value)
+        case str():
+            return value
+        case _:
+            raise refused("expected a text, a number or a boolean")
+
+
+OptionText = Annotated[str, PlainValidator(_option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+"""The value of an option of another system (Paimon, Kafka, Spark, S3): always text below the edge."""
+
+
+def _option_or_null(value: Any) -> Any:
+    return None if value is None else _option_text(value)
+
+
+OptionOrNull = Annotated[
+    str | None, PlainValidator(_option_or_null), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]
+"""As OptionText; null takes an inherited option away."""
+
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+
+
+def _parse_duration(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise refused("expected a duration such as 500ms, 60s, 5m or 1h")
+    duration = timedelta(seconds=float(match[1]) * _UNIT_SECONDS[match[2]])
+    if not duration:
+        raise refused("the duration must be above zero")
+    return duration
+
+
+def duration_text(duration: timedelta) -> str:
+    """The duration as it is written in a file: ``60s``, ``500ms``."""
+    seconds = duration.total_seconds()
+    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
+
+
+Duration = Annotated[
+    timedelta,
+    PlainValidator(_parse_duration),
+    PlainSerializer(duration_text, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h)$", "examples": ["60s"]}),
+]
+"""A length of time with its unit: ms, s, m or h."""
+
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def is_uri(location: str) -> bool:
+    """Whether the text starts with a scheme such as ``file:/`` or ``s3://``."""
+    return _URI.match(location) is not None
+
+
+def _resolve_location(value: str, info: ValidationInfo) -> str:
+    text = value.strip()
+    if not text:
+        raise refused("expected a path or a URI, found an empty text")
+    if is_uri(text):
+        return text.rstrip("/") or text
+    base: Path = (info.context or {}).get("directory", Path.cwd())
+    return str(_collapsed(base / Path(text).expanduser()))
+
+
+def _collapsed(path: Path) -> Path:
+    """The absolute path without ``.`` and ``..`` parts; the file need not exist and links are kept."""
+    parts: list[str] = []
+    for part in path.absolute().parts:
+        if part == "..":
+            if len(parts) > 1:
+                parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return Path(*parts)
+
+
+Location = Annotated[str, AfterValidator(_resolve_location)]
+"""A URI, or a path relative to the YAML file; absolute after the load."""
+
+
+def parse_instant(value: Any, *, zone: tzinfo | None = None) -> datetime:
+    """ISO text, or milliseconds since 1970. Raises a ValueError that says what is expected.
+
+    A text without a zone is in ``zone``, or refused where there is none.
+    """
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value / 1000, UTC)
+    try:
+        instant = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise refused("expected an ISO time such as 2024-05-01T00:00:00Z, or milliseconds since 1970") from None
+    if instant.tzinfo is None and zone is not None:
+        return instant.replace(tzinfo=zone)
+    if instant.tzinfo is None:
+        raise refused("the time needs a zone: write 2024-05-01T00:00:00Z or ...+02:00")
+    return instant
+
+
+Instant = Annotated[datetime, PlainValidator(parse_instant), WithJsonSchema({"type": ["string", "integer"]})]
+"""A moment: ISO text with a zone, or milliseconds since 1970."""
+
+
+def _parse_column_type(value: Any) -> DataType:
+    if isinstance(value, DataType):
+        return value
+    if not isinstance(value, str):
+        raise refused("expected a type such as INT or 'DECIMAL(10, 2)'")
+    try:
+        parsed = parse_type(value)
+    except ConfigError as error:
+        raise refused(type_problem(value, str(error))) from None
+    wrong = length_problem(value)
+    if wrong is not None:
+        raise refused(wrong)
+    return parsed
+
+
+ColumnType = Annotated[
+    DataType, PlainValidator(_parse_column_type), WithJsonSchema({"type": "string", "examples": ["DECIMAL(10, 2)"]})
+]
+"""A Paimon type as SQL text."""
+
+
+def _check_pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise refused(f"not a regular expression: {error}") from None
+    return value
+
+
+def _not_empty(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise refused("expected a text, found an empty one")
+    return value
+
+
+Pattern = Annotated[str, BeforeValidator(_not_empty), AfterValidator(_check_pattern)]
+"""A regular expression that must match the whole name; a plain name matches itself."""
+
+Text = Annotated[str, BeforeValidator(_not_empty)]
+"""Text that is not empty."""
+
+
+def name_matches(pattern: str, name: str | None) -> bool:
+    """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
+    return name is not None and (name == pattern or re.fullmatch(pattern, name) is not None)

@@ -1,0 +1,160 @@
+"""Checks of `source.kafka.options` and `bootstrap_servers` that need no JVM: names, values, what goes together.
+
+Values are never part of the texts: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+
+from pipelines.config import kafka_properties as known
+from pipelines.config.nearest_name import nearest
+
+Mistake = tuple[str, str]
+"""Name of the property, and what is wrong with it."""
+
+_SURE = 0.85
+"""From this likeness on an unknown name is a misspelt known one: names that plug-ins read look otherwise."""
+
+
+def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
+    """What cannot be meant."""
+    for name, value in options.items():
+        if _is_known(name):
+            wrong = _wrong_value(name, value)
+            if wrong:
+                yield name, f"'{name}': {wrong}"
+        else:
+            elsewhere = misplaced(name)
+            close = misspelt(name)
+            if elsewhere:
+                yield name, elsewhere
+            elif close:
+                yield name, f"unknown property '{name}' of Kafka's client; did you mean '{close}'?"
+    yield from _without_effect(options)
+    yield from _login_mistakes(options)
+
+
+def property_warnings(options: Mapping[str, str]) -> Iterator[Mistake]:
+    """What nobody but a plug-in can mean."""
+    for name, value in options.items():
+        if not _is_known(name) and not misplaced(name) and not misspelt(name):
+            close = nearest(name, known.KNOWN)
+            hint = f"; did you mean '{close}'?" if close else ""
+            yield name, f"Kafka's client has no property '{name}': it has an effect only if a plug-in reads it{hint}"
+        words = known.PLUGGABLE_WORDS.get(name, ())
+        if words and value not in words and not _meant_word(value, words):
+            yield name, f"'{name}' is none of {', '.join(words)}: it needs a plug-in that provides it"
+
+
+def server_mistakes(bootstrap_servers: str) -> Iterator[str]:
+    """What is wrong with a list of HOST:PORT pairs."""
+    for server in bootstrap_servers.split(","):
+        form = _SERVER.fullmatch(server.strip())
+        if form is None:
+            without_port = re.fullmatch(r"[\w.-]+", server.strip())
+            remedy = f"add the port: {server.strip()}:9092" if without_port else "write HOST:PORT,HOST:PORT"
+            yield f"'{server.strip()}' is not HOST:PORT; {remedy}"
+        elif not 0 < int(form[1]) < 65536:
+            yield f"'{server.strip()}': ports are 1 to 65535"
+
+
+_SERVER = re.compile(r"(?:[A-Za-z0-9_%.-]*://)?(?:\[[0-9A-Fa-f:.%]+\]|[\w%.-]+):(\d{1,9})")
+
+
+def _is_known(name: str) -> bool:
+    return name in known.KNOWN or name.startswith("config.providers.")
+
+
+def misspelt(name: str) -> str | None:
+    """The known name that an unknown one surely stands for."""
+    found = difflib.get_close_matches(name.lower().replace("_", "."), known.KNOWN, n=1, cutoff=_SURE)
+    return found[0] if found else None
+
+
+def misplaced(name: str) -> str | None:
+    """Why a name is none that ``options`` may hold: it is said elsewhere, or is not for readers."""
+    plain = name.removeprefix("kafka.")
+    owned = {other.lower(): (other, why) for other, why in known.OF_TIDEMARK.items()}.get(plain.lower())
+    if owned:
+        return f"{name} is not set here: {owned[1]}"
+    if name != plain:
+        return f"{name}: write the client property without the prefix `kafka.`"
+    if name in known.OF_PRODUCERS:
+        return f"{name} is a property of producers, and a pipeline only reads; remove it"
+    return None
+
+
+def _wrong_value(name: str, value: str) -> str | None:
+    if name in known.BOOLEANS and value.lower() not in ("true", "false"):
+        return "expected true or false"
+    if name in known.NUMBERS and not re.fullmatch(r"\d{1,18}|-1", value.strip()):
+        return "expected a whole number, without a unit"
+    if name in known.FRACTIONS and not re.fullmatch(r"\d*\.?\d+", value.strip()):
+        return "expected a number such as 0.8"
+    words = known.WORDS.get(name, ())
+    is_word = value in words or (name in known.ANY_CASE and value.upper() in map(str.upper, words))
+    if words and not is_word:
+        return f"expected one of {', '.join(words)}{_hint(value, words)}"
+    if name in known.PLUGGABLE_WORDS and value not in known.PLUGGABLE_WORDS[name]:
+        close = _meant_word(value, known.PLUGGABLE_WORDS[name])
+        return f"expected one of {', '.join(known.PLUGGABLE_WORDS[name])}; did you mean '{close}'?" if close else None
+    if name == known.JAAS and value.strip() and not _JAAS.fullmatch(value):
+        return (
+            'cannot be read: it must look like MODULE required username="..." password="..."; with values in double'
+            " quotes and a semicolon at the end"
+        )
+    return None
+
+
+def _hint(value: str, words: tuple[str, ...]) -> str:
+    close = nearest(value, words)
+    return f"; did you mean '{close}'?" if close else ""
+
+
+def _meant_word(value: str, words: tuple[str, ...]) -> str | None:
+    found = difflib.get_close_matches(value.upper().replace("_", "-"), words, n=1, cutoff=0.8)
+    return found[0] if found else None
+
+
+_VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\w$.:/@-]+)"""
+_JAAS = re.compile(
+    rf"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)(?:\s+[\w.$-]+\s*=\s*{_VALUE})*\s*;\s*", re.IGNORECASE
+)
+
+
+def _without_effect(options: Mapping[str, str]) -> Iterator[Mistake]:
+    """Settings of TLS without TLS, of a login without a login."""
+    protocol = options.get(known.SECURITY_PROTOCOL, "PLAINTEXT").upper()
+    if protocol not in known.WORDS[known.SECURITY_PROTOCOL]:
+        return
+    for name in options:
+        if name not in known.KNOWN:
+            continue
+        if name.startswith("ssl.") and not protocol.endswith("SSL"):
+            needed = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
+        elif name.startswith("sasl.") and not protocol.startswith("SASL"):
+            needed = "SASL_SSL" if protocol == "SSL" else "SASL_SSL or SASL_PLAINTEXT"
+        else:
+            continue
+        yield name, f"'{name}' has no effect with {known.SECURITY_PROTOCOL} = {protocol}; set that to {needed}"
+
+
+def _login_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
+    """A login module of another mechanism; Kafka's own default is GSSAPI, which few mean."""
+    form = _JAAS.fullmatch(options.get(known.JAAS, ""))
+    if form is None or "sasl.client.callback.handler.class" in options:
+        return
+    mechanism = options.get(known.MECHANISM)
+    module = form[1]
+    close = difflib.get_close_matches(module, known.LOGIN_MODULES, n=1, cutoff=0.9)
+    if module in known.LOGIN_MODULES:
+        mechanisms = known.LOGIN_MODULES[module]
+        is_known = mechanism is None or mechanism in known.PLUGGABLE_WORDS[known.MECHANISM]
+        if is_known and (mechanism or "GSSAPI") not in mechanisms:
+            stated = f"not {mechanism}" if mechanism else f"and {known.MECHANISM} is not given"
+            yield known.JAAS, f"'{known.JAAS}' names a module for {' or '.join(mechanisms)}, {stated}"
+    elif close:
+        yield known.JAAS, f"'{known.JAAS}': unknown login module; did you mean '{close[0]}'?"

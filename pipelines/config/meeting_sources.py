@@ -1,0 +1,53 @@
+"""Rules of a pipeline file that are sure to bring several source tables into one table, told before any event is seen.
+
+Most rules cannot be told: how many source tables a pattern matches shows only while the pipeline runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_values import name_matches
+from pipelines.config.table_rules import Match, TableRule
+
+_PLAIN = re.compile(r"[\w.-]+")
+
+
+def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
+    """Per rule that needs ``merge_sources`` and lacks it: the number of the rule that it meets, or what it matches."""
+    found: dict[int, int | str] = {}
+    for i, rule in enumerate(config.tables):
+        if "{" in rule.into:
+            continue
+        met = [j for j in range(i) if config.tables[j].into == rule.into and _are_apart(config.tables[j], rule)]
+        topics = _named_topics(config, rule)
+        if met and None in (rule.merge_sources, config.tables[met[0]].merge_sources):
+            found[i] = met[0]
+        elif len(topics) > 1 and rule.merge_sources is None:
+            found[i] = f"the topics {topics[0]} and {topics[1]} both go into it"
+    return found
+
+
+def _are_apart(one: TableRule, other: TableRule) -> bool:
+    """Whether no source table is for both rules: they want different plain names in one place."""
+    pairs = zip(_patterns(one.match), _patterns(other.match), strict=True)
+    return any(a != b and _PLAIN.fullmatch(a) and _PLAIN.fullmatch(b) for a, b in pairs if a and b)
+
+
+def _patterns(match: Match) -> tuple[str | None, ...]:
+    return (match.topic, match.database, match.schema_, match.table)
+
+
+def _named_topics(config: PipelineConfig, rule: TableRule) -> list[str]:
+    """The topics that the file names and that this rule takes; none where the rule looks at other names as well."""
+    source = config.source.kafka or config.source.files
+    names = source.topics.names if source is not None and source.topics is not None else ()
+    if rule.match.topic is None or any(_patterns(rule.match)[1:]):
+        return []
+    earlier = config.tables[: config.tables.index(rule)]
+    return [n for n in names if name_matches(rule.match.topic, n) and not any(_may_take(r, n) for r in earlier)]
+
+
+def _may_take(rule: TableRule, topic: str) -> bool:
+    return rule.match.topic is None or name_matches(rule.match.topic, topic)

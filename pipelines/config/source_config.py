@@ -1,0 +1,294 @@
+"""The `source` block of a pipeline: Kafka or dump files, the format of the records, and what to do with bad ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Discriminator, Field, GetJsonSchemaHandler, Tag, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pipelines.config.config_values import (
+    REFUSED,
+    ConfigModel,
+    Instant,
+    Location,
+    OptionText,
+    Pattern,
+    Text,
+    name_matches,
+    refused,
+)
+from pipelines.config.kafka_checks import misplaced
+from pipelines.config.yaml_hints import list_words
+
+UNSUPPORTED_FORMATS = (
+    "debezium-avro",
+    "debezium-protobuf",
+    "canal-json",
+    "maxwell-json",
+    "ogg-json",
+    "dms-json",
+    "avro",
+    "csv",
+    "json",
+)
+"""Formats that the design names and this version refuses."""
+
+
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+"""What Kafka allows as the name of a topic."""
+
+_NOT_IN_JAVA = (
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?P"), "(?P...) for a named group; write (?:...)"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?\("), "(?(...)...) for a condition"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "a reference to a group, which counts the groups of all patterns"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\(\?[A-Za-z-]*[aLx]"), "the flags a, L and x"),
+)
+"""Syntax of Python's that Spark, which chooses the topics by Java's regular expressions, reads otherwise or not."""
+
+
+class TopicFilter(ConfigModel):
+    """Which topics are read: exact names, or patterns to include less patterns to exclude."""
+
+    names: tuple[Text, ...] = Field(
+        default=(), description="Exact topic names; a plain list under `topics` means the same."
+    )
+    include: tuple[Pattern, ...] = Field(
+        default=(), description="Regular expressions; a topic is read if one of them matches its whole name."
+    )
+    exclude: tuple[Pattern, ...] = Field(
+        default=(), description="Regular expressions; a topic is left out if one of them matches its whole name."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_list(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            raise refused(list_words(value))
+        return {"names": value} if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.names and (self.include or self.exclude):
+            raise refused("give either `names` or `include` and `exclude`, not both")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "array", "items": {"type": "string"}}, handler.resolve_ref_schema(handler(core))]}
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was said about topics."""
+        return not (self.names or self.include or self.exclude)
+
+    def selects(self, topic: str) -> bool:
+        """Whether a topic is read; with nothing said, every topic is."""
+        if self.names:
+            return topic in self.names
+        included = not self.include or any(name_matches(p, topic) for p in self.include)
+        return included and not any(name_matches(p, topic) for p in self.exclude)
+
+    def subscribe_pattern(self) -> str:
+        """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.
+
+        Only for a filter without `names`. Spark looks for it anywhere in a topic's name, so it is anchored.
+        """
+        included = "|".join(f"(?:{p})" for p in self.include) or ".*"
+        excluded = "|".join(f"(?:{p})" for p in self.exclude)
+        return f"^(?!(?:{excluded})$)(?:{included})$" if excluded else f"^(?:{included})$"
+
+
+class StartTimestamp(ConfigModel):
+    """Start at the first record of every partition that is not older than a moment."""
+
+    timestamp: Instant = Field(description="ISO time with a zone, or milliseconds since 1970.")
+
+
+class StartOffsets(ConfigModel):
+    """Start at given offsets."""
+
+    offsets: Mapping[Text, Mapping[int, int]] = Field(
+        description="Topic, then partition, then the offset of the first record to read; "
+        "-2 stands for the earliest and -1 for the latest. Partitions not named start at the earliest."
+    )
+
+
+def _form_of_start(value: Any) -> str | None:
+    match value:
+        case "earliest" | "latest":
+            return "<word>"
+        case {"timestamp": _} | StartTimestamp():
+            return "<timestamp>"
+        case {"offsets": _} | StartOffsets():
+            return "<offsets>"
+        case _:
+            return None
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("<word>")]
+    | Annotated[StartTimestamp, Tag("<timestamp>")]
+    | Annotated[StartOffsets, Tag("<offsets>")],
+    Discriminator(
+        _form_of_start,
+        custom_error_type=REFUSED,
+        custom_error_message="expected earliest, latest, {timestamp: ...} or {offsets: ...}",
+    ),
+]
+"""Where a new checkpoint starts; three forms, told apart by their shape so that an error is about one of them."""
+
+
+class KafkaSource(ConfigModel):
+    """Topics of a Kafka cluster, read through Spark's Kafka connector."""
+
+    bootstrap_servers: Text = Field(description="Comma-separated host:port pairs.")
+    topics: TopicFilter = Field(description="A list of topic names, or `include` and `exclude` patterns.")
+    start: Start = Field(
+        default="earliest",
+        description="Where a new checkpoint starts: `earliest`, `latest`, `{timestamp: ...}` or "
+        "`{offsets: {topic: {partition: offset}}}`. A checkpoint that exists goes on where it stopped.",
+    )
+    max_records_per_batch: int = Field(
+        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+    )
+    options: Mapping[str, OptionText] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Properties of the Kafka client under their own names, such as `security.protocol` "
+        "([examples](KAFKA_SECURITY.md)). Records of aborted transactions are left out unless `isolation.level` is "
+        "`read_uncommitted`.",
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _for_readers(cls, options: Mapping[str, str]) -> Mapping[str, str]:
+        for name in options:
+            text = misplaced(name)
+            if text:
+                raise refused(text, name)
+        return options
+
+    @field_validator("topics")
+    @classmethod
+    def _of_kafka(cls, topics: TopicFilter) -> TopicFilter:
+        if topics.is_everything:
+            raise refused("give at least one topic or pattern")
+        for name in topics.names:
+            if not _TOPIC_NAME.fullmatch(name):
+                raise refused(
+                    f"'{name}' cannot be the name of a topic (letters, digits, '.', '_' and '-', at most 249); write a "
+                    "list of names, or patterns under `include`"
+                )
+        for pattern in (*topics.include, *topics.exclude):
+            for syntax, words in _NOT_IN_JAVA:
+                if syntax.search(pattern):
+                    raise refused(f"pattern {pattern}: patterns of topics cannot have {words}")
+        return topics
+
+
+class FilesSource(ConfigModel):
+    """Records dumped to files as `kcat -J` prints them, also mended lines of a quarantine: one JSON object a line.
+
+    Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
+    """
+
+    path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")
+    topics: TopicFilter = Field(
+        default_factory=TopicFilter, description="Which topics of the dump are read; all of them by default."
+    )
+    max_records_per_batch: int = Field(
+        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+    )
+
+
+class DebeziumJsonOptions(ConfigModel):
+    """How Debezium's JSON envelopes are read."""
+
+    on_truncate: Literal["fail", "skip"] = Field(
+        default="fail", description="What a TRUNCATE event (op `t`) does: stop the pipeline, or nothing."
+    )
+    on_message: Literal["skip", "fail"] = Field(
+        default="skip", description="What a logical decoding message (op `m`) does: nothing, or stop the pipeline."
+    )
+    decimal_format: Literal["auto", "base64", "text"] = Field(
+        default="auto",
+        description="How decimals are written where the records carry no schema; the connector's "
+        "`decimal.handling.mode`. `auto` tells it from the values and the column's type.",
+    )
+    time_precision: Literal["adaptive", "connect"] = Field(
+        default="adaptive",
+        description="How times are written where the records carry no schema; the connector's `time.precision.mode`.",
+    )
+    binary_format: Literal["base64", "base64-url-safe", "hex"] = Field(
+        "base64", description="How bytes are written; the connector's `binary.handling.mode`."
+    )
+    infinity: Literal["extreme", "null", "quarantine"] = Field(
+        "extreme",
+        description="What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or "
+        "the record goes to quarantine.",
+    )
+    unavailable_value: Text = Field(
+        "__debezium_unavailable_value",
+        description="The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+    )
+
+
+class SourceFormat(ConfigModel):
+    """The format of the records: a word, or a word with its options."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = dict.fromkeys(UNSUPPORTED_FORMATS, "use debezium-json")
+
+    debezium_json: DebeziumJsonOptions = Field(alias="debezium-json", description="Debezium's JSON envelopes.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value in UNSUPPORTED_FORMATS:
+                raise refused(f"format {value} is not supported yet; use debezium-json")
+            if value != "debezium-json":
+                raise refused("unknown format; supported: debezium-json")
+            return {"debezium-json": {}}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["debezium-json"]}, handler.resolve_ref_schema(handler(core))]}
+
+
+class Source(ConfigModel):
+    """Where changes come from: exactly one of `kafka` and `files`."""
+
+    model_config = {"json_schema_extra": {"oneOf": [{"required": ["kafka"]}, {"required": ["files"]}]}}
+
+    kafka: KafkaSource | None = Field(default=None, description="Read topics of a Kafka cluster.")
+    files: FilesSource | None = Field(default=None, description="Read dumped topics from files.")
+    format: SourceFormat = Field(description="`debezium-json`, or `{debezium-json: {option: value}}`.")
+    on_bad_record: Literal["quarantine", "fail"] = Field(
+        default="quarantine",
+        description="What a record that cannot be decoded or converted does: go to the quarantine directory, "
+        "or stop the pipeline.",
+    )
+    quarantine: Location | None = Field(
+        default=None,
+        description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default.",
+    )
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if (self.kafka is None) == (self.files is None):
+            raise refused("give exactly one of `kafka` and `files`")
+        if self.quarantine is not None and self.on_bad_record == "fail":
+            raise refused("`quarantine` has no effect with `on_bad_record: fail`; remove one of them", "quarantine")
+        return self
+
+    @property
+    def reader(self) -> KafkaSource | FilesSource:
+        """The one of `kafka` and `files` that is given."""
+        reader = self.kafka or self.files
+        assert reader is not None
+        return reader

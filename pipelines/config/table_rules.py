@@ -1,0 +1,273 @@
+"""The `tables` and `otherwise` blocks: which source tables go into which Paimon table, and how that table is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from paimon_table.errors import ConfigError
+from paimon_table.types import DataType
+from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, name_matches, refused
+from pipelines.config.table_name import TableName
+
+PLACEHOLDERS = ("database", "schema", "table", "topic")
+"""Names of a source table that `into` may use in braces."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def _check_into(value: str) -> str:
+    for name in _PLACEHOLDER.findall(value):
+        if name not in PLACEHOLDERS:
+            raise refused(
+                f"unknown placeholder {{{name}}}; known: " + ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+            )
+    bare = _PLACEHOLDER.sub("x", value)
+    parts = bare.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
+    if "{" in bare or "}" in bare:
+        raise refused("unbalanced braces; placeholders are written like {table}")
+    problem = TableName(*parts).problem()
+    if problem is not None:
+        raise refused(problem)
+    return value
+
+
+Into = Annotated[
+    str, AfterValidator(_check_into), WithJsonSchema({"type": "string", "examples": ["lake.orders", "lake.{table}"]})
+]
+"""Name of the target table, DATABASE.TABLE, with placeholders."""
+
+
+MergeSources = Literal["same_rows", "disjoint_keys"]
+"""Why rows of several source tables may meet in one table."""
+
+
+class Match(ConfigModel):
+    """Which source tables a rule is for: every name given must match.
+
+    A name is an exact name or a regular expression that matches all of it; case counts.
+    """
+
+    model_config = {"json_schema_extra": {"minProperties": 1}}
+
+    topic: Pattern | None = Field(default=None, description="Kafka topic.")
+    database: Pattern | None = Field(default=None, description="Database of the source table.")
+    schema_: Pattern | None = Field(
+        default=None, alias="schema", description="Schema of the source table (PostgreSQL, SQL Server, Oracle)."
+    )
+    table: Pattern | None = Field(default=None, description="Source table.")
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if not any((self.topic, self.database, self.schema_, self.table)):
+            raise refused("`match` needs at least one of topic, database, schema, table")
+        return self
+
+    def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        """Whether every given pattern matches; a name that the source does not have matches no pattern."""
+        pairs = ((self.topic, topic), (self.database, database), (self.schema_, schema), (self.table, table))
+        return all(pattern is None or name_matches(pattern, name) for pattern, name in pairs)
+
+
+class ColumnRules(ConfigModel):
+    """What is known of the columns beforehand."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("add", "computed", "compute"), "compute the column where the table is read"),
+        **dict.fromkeys(
+            ("drop", "exclude", "include", "only"),
+            "leave the column out in the connector (`column.exclude.list`, `column.include.list`)",
+        ),
+        **dict.fromkeys(("rename", "mask", "hash"), "change the column in the connector, or in a view"),
+    }
+
+    @field_validator("types", mode="before")
+    @classmethod
+    def _without_halves(cls, value: Any) -> Any:
+        """The rest of a type that a comma has cut is no column of its own."""
+        if not isinstance(value, dict):
+            return value
+        cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())
+        return {name: text for name, text in value.items() if not (cut and text is None and str(name).endswith(")"))}
+
+    types: Mapping[Text, ColumnType] = Field(
+        default_factory=dict,
+        description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
+        "Declares the type where the records carry no schema, and decoding follows it.",
+    )
+
+
+class NewColumns(ConfigModel):
+    """How many columns that the source has and the table lacks are added to it. Declared columns do not count."""
+
+    max_per_day: int = Field(
+        default=100,
+        ge=0,
+        description="New columns of one table within 24 hours, beside those that it was made with.",
+    )
+    beyond: Literal["quarantine", "ignore", "fail"] = Field(
+        default="quarantine",
+        description="What a record with a value in one more column does: go to quarantine, lose that value, or stop "
+        "the pipeline.",
+    )
+
+
+class TableRule(ConfigModel):
+    """One rule: source tables that match go into one Paimon table."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("where", "filter"), "leave rows out where the table is read, or in the connector"),
+        **dict.fromkeys(("rename", "mask", "computed", "transform"), "change columns in the connector, or in a view"),
+    }
+
+    match: Match = Field(description="Which source tables; the first rule that matches wins.")
+    into: Into = Field(
+        description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
+        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
+        "characters, of more than 255 bytes, databases with a dot and the database `sys` are refused."
+    )
+    primary_key: tuple[Text, ...] | None = Field(
+        default=None, description="Primary key columns; by default the columns of the message key."
+    )
+    partition_by: tuple[Text, ...] = Field(
+        default=(), description="Partition columns; they must be part of the primary key, stated or of the message."
+    )
+    merge_sources: MergeSources | None = Field(
+        default=None,
+        description="Several source tables go into this one: `same_rows` says that they hold parts or copies of the "
+        "same rows, whose keys mean the same everywhere; `disjoint_keys` that no two of them ever share a key, because "
+        "a column of the key tells them apart. Without it a second source table is refused.",
+    )
+    before: Literal["full"] | None = Field(
+        default=None,
+        description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: REPLICA "
+        "IDENTITY FULL; MySQL and MariaDB always do). Deletes need it where the primary key has columns that are not "
+        "in the message key; events with an embedded schema may show it by themselves.",
+    )
+    columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
+    new_columns: NewColumns | None = Field(
+        default=None, description="How many columns are added; it wins over `defaults.new_columns`."
+    )
+    options: Mapping[str, OptionOrNull] = Field(
+        default_factory=dict,
+        description="Paimon table options under their Paimon names; they win over `defaults.options`, and null takes "
+        "a default away.",
+    )
+
+    @field_validator("primary_key", "partition_by")
+    @classmethod
+    def _distinct(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        repeated = [name for i, name in enumerate(columns or ()) if name in (columns or ())[:i]]
+        if repeated:
+            raise refused(f"column {repeated[0]} is named twice")
+        if columns == ():
+            raise refused("expected at least one column; leave the key out for the default")
+        return columns
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        outside = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
+        if outside:
+            raise refused(
+                f"partition column {outside[0]} is not part of primary_key; add it there, or partition by a key column"
+            )
+        if self.primary_key and set(self.primary_key) == set(self.partition_by):
+            raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
+        return self
+
+    def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        return self.match.matches(database, schema, table, topic)
+
+
+class CreateRule(ConfigModel):
+    """Tables that no rule matches are created under a pattern of names."""
+
+    into: Into = Field(default="{database}.{table}", description="Target, with the placeholders of a table rule.")
+
+
+class Otherwise(ConfigModel):
+    """What happens to source tables that no rule matches: a word, or `create` with its settings."""
+
+    policy: Literal["skip", "fail", "create"] = Field(description="One of the three words.")
+    create: CreateRule | None = Field(default=None, description="With `create`: where the tables go.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        match value:
+            case "skip" | "fail":
+                return {"policy": value}
+            case "create":
+                return {"policy": "create", "create": {}}
+            case {"create": _} if len(value) == 1:
+                return {"policy": "create", **value}
+            case _:
+                raise refused("expected skip, fail, create or {create: {into: DATABASE.TABLE}}")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        create = handler.resolve_ref_schema(handler(core))["properties"]["create"]
+        return {
+            "anyOf": [
+                {"enum": ["skip", "fail", "create"]},
+                {
+                    "type": "object",
+                    "description": cls.__doc__,
+                    "properties": {"create": create},
+                    "required": ["create"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRule:
+    """What one rule says about a target table, with the defaults applied."""
+
+    into: str
+    primary_key: tuple[str, ...] | None
+    """None: the columns of the message key."""
+    partition_by: tuple[str, ...]
+    column_types: Mapping[str, DataType]
+    options: Mapping[str, str]
+    assumed_options: frozenset[str] = frozenset()
+    """Those of ``options`` that the file does not state: for new tables only."""
+    merge_sources: MergeSources | None = None
+    before: Literal["full"] | None = None
+    new_columns: NewColumns = field(default_factory=NewColumns)
+
+    def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
+        """Name of the Paimon table for a source table.
+
+        Raises ConfigError when `into` needs a name that the source does not have or that cannot be a table name.
+        """
+        names = dict(zip(PLACEHOLDERS, (database, schema, table, topic), strict=True))
+
+        def value_of(placeholder: re.Match[str]) -> str:
+            name = names[placeholder[1]]
+            if name is None:
+                raise ConfigError(
+                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which topic {topic} does not tell; "
+                    "write the name out in a rule that matches this topic"
+                )
+            return name
+
+        name = TableName(*(_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))
+        problem = name.problem()
+        if problem is not None:
+            raise ConfigError(f"into: {self.into!r} for topic {topic}: {problem}")
+        return name
+
+
+def _split_into(into: str) -> tuple[str, str]:
+    database, _, table = into.partition(".")
+    return database, table

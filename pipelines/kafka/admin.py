@@ -1,0 +1,128 @@
+"""The one way to ask Kafka about topics and offsets: Java's admin client in the JVM of the Spark driver.
+
+It is the client library that Spark's reader uses, so it takes every property that the reader takes: truststores of each
+kind, OAuth, Kerberos, plug-ins. All waits are bounded by ``default.api.timeout.ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JJavaError
+
+from paimon_table.errors import ConfigError
+from pipelines.config.source_config import KafkaSource
+from pipelines.kafka.failures import Cause, kafka_failure
+
+Place = tuple[str, int]
+"""Topic and partition."""
+Result = TypeVar("Result")
+
+READER_DEFAULTS: Mapping[str, str] = {
+    "max.poll.records": "10000",
+    "fetch.max.bytes": str(64 << 20),
+    "max.partition.fetch.bytes": str(16 << 20),
+    "isolation.level": "read_committed",
+}
+"""Client properties that differ from Kafka's own defaults; the YAML's `options` win over them.
+
+Spark asks for the ends of the partition with every poll, so polls should be few. Records of aborted transactions never
+happened; Spark looks the ends of partitions up with the same isolation level.
+"""
+
+_PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
+"""How long a question may wait, unless the YAML says it: somebody looks at the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one partition holds: ``begin`` is the first offset, ``end`` the one after the last.
+
+    ``readable_end`` is the end for our isolation level: with an open transaction it lies before ``end``.
+    """
+
+    begin: int
+    readable_end: int
+    end: int
+
+
+class KafkaAdmin:
+    """A connection to the brokers of a source. Every method raises what ``kafka_failures`` makes of a failure."""
+
+    def __init__(self, jvm: Any, source: KafkaSource, patience: Mapping[str, str] | None = None) -> None:
+        """``patience`` are timeouts that win over those of the source."""
+        self._jvm = jvm
+        self._servers = source.bootstrap_servers
+        self._isolation = source.options.get("isolation.level", READER_DEFAULTS["isolation.level"])
+        defaults = {} if _PATIENCE.keys() & source.options.keys() else _PATIENCE
+        properties = {**defaults, **source.options, **(patience or {}), "bootstrap.servers": self._servers}
+        try:
+            self._admin = self._asked(lambda: jvm.org.apache.kafka.clients.admin.Admin.create(properties))
+        except TypeError as error:  # py4j takes the name of a class that is not there for a package
+            raise ConfigError(
+                "Spark has no Kafka connector: leave spark.jars.packages to Tidemark, or give the connector and"
+                " kafka-clients to spark-submit by --packages or --jars"
+            ) from error
+
+    def close(self) -> None:
+        self._admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def topic_ids(self) -> dict[str, str]:
+        """Every topic that this user may see but Kafka's internal ones, with the id that it got when it was made."""
+        listings = self._jvm.java.util.ArrayList(self._asked(lambda: self._admin.listTopics().listings().get()))
+        return {listing.name(): listing.topicId().toString() for listing in listings}
+
+    def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
+        """What each partition of these topics holds."""
+        names = sorted(topics)
+        if not names:
+            return {}
+        described = self._asked(lambda: self._admin.describeTopics(names).allTopicNames().get())
+        counts = {name: described.get(name).partitions().size() for name in names}
+        places = {(name, p): self._place(name, p) for name, count in counts.items() for p in range(count)}
+        spec, levels = (
+            self._jvm.org.apache.kafka.clients.admin.OffsetSpec,
+            self._jvm.org.apache.kafka.common.IsolationLevel,
+        )
+        begins = self._offsets(places, spec.earliest(), levels.READ_UNCOMMITTED)
+        readable = self._offsets(places, spec.latest(), levels.valueOf(self._isolation.upper()))
+        ends = self._offsets(places, spec.latest(), levels.READ_UNCOMMITTED)
+        return {place: Bounds(begins[place], readable[place], ends[place]) for place in places}
+
+    def _place(self, topic: str, partition: int) -> Any:
+        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+
+    def _offsets(self, places: Mapping[Place, Any], spec: Any, isolation: Any) -> dict[Place, int]:
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
+        asked = self._jvm.java.util.HashMap()
+        for place in places.values():
+            asked.put(place, spec)
+        found = self._asked(lambda: self._admin.listOffsets(asked, options).all().get())
+        return {place: found.get(java).offset() for place, java in places.items()}
+
+    def _asked(self, question: Callable[[], Result]) -> Result:
+        try:
+            return question()
+        except Py4JJavaError as error:
+            raise kafka_failure(self._servers, list(_causes(error.java_exception))) from error
+
+
+def _causes(exception: Any) -> Iterator[Cause]:
+    while exception is not None:
+        name = exception.getClass().getSimpleName()
+        if name != "ExecutionException":
+            yield name, exception.getMessage() or ""
+        exception = exception.getCause()
+
+
+@contextmanager
+def kafka_admin(jvm: Any, source: KafkaSource, patience: Mapping[str, str] | None = None) -> Iterator[KafkaAdmin]:
+    """A connection for the length of the block."""
+    admin = KafkaAdmin(jvm, source, patience)
+    try:
+        yield admin
+    finally:
+        admin.close()

@@ -1,0 +1,112 @@
+"""Looks at Kafka beside a running query: says while it does not answer, and which topics there are.
+
+Spark waits for Kafka without a word, and reads a topic that was deleted and made anew from its old offset if the new
+one has got that far. One request for the list of topics with their ids, every ``INTERVAL_S``, tells both.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from py4j.protocol import Py4JError
+
+from paimon_table.errors import TidemarkError
+from pipelines.config.source_config import KafkaSource
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 10.0
+TOLD_AGAIN_S = 30.0
+PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
+"""Timeouts of one look."""
+
+_API_TIMEOUT_S = 60
+_ATTEMPTS = 3
+"""Kafka's own default of ``default.api.timeout.ms``, and how often Spark asks for offsets before it gives up."""
+
+
+class KafkaWatch:
+    """``topic_ids`` asks for the topics of the source with their ids, ``on_answer`` gets each answer."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        source: KafkaSource,
+        topic_ids: Callable[[], Mapping[str, str]],
+        on_answer: Callable[[Mapping[str, str]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pipeline = pipeline
+        self._source = source
+        self._topic_ids = topic_ids
+        self._on_answer = on_answer
+        self._clock = clock
+        self._seen: set[str] = set()
+        self._gone: frozenset[str] = frozenset()
+        self._silent_since_s: float | None = None
+        self._told_s = 0.0
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Look at Kafka on a thread of its own until ``stop``."""
+        threading.Thread(target=self._run, name=f"kafka-watch-{self._pipeline}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self.look()
+                if self._ended.wait(INTERVAL_S):
+                    return
+        except (Py4JError, OSError):
+            return  # the JVM has ended, which the runner tells
+
+    def look(self) -> None:
+        """Ask once."""
+        asked_s = self._clock()
+        try:
+            ids = self._topic_ids()
+        except TidemarkError as error:
+            if not self._ended.is_set():
+                self._note_silence(asked_s, error)
+            return
+        if self._silent_since_s is not None:
+            log.warning("%s: Kafka answers again after %.0f s", self._pipeline, self._clock() - self._silent_since_s)
+            self._silent_since_s = None
+        self._tell_missing(ids)
+        self._on_answer(ids)
+
+    def _note_silence(self, asked_s: float, error: TidemarkError) -> None:
+        now_s = self._clock()
+        if self._silent_since_s is None:
+            self._silent_since_s = asked_s
+        elif now_s - self._told_s < TOLD_AGAIN_S:
+            return
+        self._told_s = now_s
+        log.warning(
+            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits, and goes on by itself if Kafka is back in"
+            " time: it ends after about %s s within a batch, %s s between two (default.api.timeout.ms under"
+            " source.kafka.options sets how long)",
+            self._pipeline,
+            now_s - self._silent_since_s,
+            error,
+            _api_timeout_s(self._source),
+            _ATTEMPTS * _api_timeout_s(self._source),
+        )
+
+    def _tell_missing(self, ids: Mapping[str, str]) -> None:
+        gone = self._seen - ids.keys()
+        for name in sorted(gone - self._gone):
+            log.warning("%s: topic %s is no longer there, or no longer shown to this user", self._pipeline, name)
+        self._gone = frozenset(gone)
+        self._seen |= ids.keys()
+
+
+def _api_timeout_s(source: KafkaSource) -> int:
+    given = source.options.get("default.api.timeout.ms", "")
+    return int(given) // 1000 if given.isdigit() else _API_TIMEOUT_S

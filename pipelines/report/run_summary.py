@@ -1,0 +1,131 @@
+"""What a finished `run --once` left in its tables, for the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.errors import TidemarkError
+from paimon_table.metadata.table_state import load_state
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.scan.changelog_scan import iter_changes
+from paimon_table.scan.scan import read_table
+from paimon_table.storage.file_io import file_io_for
+from paimon_table.table import Table
+from pipelines.config.config import PipelineConfig
+from pipelines.report.progress import ProgressLine
+from pipelines.report.summary import RunSummary, TableSample, TableSummary
+from pipelines.report.table_report import all_snapshots, kinds_first
+from pipelines.tables.written_tables import written_tables
+
+SAMPLE_ROWS = 5
+SAMPLE_COLUMNS = 8
+COUNTED_ROWS = 2_000_000
+"""Stored rows up to which a table is read to count its rows; counting must not take longer than a small run."""
+
+
+def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: ProgressLine) -> RunSummary:
+    """The state of the pipeline's tables and the totals of the run.
+
+    ``tables`` are those that the run touched; the others that the pipeline has written are found in the warehouse.
+    """
+    shown = {**_written_tables(config), **tables}
+    summaries, unread = [], {}
+    for name in sorted(shown):
+        try:
+            summaries.append(_table_summary(name, shown[name]))
+        except (TidemarkError, OSError) as error:  # the run has done its work all the same
+            unread[name] = str(error)
+    largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
+    return RunSummary(
+        config.name,
+        progress.record_count,
+        progress.quarantined_count,
+        progress.seconds,
+        tuple(summaries),
+        None if largest is None else _readable_sample(largest.identifier, shown[largest.identifier], unread),
+        config.quarantine,
+        dict(progress.skipped),
+        dict(progress.quarantined_reasons),
+        progress.first_record_count,
+        progress.first_seconds,
+        unread,
+    )
+
+
+def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> TableSample | None:
+    """The sample; None where the table cannot be read, which ``unread`` then says."""
+    try:
+        return _sample(identifier, table)
+    except (TidemarkError, OSError) as error:
+        unread[identifier] = str(error)
+        return None
+
+
+def _written_tables(config: PipelineConfig) -> dict[str, Table]:
+    """Tables of the warehouse whose snapshots record positions of this pipeline."""
+    io, warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
+    return {str(found.name): Table.open(found.path, io=io) for found in written_tables(io, warehouse, config.name)}
+
+
+def _table_summary(identifier: str, table: Table) -> TableSummary:
+    snapshots = all_snapshots(table)
+    latest = snapshots[-1] if snapshots else None
+    state = load_state(table.io, table.paths, latest)
+    stored = sum(file.row_count for files in state.files.values() for file in files)
+    is_counted = stored <= COUNTED_ROWS
+    key = list(table.schema.trimmed_primary_keys[:1])
+    return TableSummary(
+        identifier,
+        table.paths.root,
+        sum(part.num_rows for part in read_table(table, key)) if is_counted else stored,
+        len(state.files),
+        len(snapshots),
+        sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
+        is_counted,
+    )
+
+
+def _sample(identifier: str, table: Table) -> TableSample:
+    """The first rows that a scan gives, and some of the newest changes; the first columns of wide tables."""
+    names = list(table.schema.column_names[:SAMPLE_COLUMNS])
+    rows = _first_rows(table, names)
+    has_changes = table.options.changelog_producer != "none"
+    changes = _newest_changes(table, names) if has_changes else None
+    return TableSample(identifier, rows, changes, tuple(table.schema.column_names[SAMPLE_COLUMNS:]))
+
+
+def _first_rows(table: Table, names: list[str]) -> pa.Table:
+    for part in read_table(table, names):
+        if part.num_rows:
+            return part.slice(0, SAMPLE_ROWS)
+    return table.schema.arrow_schema.empty_table().select(names)
+
+
+def _newest_changes(table: Table, names: list[str]) -> pa.Table | None:
+    """Changes of the newest snapshot that has any (a COMPACT snapshot may hold those of its APPEND)."""
+    for snapshot in reversed(all_snapshots(table)):
+        if snapshot.changelog_record_count:
+            part = next((rows for rows in iter_changes(table, snapshot, names) if rows.num_rows), None)
+            return None if part is None else kinds_first(part.take(_instructive(part)), names, None)
+    return None
+
+
+def _instructive(changes: pa.Table) -> pa.Array:
+    """Positions of the last change of every kind, an update with the row before it."""
+    kinds = changes.column(VALUE_KIND).to_numpy()
+    chosen: set[int] = set()
+    for kind in RowKind:
+        found = np.flatnonzero(kinds == kind)
+        if len(found):
+            chosen.add(int(found[-1]))
+    updated = np.flatnonzero(kinds == RowKind.UPDATE_AFTER)
+    if len(updated) and updated[-1] and kinds[updated[-1] - 1] == RowKind.UPDATE_BEFORE:
+        chosen.add(int(updated[-1]) - 1)
+    for position in range(len(kinds) - 1, -1, -1):
+        if len(chosen) >= SAMPLE_ROWS:
+            break
+        chosen.add(position)
+    return pa.array(sorted(chosen), pa.int64())

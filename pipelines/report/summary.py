@@ -1,0 +1,142 @@
+"""What `tidemark run --once` says at its end: what was written, a sample of it, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.own_command import own_command, short_path
+from pipelines.report.progress import reasons_text, skipped_text
+from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
+
+HIDDEN_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """One Paimon table after the run; counts are of the table as it now stands."""
+
+    identifier: str
+    path: str
+    row_count: int
+    bucket_count: int
+    snapshot_count: int
+    changelog_row_count: int
+    is_counted: bool = True
+    """Whether ``row_count`` is exact; else it is the stored rows before merging, an upper bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSample:
+    """A few rows of one table, and a few of its newest changes with `_row_kind` first; None without a changelog."""
+
+    identifier: str
+    rows: pa.Table
+    changes: pa.Table | None
+    hidden_columns: tuple[str, ...] = ()
+    """Columns of the table that the sample leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One pipeline after `run --once`. ``seconds`` is the time inside batches."""
+
+    pipeline: str
+    record_count: int
+    quarantined_count: int
+    seconds: float
+    tables: tuple[TableSummary, ...]
+    sample: TableSample | None = None
+    quarantine: str | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Records that gave nothing on purpose, by a word for why."""
+    quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
+    first_record_count: int = 0
+    first_seconds: float = 0.0
+    """Those of the first batch, in which Spark's workers start."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Tables that could not be read for the summary, and why."""
+
+
+def print_summary(summary: RunSummary, console: Console | None = None) -> None:
+    """Print to stdout."""
+    out = console or Console(highlight=False)
+    out.print(Text(headline(summary), style="bold"), soft_wrap=True)
+    if summary.tables:
+        out.print()
+        print_table(_tables(summary.tables), out.file)
+    for identifier, reason in summary.unread.items():
+        out.print(Text(f"{identifier} was written, but cannot be read: {reason}"), soft_wrap=True)
+    if summary.sample is not None:
+        _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, summary.sample.hidden_columns, out)
+        if summary.sample.changes is not None:
+            title = f"{summary.sample.identifier}, some of its newest changes"
+            _print_rows(title, summary.sample.changes, summary.sample.hidden_columns, out)
+    if summary.tables:
+        out.print()
+        out.print(Text("Try next:", style="bold"))
+        for command in next_commands(summary, own_command()):
+            out.print(Text("  " + command), soft_wrap=True)
+
+
+def headline(summary: RunSummary) -> str:
+    """One line: how much came in how fast, or that there was nothing new."""
+    if not summary.record_count:
+        return f"{summary.pipeline}: nothing new since the last run"
+    line = f"{summary.pipeline}: {summary.record_count:,} events in {summary.seconds:.1f} s{_rate_text(summary)}"
+    if summary.quarantined_count:
+        where = f" in {summary.quarantine}" if summary.quarantine else ""
+        line += f"; {summary.quarantined_count:,} could not be decoded and lie{where}"
+        reasons = reasons_text(summary.quarantined_reasons, len(summary.quarantined_reasons))
+        line += f": {reasons}" if reasons else ""
+    if summary.skipped:
+        line += f"; skipped: {skipped_text(summary.skipped)}"
+    return line
+
+
+def _rate_text(summary: RunSummary) -> str:
+    """The rate without the first batch, which tells nothing of it."""
+    records, seconds = summary.record_count - summary.first_record_count, summary.seconds - summary.first_seconds
+    if records <= 0 or seconds <= 0:
+        return ", most of it the start of Spark's workers"
+    start = f" after the first batch ({summary.first_seconds:.1f} s with the start)" if summary.first_seconds else ""
+    return f", {records / seconds:,.0f} events/s{start}"
+
+
+def next_commands(summary: RunSummary, command: str) -> list[str]:
+    """Commands that work as they are on the sampled table, or on the first one; ``command`` starts Tidemark."""
+    chosen = next((t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier), None)
+    path = short_path((chosen or summary.tables[0]).path)
+    has_changelog = summary.sample is None or summary.sample.changes is not None
+    return [
+        f"{command} table scan {path} --limit 10",
+        *([f"{command} table changes {path} --format json"] if has_changelog else []),
+        f"{command} table snapshots {path}",
+        f"{command} table files {path}",
+    ]
+
+
+def _tables(tables: Sequence[TableSummary]) -> Table:
+    names = ("rows", "buckets", "snapshots", "changelog rows")
+    shown = rich_table([("table", False), *((name, True) for name in names)])
+    for table in tables:
+        rows = f"{'' if table.is_counted else 'at most '}{table.row_count:,}"
+        counts = (table.bucket_count, table.snapshot_count, table.changelog_row_count)
+        shown.add_row(Text(table.identifier), rows, *(f"{count:,}" for count in counts))
+    return shown
+
+
+def _print_rows(title: str, rows: pa.Table, hidden_columns: Sequence[str], out: Console) -> None:
+    shown = rich_table([(f.name, is_number(f.type)) for f in rows.schema])
+    add_rows(shown, rows)
+    out.print()
+    out.print(Text(title + ":", style="bold"))
+    print_table(shown, out.file)
+    if hidden_columns:
+        names = ", ".join(hidden_columns[:HIDDEN_SHOWN]) + (", ..." if len(hidden_columns) > HIDDEN_SHOWN else "")
+        out.print(Text(f"columns not shown: {names}", style="dim"), soft_wrap=True)

@@ -1,0 +1,203 @@
+"""What `tidemark table` prints about a table besides its rows, as Arrow tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.text import Text
+
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_state import TableState, load_state
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.binary_row import deserialize_row
+from paimon_table.scan.scan import read_table
+from paimon_table.table import Table
+from paimon_table.types import DataType, sql
+from pipelines.report.row_output import RowFormat, cell_text, print_table, rich_table
+
+ROW_KIND = "_row_kind"
+SNAPSHOT_ID = "_snapshot_id"
+
+_COUNTED_ROWS = 10_000_000
+"""Stored rows up to which a table is read to count its rows, a few seconds."""
+
+
+def kinds_first(rows: pa.Table, columns: Sequence[str] | None, snapshot_id: int | None) -> pa.Table:
+    """Changes as they are printed: `_row_kind`, `_snapshot_id` when given, then the columns asked for."""
+    words = pa.array([kind.short for kind in RowKind])
+    kinds = words.take(rows.column(VALUE_KIND).cast(pa.int32()))
+    values = rows.drop_columns([VALUE_KIND])
+    values = values.select(list(columns)) if columns is not None else values
+    names, arrays = [ROW_KIND], [kinds]
+    if snapshot_id is not None:
+        names.append(SNAPSHOT_ID)
+        arrays.append(pa.array(np.full(rows.num_rows, snapshot_id, np.int64)))
+    return pa.table([*arrays, *values.columns], names=[*names, *values.column_names])
+
+
+def all_snapshots(table: Table) -> list[Snapshot]:
+    """The snapshots that have not expired, oldest first."""
+    earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
+    if earliest is None or latest is None:
+        return []
+    found = (table.snapshots.find(snapshot_id) for snapshot_id in range(earliest, latest + 1))
+    return [snapshot for snapshot in found if snapshot is not None]
+
+
+def snapshot_rows(snapshots: Sequence[Snapshot]) -> pa.Table:
+    """One row per snapshot."""
+    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "id": (pa.int64(), [s.id for s in snapshots]),
+        "kind": (pa.string(), [str(s.commit_kind) for s in snapshots]),
+        "user": (pa.string(), [s.commit_user for s in snapshots]),
+        "identifier": (pa.int64(), [s.commit_identifier for s in snapshots]),
+        "time": (pa.timestamp("ms", "UTC"), [s.time_ms for s in snapshots]),
+        "schema": (pa.int64(), [s.schema_id for s in snapshots]),
+        "rows": (pa.int64(), [s.total_record_count for s in snapshots]),
+        "added_rows": (pa.int64(), [s.delta_record_count for s in snapshots]),
+        "changelog_rows": (pa.int64(), [s.changelog_record_count or 0 for s in snapshots]),
+    }
+    return _table(columns)
+
+
+def file_rows(table: Table, snapshot: Snapshot | None) -> pa.Table:
+    """One row per live data file of a snapshot, by partition, bucket, level and key."""
+    files = _sorted_files(table, snapshot)
+    key_types = [field.type for field in table.schema.key_fields]
+    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "partition": (pa.string(), [_partition_text(table, bucket) for bucket, _ in files]),
+        "bucket": (pa.int32(), [bucket.bucket for bucket, _ in files]),
+        "level": (pa.int32(), [file.level for _, file in files]),
+        "rows": (pa.int64(), [file.row_count for _, file in files]),
+        "deletes": (pa.int64(), [file.delete_row_count for _, file in files]),
+        "bytes": (pa.int64(), [file.file_size_bytes for _, file in files]),
+        "min_key": (pa.string(), [_key_text(file.min_key, key_types) for _, file in files]),
+        "max_key": (pa.string(), [_key_text(file.max_key, key_types) for _, file in files]),
+        "min_sequence": (pa.int64(), [file.min_sequence_number for _, file in files]),
+        "max_sequence": (pa.int64(), [file.max_sequence_number for _, file in files]),
+        "schema": (pa.int64(), [file.schema_id for _, file in files]),
+        "file": (pa.string(), [file.file_name for _, file in files]),
+    }
+    return _table(columns)
+
+
+def show_table(table: Table, output: RowFormat) -> None:
+    """Print the table as a whole; JSON is one object."""
+    facts = table_facts(table)
+    match output:
+        case RowFormat.JSON:
+            sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
+        case RowFormat.TABLE:
+            _print_facts(facts)
+        case RowFormat.CSV | RowFormat.VERTICAL:
+            raise ConfigError(f"--format {output}: `table show` prints several things, not rows; use table or json")
+
+
+def table_facts(table: Table) -> dict[str, Any]:
+    """Path, columns, keys, options, newest snapshot, and sums over the live files."""
+    latest = table.snapshots.latest()
+    state = load_state(table.io, table.paths, latest)
+    files = [file for of_bucket in state.files.values() for file in of_bucket]
+    schema = table.schema
+    return {
+        "path": table.paths.root,
+        "schema_id": schema.id,
+        "comment": schema.comment,
+        "columns": [{"name": f.name, "type": sql(f.type), "description": f.description} for f in schema.fields],
+        "primary_key": list(schema.primary_keys),
+        "partition_by": list(schema.partition_keys),
+        "options": dict(schema.options),
+        "snapshot": None if latest is None else _snapshot_facts(latest),
+        "partitions": len({bucket.partition for bucket in state.files}),
+        "buckets": len(state.files),
+        "files": len(files),
+        "file_bytes": sum(file.file_size_bytes for file in files),
+        "file_rows": sum(file.row_count for file in files),
+        "rows": live_row_count(table, state),
+        "levels": _levels(state),
+    }
+
+
+def live_row_count(table: Table, state: TableState) -> int | None:
+    """Rows that a scan gives; None for tables that are too large to read for it, or cannot be read."""
+    if sum(file.row_count for files in state.files.values() for file in files) > _COUNTED_ROWS:
+        return None
+    key = list(table.schema.primary_keys or table.schema.column_names[:1])
+    try:
+        return sum(int(part.num_rows) for part in read_table(table, key))
+    except UnsupportedFeature:
+        return None
+
+
+def _snapshot_facts(snapshot: Snapshot) -> dict[str, Any]:
+    row: dict[str, Any] = snapshot_rows([snapshot]).to_pylist()[0]
+    row["time"] = row["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {**row, "properties": dict(snapshot.properties)}
+
+
+def _levels(state: TableState) -> dict[str, int]:
+    """Files per level."""
+    counts: dict[int, int] = {}
+    for files in state.files.values():
+        for file in files:
+            counts[file.level] = counts.get(file.level, 0) + 1
+    return {str(level): counts[level] for level in sorted(counts)}
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    columns = rich_table([("column", False), ("type", False), ("key", False)])
+    for column in facts["columns"]:
+        name = column["name"]
+        roles = [
+            role
+            for role, names in (("primary", facts["primary_key"]), ("partition", facts["partition_by"]))
+            if name in names
+        ]
+        columns.add_row(Text(name), Text(column["type"]), ", ".join(roles))
+    print_table(columns)
+    state = rich_table([("", False), ("", False)])
+    state.show_header = False
+    snapshot = facts["snapshot"]
+    lines: dict[str, Any] = {
+        "path": facts["path"],
+        "schema": facts["schema_id"],
+        "options": ", ".join(f"{k} = {v}" for k, v in facts["options"].items()) or "none",
+        "snapshot": "none" if snapshot is None else f"{snapshot['id']} ({snapshot['kind']}, {snapshot['time']})",
+        "rows": "not counted" if facts["rows"] is None else f"{facts['rows']:,}",
+        "buckets": f"{facts['buckets']} with data in {facts['partitions']} partition(s)",
+        "files": f"{facts['files']} with {facts['file_rows']:,} stored rows, {facts['file_bytes']:,} bytes",
+        "files per level": ", ".join(f"{level}: {n}" for level, n in facts["levels"].items()) or "none",
+    }
+    for name, value in lines.items():
+        state.add_row(Text(name, style="bold"), Text(cell_text(value)))
+    sys.stdout.write("\n")
+    print_table(state)
+
+
+def _sorted_files(table: Table, snapshot: Snapshot | None) -> list[tuple[BucketId, DataFileMeta]]:
+    state = load_state(table.io, table.paths, snapshot)
+    files = [(bucket, file) for bucket, of_bucket in state.files.items() for file in of_bucket]
+    return sorted(files, key=lambda item: (item[0].partition, item[0].bucket, item[1].level, item[1].file_name))
+
+
+def _partition_text(table: Table, bucket: BucketId) -> str:
+    return table.context().partition_path(bucket.partition)
+
+
+def _key_text(key: bytes, types: Sequence[DataType]) -> str | None:
+    """The values of a serialized key, joined by commas; None where the file has none."""
+    if key in (b"", EMPTY_ROW) or not types:
+        return None
+    return ", ".join("NULL" if value is None else str(value) for value in deserialize_row(key, list(types)))
+
+
+def _table(columns: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:
+    return pa.table({name: pa.array(values, type_) for name, (type_, values) in columns.items()})

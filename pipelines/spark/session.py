@@ -1,0 +1,222 @@
+"""The Spark session of a run: its start, its private directories, and our own code for the executors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.storage.file_io import file_io_for
+from paimon_table.storage.private_directory import SharedDirectory, make_file, process_directory
+from paimon_table.storage.secret import secret_variables
+from pipelines.config.config import PipelineConfig
+from pipelines.spark.jvm_output import JVM_OUTPUT
+from pipelines.spark.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
+from pipelines.spark.spark_residue import leave_no_residue
+from sinks import faults
+from sinks.exchange.spool import Spool
+
+CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
+"""Our import packages, which travel with the job to executors on other machines."""
+
+LOCAL_ALLOCATION = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MIMALLOC_PURGE_DELAY": "5000",
+}
+"""Environment of the JVM and its Python workers: buffers of a batch are given back to the system later than at once.
+
+The next batch needs as much again, and every page of it that was given back is faulted in and zeroed anew.
+"""
+
+
+def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
+    """Start Spark for these pipelines, or join the session of ``spark-submit``.
+
+    Raises ConfigError when two files ask for different Spark properties or when threads are not pinned, SinkUnavailable
+    when Spark does not start.
+    """
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+        raise ConfigError(
+            "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
+        )
+    is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
+    master = _master(configs)
+    is_local = master.startswith("local")
+    properties = session_properties(configs, master, is_joined, _local_directories(configs))
+    secrets = _storage_secrets(configs)
+    if secrets and not is_local:
+        properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
+    elif secrets and is_joined:
+        raise ConfigError(
+            "the keys under catalog.options cannot be handed on to the workers of a local spark-submit: start with"
+            " `tidemark run`, or give them to spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.get(faults.CRASH_VARIABLE):
+        os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
+    if is_local:
+        for name, value in LOCAL_ALLOCATION.items():
+            os.environ.setdefault(name, value)
+    name = "tidemark " + " ".join(c.name for c in configs)
+    session = _started(name, master, properties)
+    session.sparkContext.setLogLevel("ERROR")
+    leave_no_residue(session)
+    if not is_joined:
+        _ignore_sigterm(session)
+    for variable in secrets:
+        # Otherwise it stands in every serialized task; the processes of the executors have it.
+        session.sparkContext.environment.pop(variable, None)
+    if is_joined or not runs_here(session):
+        session.sparkContext.addPyFile(str(code_archive()))
+        # Spark's process for a source runs beside the driver and gets no such files.
+        session.sparkContext.environment.setdefault("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    return session
+
+
+def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName(name).master(master)
+    for property_name, value in properties.items():
+        builder = builder.config(property_name, value)
+    on_command_line = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
+    on_command_line.setAll(list(without_sensitive(properties).items()))
+    try:
+        with _environment_of_jvm(properties):
+            JVM_OUTPUT.launch(on_command_line)
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        packages = properties.get("spark.jars.packages")
+        remedy = (
+            f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
+            " access to a Maven repository (spark.jars.ivySettings names a mirror), or put the jars into the"
+            " directory jars of pyspark"
+            if packages
+            else ""
+        )
+        raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
+
+
+def _ignore_sigterm(session: SparkSession) -> None:
+    """Let the JVM and what it starts go on after SIGTERM: it may be sent to all processes of a service at once.
+
+    This process gets it too and ends the others when the running batch is done. They end without us too.
+    """
+    jvm = session.sparkContext._jvm
+    if jvm is not None:
+        signals = jvm.sun.misc
+        with suppress(Py4JError):  # a JVM with the option -Xrs leaves signals to the system
+            signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+
+
+@contextmanager
+def _environment_of_jvm(properties: Mapping[str, str]) -> Iterator[None]:
+    """The environment for the start of the JVM, which would win over our properties."""
+    before = dict(os.environ)
+    if LOCAL_PARENT in properties:
+        os.environ.pop("SPARK_LOCAL_DIRS", None)
+        if "spark.driver.bindAddress" in properties:
+            os.environ.setdefault("SPARK_LOCAL_IP", properties["spark.driver.bindAddress"])
+    try:
+        yield
+    finally:
+        for name in ("SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+
+
+def _storage_secrets(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
+    """Environment variables that the storage needs wherever tasks run."""
+    for config in configs:
+        file_io_for(config.catalog.warehouse, config.catalog.options)
+    return secret_variables()
+
+
+def code_archive() -> Path:
+    """Our packages as one zip file that Spark hands to the executors."""
+    root = Path(__file__).resolve().parents[2]
+    archive = Path(process_directory(tempfile.gettempdir())) / "tidemark-code.zip"
+    archive.unlink(missing_ok=True)
+    make_file(str(archive))
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for package in CODE_PACKAGES:
+            for file in sorted((root / package).rglob("*.py")):
+                out.write(file, file.relative_to(root))
+    return archive
+
+
+def lookup_root(session: SparkSession) -> str | SharedDirectory:
+    """Where lookup files go, on the local disk of whichever machine runs a task; gone with the run."""
+    if runs_here(session):
+        return f"{process_directory(_local_directory(session))}/lookup"
+    return SharedDirectory(_local_directory(session), f"application-{session.sparkContext.applicationId}")
+
+
+def spool(session: SparkSession) -> Spool | None:
+    """Where tasks leave large blobs and results, and the driver leaves the plans of tasks.
+
+    None where they run on other machines, and with a master ``local[N, M]``: it tries failed tasks again, but the rows
+    whose result a task has left there may be committed already.
+    """
+    if not runs_here(session) or "," in (session.sparkContext.master or ""):
+        return None
+    return Spool.open(_local_directory(session))
+
+
+def _local_directory(session: SparkSession) -> str:
+    """Below which directory local files go: the first of those that Spark was given."""
+    given = session.sparkContext.getConf().get(LOCAL_PARENT) or session.sparkContext.getConf().get("spark.local.dir")
+    return (given or tempfile.gettempdir()).split(",")[0].strip()
+
+
+def _local_directories(configs: Sequence[PipelineConfig]) -> list[str]:
+    """Where the user wants local files, as Spark understands it."""
+    given = os.environ.get("SPARK_LOCAL_DIRS") or merged_properties(configs).get("spark.local.dir")
+    return [directory.strip() for directory in (given or tempfile.gettempdir()).split(",")]
+
+
+def runs_here(session: SparkSession) -> bool:
+    """Whether the executor is the driver itself."""
+    master = session.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
+
+
+def jvm_has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
+    """Whether the JVM that this process started is gone, or is so ``within_s``; Spark itself does not tell."""
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def write_slots(session: SparkSession) -> int:
+    """How many write tasks a batch has: one per core of the session."""
+    return max(1, session.sparkContext.defaultParallelism)
+
+
+def _master(configs: Sequence[PipelineConfig]) -> str:
+    """What the files ask for, else what ``spark-submit`` says, else all cores of this machine."""
+    masters = {c.spark.master for c in configs if c.spark.master is not None}
+    if len(masters) > 1:
+        raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
+    if masters:
+        return masters.pop()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        return SparkConf().get("spark.master", "local[*]") or "local[*]"
+    return "local[*]"

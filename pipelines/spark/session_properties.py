@@ -1,0 +1,157 @@
+"""Which Spark properties a run starts with: those of the YAML over ours over Spark's own defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import pyspark
+
+from paimon_table.errors import ConfigError
+from paimon_table.storage.private_directory import ensure_private, process_directory
+from pipelines.config.config import PipelineConfig
+
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+LOCAL_PARENT = "spark.tidemark.local.dir"
+"""Property with the directory below which the run has its private one, where all tasks run on this machine."""
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "2g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Any other value makes Spark add up the size of the batch after every row, in time that grows with the square.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.python.worker.reuse": "true",
+    # An overloaded machine takes longer than Spark's 15 s to connect two processes.
+    "spark.python.authenticate.socketTimeout": "120s",
+    # What Spark masks in its logs, its event log and its web page, beside what it masks anyway.
+    "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|credential|jaas|keystore[.]key",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|credential|jaas|keystore[.]key",
+}
+"""Properties that differ from Spark's own defaults; the YAML's `spark:` block wins over them."""
+
+_WORKERS = {
+    "spark.python.daemon.module": "pipelines.worker_daemon",
+    "spark.shuffle.compress": "false",
+    # Python workers belong to one environment, and this is a part of it for SQL jobs only: without it the tasks that
+    # decode and those that write share their workers.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
+"""Properties for masters on this machine, whose workers have our packages installed."""
+
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+_LOCAL_COLLECTOR = "-XX:+UseParallelGC"
+"""Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
+
+_LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+"""On local disks Spark's defaults start several processes (readlink, chmod) for every file of the checkpoint.
+
+The raw file system writes no checksum files (``.crc``), each of which costs such a process too.
+"""
+
+_SENSITIVE = re.compile(r"secret|password|passphrase|token|access[.]?key|credential|jaas|executorEnv", re.IGNORECASE)
+
+
+def session_properties(
+    configs: Sequence[PipelineConfig], master: str | None, is_joined: bool, local_dirs: Sequence[str]
+) -> dict[str, str]:
+    """All properties of the session. ``is_joined``: the JVM runs already, started by ``spark-submit``.
+
+    ``local_dirs`` is where Spark is to put its local files, each made private by us; for local masters.
+    """
+    given = merged_properties(configs)
+    properties = {**_DEFAULTS, **given}
+    if any(c.source.kafka is not None for c in configs):
+        packages = with_kafka_connector(given.get("spark.jars.packages"), given.get("spark.jars", ""))
+        properties = {**{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
+    is_local = master is not None and master.startswith("local")
+    log4j = Path(__file__).with_name("log4j2.properties")
+    java_options = given.get("spark.driver.extraJavaOptions", "")
+    if is_local and not is_joined and not names_collector(given):
+        java_options = f"{_LOCAL_COLLECTOR} {java_options}"
+    properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
+    if is_local:
+        properties = {**({} if is_joined else _WORKERS), **_private(master or "", given), **properties}
+        directories = [f"{process_directory(parent)}/spark" for parent in local_dirs]
+        for directory in directories:
+            ensure_private(directory)
+        properties["spark.local.dir"] = ",".join(directories)
+        properties[LOCAL_PARENT] = local_dirs[0]
+    if master is not None and master.startswith("k8s:"):
+        properties.setdefault("spark.authenticate", "true")
+    if all(is_local_path(c.checkpoint) for c in configs):
+        properties = {**_LOCAL_CHECKPOINT, **properties}
+    return properties
+
+
+def _private(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Keep the ports of a local master on this machine, and closed to its other users.
+
+    Spark makes the secret for ``spark.authenticate`` itself, except for the small cluster of ``local-cluster``.
+    """
+    is_placed = "SPARK_LOCAL_IP" in os.environ or not given.keys().isdisjoint(_LOOPBACK)
+    properties = {} if is_placed else dict(_LOOPBACK)
+    if not master.startswith("local-cluster"):
+        properties["spark.authenticate"] = "true"
+    return properties
+
+
+def merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
+    """The properties of all files; ConfigError when they contradict each other."""
+    merged: dict[str, str] = {}
+    for config in configs:
+        for name, value in config.spark.properties.items():
+            if merged.setdefault(name, value) != value:
+                raise ConfigError(f"the files give {name} different values; run them apart, or make them agree")
+    return merged
+
+
+def without_sensitive(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that may stand on a command line, which every user of the machine can read."""
+    return {name: value for name, value in properties.items() if not _SENSITIVE.search(name)}
+
+
+def names_collector(given: Mapping[str, str]) -> bool:
+    """Whether somebody chooses the JVM's garbage collector; a second choice keeps it from starting."""
+    properties = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+    texts = [*(given.get(name, "") for name in properties), *(os.environ.get(name, "") for name in variables)]
+    return any(re.search(r"-XX:[+-]Use\w+GC", text) for text in texts)
+
+
+def with_kafka_connector(packages: str | None, jars: str = "") -> dict[str, str]:
+    """``spark.jars.packages`` with the connector of the installed pyspark, if it is to be fetched at all.
+
+    It is not where the property is given and empty, or the connector is named, among the ``jars``, or installed.
+    """
+    if packages == "" or "spark-sql-kafka" in f"{packages}{jars}" or _has_connector_jar():
+        return {"spark.jars.packages": packages} if packages else {}
+    connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
+    return {"spark.jars.packages": f"{packages},{connector}" if packages else connector}
+
+
+def _has_connector_jar() -> bool:
+    """Whether the connector lies among Spark's own jars, as in the container image."""
+    home = os.environ.get("SPARK_HOME")
+    jars = Path(home or str(files("pyspark"))) / "jars"
+    return any(jars.glob("*spark-sql-kafka-0-10_2.13-*.jar"))
+
+
+def is_local_path(location: str) -> bool:
+    return location.startswith("file:") or "://" not in location

@@ -1,0 +1,158 @@
+"""What a checkpoint belongs to: a small file of ours in it names the pipeline and the tables written under it.
+
+Spark goes on from its offsets whatever became of the tables, and would bring nothing but new rows into a table that was
+deleted meanwhile. The record tells such a table from one that never had rows. A table is recorded durably before the
+first commit to it, so what the record misses was never written. A table is known by its name and the time of its first
+schema, which another table of the same name does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.schema.table_schema import from_json
+from paimon_table.storage.file_io import FileIO, file_io_for
+from paimon_table.table import Table
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_name import TableName
+from pipelines.tables.known_routes import may_write
+from pipelines.tables.written_tables import written_tables
+
+log = logging.getLogger(__name__)
+
+FILE = "tidemark.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Content of the file."""
+
+    pipeline: str
+    tables: Mapping[str, int]
+    """Time of the first schema (ms) by identifier."""
+
+    def to_json(self) -> str:
+        return json.dumps({"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}, indent=1)
+
+
+class CheckpointRecord:
+    """The record of one pipeline's checkpoint, kept up by the driver."""
+
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint) -> None:
+        self._config = config
+        self._checkpoint = checkpoint
+        self._path = f"{checkpoint.path}/{FILE}"
+        self._record: Record | None = self._read()
+
+    def check(self, commit_user: str | None) -> None:
+        """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
+
+        ``commit_user`` is the checkpoint's; None before its first start. Checkpoints of earlier versions have no
+        record: there the tables' snapshots tell.
+        """
+        io, warehouse = file_io_for(self._config.catalog.warehouse, self._config.catalog.options)
+        if self._record is None:
+            if self._checkpoint.closed_batch is not None:
+                self._record = Record(self._config.name, self._found_in(io, warehouse, commit_user))
+            return
+        self._check_pipeline(self._record)
+        if self._record.tables and self._checkpoint.is_new:
+            raise self._checkpoint.damaged("offsets", f"is empty, although {_names(self._record.tables)} were written")
+        if self._checkpoint.closed_batch is None:
+            return
+        gone = [name for name, time in self._record.tables.items() if _created_ms(io, warehouse, name) != time]
+        if gone and len(gone) == len(self._record.tables):
+            raise self._other_tables(warehouse, f"{_names(gone)}, which it wrote")
+        for name in gone:
+            if may_write(self._config, TableName.of(name)):
+                self._warn(name, warehouse)
+
+    def start(self) -> None:
+        """Make the file if there is none: from now on the checkpoint belongs to this pipeline."""
+        if self._record is None or not self._checkpoint.io.exists(self._path):
+            self._write(self._record or Record(self._config.name, {}))
+
+    def add(self, tables: Iterable[tuple[str, Table]]) -> None:
+        """Record tables durably before anything is committed to them; costs nothing once they are."""
+        known = self._record or Record(self._config.name, {})
+        new = {
+            identifier: table.schemas[min(table.schemas)].time_ms
+            for identifier, table in tables
+            if identifier not in known.tables or known.tables[identifier] != table.schemas[min(table.schemas)].time_ms
+        }
+        if new:
+            self._write(Record(known.pipeline, {**known.tables, **new}))
+
+    def _read(self) -> Record | None:
+        try:
+            text = self._checkpoint.io.read(self._path)
+        except FileNotFoundError:
+            return None
+        try:
+            document = json.loads(text)
+            tables = {str(name): int(time) for name, time in document["tables"].items()}
+            return Record(str(document["pipeline"]), tables)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._checkpoint.damaged(FILE, "is not what was written") from error
+
+    def _write(self, record: Record) -> None:
+        self._checkpoint.write(FILE, record.to_json().encode())
+        self._record = record
+
+    def _check_pipeline(self, record: Record) -> None:
+        if record.pipeline != self._config.name:
+            raise ConfigError(
+                f"checkpoint {self._checkpoint.location} belongs to pipeline {record.pipeline}, not to"
+                f" {self._config.name}: give each pipeline a checkpoint of its own (a pipeline keeps its name as long"
+                " as its checkpoint)"
+            )
+
+    def _found_in(self, io: FileIO, warehouse: str, commit_user: str | None) -> dict[str, int]:
+        """The tables whose newest position is of this checkpoint; refuses a warehouse without any."""
+        found = [t for t in written_tables(io, warehouse, self._config.name) if t.position.commit_user == commit_user]
+        if not found:
+            raise self._other_tables(
+                warehouse,
+                f"any table that pipeline {self._config.name} wrote under it (if all records so far were skipped or"
+                " quarantined, there never was one, and the checkpoint directory can be moved away)",
+            )
+        return {str(t.name): _created_ms(io, warehouse, str(t.name)) or 0 for t in found}
+
+    def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
+        return ConfigError(
+            f"checkpoint {self._checkpoint.location} is done up to batch {self._checkpoint.closed_batch}, but warehouse"
+            f" {warehouse} does not have {missing}: going on would bring nothing but new rows. Name the warehouse and"
+            " the checkpoint that belong together; to fill tables from the start, move the checkpoint directory away"
+        )
+
+    def _warn(self, name: str, warehouse: str) -> None:
+        log.warning(
+            "table %s is not in warehouse %s any more (or was made anew), but checkpoint %s has read what was in it: it"
+            " will hold nothing but new rows. To fill it, read its topics once from the start under another name and"
+            " checkpoint (tidemark run OTHER.yaml --once) before this pipeline goes on",
+            name,
+            warehouse,
+            self._checkpoint.location,
+        )
+
+
+def _created_ms(io: FileIO, warehouse: str, identifier: str) -> int | None:
+    """Time of the first schema of a table; None when it is not there."""
+    try:
+        return from_json(io.read(TablePaths(TableName.of(identifier).path_in(warehouse)).schema_file(0))).time_ms
+    except FileNotFoundError:
+        return None
+
+
+def _names(identifiers: Iterable[str]) -> str:
+    """Some of the names, readable."""
+    names = sorted(identifiers)
+    shown = ", ".join(names[:5])
+    kind = "table" if len(names) == 1 else "tables"
+    return f"{kind} {shown}" if len(names) <= 5 else f"{kind} {shown} and {len(names) - 5} more"

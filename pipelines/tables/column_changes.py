@@ -1,0 +1,124 @@
+"""What observed columns change in a table: a pure decision from its schema, and what it cannot follow.
+
+A change that cannot be made concerns its column alone. The values of a column that cannot be added go to quarantine; of
+a column that cannot be widened those go there that do not fit it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import DataType, Root, sql
+from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, WidenColumn, apply_changes
+from paimon_table.validation.table_validation import validate_table
+from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
+
+DAY_MS = 86_400_000
+_OWN_NAMES = frozenset({OFFSET, OTHER_KEY, UNAVAILABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChanges:
+    """``refused`` has columns that cannot be added or widened, with the reason; ``left`` those beyond the bound."""
+
+    changes: tuple[SchemaChange, ...]
+    refused: Mapping[str, str]
+    left: tuple[str, ...]
+
+    @property
+    def added(self) -> set[str]:
+        return {change.name for change in self.changes if isinstance(change, AddColumn)}
+
+
+def column_changes(
+    schema: TableSchema, seen: Mapping[str, DataType | None], declared: Mapping[str, DataType], room: int
+) -> ColumnChanges:
+    """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``."""
+    changes: list[SchemaChange] = []
+    refused: dict[str, str] = {}
+    left: list[str] = []
+    for name, observed in seen.items():
+        if observed is None:
+            continue
+        try:
+            change = _change(schema, name, declared.get(name, observed), name in declared)
+            if change is None:
+                continue
+            if isinstance(change, AddColumn) and name not in declared:
+                if room <= 0:
+                    left.append(name)
+                    continue
+                room -= 1
+            changed = apply_changes(schema, [change], schema.time_ms)
+            validate_table(changed)
+        except (ConfigError, SchemaChangeRefused) as error:
+            refused[name] = str(error)
+            continue
+        schema = changed
+        changes.append(change)
+    return ColumnChanges(tuple(changes), refused, tuple(left))
+
+
+def _change(schema: TableSchema, name: str, wanted: DataType, is_declared: bool) -> SchemaChange | None:
+    if not schema.has_column(name):
+        refusal = None if is_declared else name_refusal(name, schema.column_names)
+        if refusal is not None:
+            raise ConfigError(refusal)
+        return AddColumn(name, wanted.with_nullable(True))
+    present = schema.field(name).type
+    wider = common_type(present, wanted)
+    if wider is None:
+        raise SchemaChangeRefused(
+            f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table without loss; to keep"
+            f" the table's type for good, declare `{name}: {sql(present)}` under columns.types of the rule, or write"
+            " into a new table (another `into`)"
+        )
+    if wider.with_nullable(True) == present.with_nullable(True):
+        return None
+    return WidenColumn(name, wider.with_nullable(present.nullable))
+
+
+def name_refusal(name: str, present: Collection[str]) -> str | None:
+    """Why no column of this name can be added to those that are there."""
+    if name in _OWN_NAMES:
+        return "its name is used for the way of the rows into the table; rename it in the connector"
+    twin = next((other for other in present if other.casefold() == name.casefold()), None)
+    if twin is None:
+        return None
+    return (
+        f"its name differs from column {twin!r} in case only, and readers such as Spark could tell neither from the"
+        " other; rename it or leave it out in the connector, or declare its type under columns.types to have both"
+    )
+
+
+def column_refusals(columns: Mapping[str, DataType], first: Collection[str] = ()) -> dict[str, str]:
+    """The columns that a new table cannot have, with the reason.
+
+    Of names that differ in case only one stays: that in ``first``, else the one seen first.
+    """
+    refused: dict[str, str] = {}
+    made: list[str] = []
+    for name in sorted(columns, key=lambda name: name not in first):
+        t = columns[name]
+        try:
+            refusal = name_refusal(name, made)
+            if refusal is not None:
+                raise ConfigError(refusal)
+            key = "k" if name != "k" else "l"
+            validate_table(create_schema([(key, DataType(Root.INT)), (name, t)], [key], (), {"bucket": "1"}))
+            made.append(name)
+        except ConfigError as error:
+            refused[name] = str(error)
+    return refused
+
+
+def added_within_a_day(schemas: Collection[TableSchema], now_ms: int) -> int:
+    """How many columns the newest of a table's schemas has that the one of a day ago, or else the first, had not."""
+    ordered = sorted(schemas, key=lambda schema: schema.id)
+    then = [schema for schema in ordered if schema.time_ms <= now_ms - DAY_MS]
+    base = then[-1] if then else ordered[0]
+    return len({*ordered[-1].column_names} - {*base.column_names})

@@ -1,0 +1,85 @@
+"""Which rules may still write an existing table, told from its name before any of its events is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_values import name_matches
+from pipelines.config.table_name import TableName
+from pipelines.config.table_rules import PLACEHOLDERS, Match, TargetRule
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
+    """The rules that may write ``name``, in their order, with the defaults applied.
+
+    ``topics`` fed the table so far. A name of the source table that neither `into` nor the topics tell may be any. A
+    rule is out when an earlier one takes its source tables for sure.
+    """
+    found: list[TargetRule] = []
+    for topic in topics:
+        for i, rule in enumerate(config.tables):
+            names = _source_names(rule.into, name, topic)
+            is_possible = names is not None and _matches(rule.match, names, unknown=True)
+            if names is not None and is_possible and not _is_taken(config, i, names):
+                found.append(config.target_rule(rule))
+        created = config.created_rule()
+        names = None if created is None else _source_names(created.into, name, topic)
+        if created is not None and names is not None and not _is_taken(config, len(config.tables), names):
+            found.append(created)
+    return [rule for i, rule in enumerate(found) if rule not in found[:i]]
+
+
+def may_write(config: PipelineConfig, name: TableName) -> bool:
+    """Whether any rule may give the name, from whatever topic."""
+    created = config.created_rule()
+    targets = [rule.into for rule in config.tables] + ([] if created is None else [created.into])
+    return any(_told_names(into, name) is not None for into in targets)
+
+
+def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
+    """The rule of a table when all that may write it say the same; else only its events can tell."""
+    first, *others = rules
+    return first if all(replace(other, into=first.into) == first for other in others) else None
+
+
+def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
+    """What ``into`` and the topic tell of the source table when it gives ``name``; None when it cannot give it."""
+    names = _told_names(into, name)
+    return {**names, "topic": topic} if names is not None and names.get("topic", topic) == topic else None
+
+
+def _told_names(into: str, name: TableName) -> dict[str, str] | None:
+    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it.
+
+    Only behind the first dot, in the name of the table, may a name of the source have dots.
+    """
+    pattern, told, one_name = "", set[str](), "[^.]+"
+    for i, part in enumerate(_PLACEHOLDER.split(into)):
+        if i % 2 == 0:
+            pattern += re.escape(part)
+            one_name = ".+" if "." in part else one_name
+        elif part in told:
+            pattern += f"(?P={part})"
+        else:
+            told.add(part)
+            pattern += f"(?P<{part}>{one_name})"
+    found = None if "." in name.database else re.fullmatch(pattern, str(name))
+    return None if found is None else found.groupdict()
+
+
+def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> bool:
+    return any(_matches(rule.match, names, unknown=False) for rule in config.tables[:before])
+
+
+def _matches(match: Match, names: Mapping[str, str], *, unknown: bool) -> bool:
+    """Whether all patterns match; ``unknown`` is the answer for names that are not known."""
+    patterns = dict(zip(PLACEHOLDERS, (match.database, match.schema_, match.table, match.topic), strict=True))
+    return all(
+        pattern is None or (name_matches(pattern, names[key]) if key in names else unknown)
+        for key, pattern in patterns.items()
+    )

@@ -1,0 +1,49 @@
+"""Several source tables that go into one table: only where the rule says why their rows may meet.
+
+Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace.
+What has fed a table is recorded in its snapshots, so a second source table is noticed whenever it comes.
+"""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from pipelines.config.table_rules import TargetRule
+from sinks.commit.positions import FedBy
+from sinks.commit.table_sink import TableSink
+from sources.changes import SourceTable
+
+
+def fed_by(source: SourceTable) -> FedBy:
+    """The source table as a table's snapshots record it."""
+    return FedBy(source.topic, source.database, source.schema, source.table)
+
+
+def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:
+    """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
+    if rule.merge_sources is not None:
+        return
+    others = [told(other) for other in sink.sources if not _is_same(other, source)]
+    others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
+    if others:
+        key = ", ".join(sink.table.schema.primary_keys)
+        raise ConfigError(
+            f"table {sink.identifier} holds rows of {others[0]}, now rows of {told(fed_by(source))} come: rows with the"
+            f" same key ({key}) would overwrite each other. If both hold the same rows, or it is one table under a new"
+            " topic, say `merge_sources: same_rows` in the rule; if no two of them share a key, say `merge_sources:"
+            " disjoint_keys`: if the same key occurs in several of them they overwrite each other; put a column that"
+            " tells them apart into primary_key; else give each its own table, with {database}, {schema}, {table} or"
+            " {topic} in `into`"
+        )
+
+
+def told(source: FedBy) -> str:
+    """The source table's full name and its topic."""
+    names = (source.database, source.schema, source.table)
+    return f"{'.'.join(name for name in names if name)} (topic {source.topic})"
+
+
+def _is_same(known: FedBy, source: SourceTable) -> bool:
+    """Whether both are one source table; events without a `source` block do not tell every name."""
+    pairs = ((known.database, source.database), (known.schema, source.schema))
+    is_same_table = known.topic == source.topic and known.table == source.table
+    return is_same_table and all(a == b or a is None or b is None for a, b in pairs)

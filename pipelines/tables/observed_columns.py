@@ -1,0 +1,33 @@
+"""What the tasks of a batch observed of each source table, brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.types import DataType
+from sources.changes import Observation, ObservedColumn, SourceTable
+from sources.json_changes.observing import merged as merged_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The observations of one source table, merged: columns with their types, and the message key's fields."""
+
+    columns: Mapping[str, DataType | None]
+    key_columns: tuple[str, ...] | None
+
+
+def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
+    """One entry per source table, in the order first seen; a column seen by several tasks has one type."""
+    found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
+    seen: dict[SourceTable, Seen] = {}
+    for observation in observations:
+        source = observation.source
+        before = seen.get(source, Seen({}, None))
+        found[source] = merged_columns((found.get(source, ()), observation.columns))
+        seen[source] = Seen(
+            {column.name: column.type for column in found[source]},
+            before.key_columns or observation.key_columns,
+        )
+    return seen

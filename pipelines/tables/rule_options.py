@@ -1,0 +1,108 @@
+"""The options of a table rule against those of the table that exists already.
+
+What the rule says holds: options that differ go into the next schema version, where Paimon's ALTER TABLE allows it.
+Options that only the table has stay, because others may have set them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from paimon_table.errors import ConfigError
+from paimon_table.options import option_names
+from paimon_table.options.table_options import is_acted_on, parse_options
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
+from pipelines.config.assumed_types import columns_named_by
+from pipelines.config.table_rules import TargetRule
+
+log = logging.getLogger(__name__)
+
+_PERMISSION = "deletion-vectors.modifiable"
+_KEYS = ("primary-key", "partition")
+"""Options that stand for the keys and do not stay among the options of a schema."""
+
+
+def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+    """The table with the rule's options; publishes a schema version when they differ. Idempotent.
+
+    Options that name columns which the table does not have yet wait until the columns are added. Raises ConfigError for
+    options that may not change any more.
+    """
+    changes: list[SetOption] = []
+    try:
+        changes = option_changes(table.schema, rule)
+        waiting = [
+            c for c in changes if not set(columns_named_by(c.name, c.value or "")) <= {*table.schema.column_names}
+        ]
+        changes = [c for c in changes if c not in waiting]
+        _check_bucket(table, changes)
+        evolved = table.evolve(changes, time_ms) if changes else table
+    except ConfigError as error:
+        wanted = ", ".join(_told(table.schema, c) for c in changes)
+        raise ConfigError(
+            f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
+            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
+            " of the pipeline file, or write into a new table (another `into`)"
+        ) from error
+    if changes:
+        log.info(
+            "%s: options change as its rule says: %s", identifier, ", ".join(_told(table.schema, c) for c in changes)
+        )
+    if waiting:
+        names = ", ".join(change.name for change in waiting)
+        log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
+    return evolved
+
+
+def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
+    """What makes the options of ``schema`` those of the rule; nothing for options that the file does not state."""
+    changes = [
+        SetOption(name, value)
+        for name, value in rule.options.items()
+        if name not in rule.assumed_options and name not in _KEYS and not _means_the_same(schema, name, value)
+    ]
+    # The permission to change another option counts only when it is there first.
+    return sorted(changes, key=lambda change: change.name != _PERMISSION)
+
+
+def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collection[str]) -> list[SetOption]:
+    """The options of the rule that waited for the columns ``added``."""
+    columns = {*schema.column_names, *added}
+    named = [
+        (change, set(columns_named_by(change.name, change.value or ""))) for change in option_changes(schema, rule)
+    ]
+    return [change for change, names in named if names & set(added) and names <= columns]
+
+
+def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
+    """Whether the table would be the same with the option; a default that is said outright changes nothing."""
+    present = schema.options.get(name)
+    if present == value:
+        return True
+    if name == "bucket-key":
+        return tuple(value.split(",")) == schema.bucket_keys
+    if name == "type":
+        return (present or "table").lower() == value.lower()
+    if name in option_names.REFUSED:
+        return present is None and option_names.refusal_of(name, value) is None
+    if not is_acted_on(name) or columns_named_by(name, value):
+        return False
+    with_value = {**schema.options, name: value}
+    return parse_options(with_value, schema) == parse_options(schema.options, schema)
+
+
+def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
+    """Rows written with another number of buckets would miss the older rows of their keys."""
+    if any(change.name == "bucket" for change in changes) and table.snapshots.latest_id() is not None:
+        raise ConfigError(
+            "option 'bucket' cannot change while the table holds rows in so many buckets; rescale the table first by"
+            " ALTER TABLE and INSERT OVERWRITE in an engine, then state the new number"
+        )
+
+
+def _told(schema: TableSchema, change: SetOption) -> str:
+    present = schema.options.get(change.name)
+    return f"{change.name} = {change.value}, was {'not set' if present is None else present}"

@@ -1,0 +1,399 @@
+"""Driver side: the target tables of one pipeline, and how what the events show changes them.
+
+Observations come from decode tasks: a source table never seen, a new column, a wider type. Applying them creates tables
+and publishes schema versions; the batch is then decoded again under the new plan.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from paimon_table.data_files.altered_values import key_problems
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.merge.aggregation import accumulating_columns
+from paimon_table.merge.retracts import can_retract, refused_deletes, takes_update_before
+from paimon_table.metadata.paths import limits_names, long_values
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.storage.file_io import file_io_for
+from paimon_table.table import Table
+from paimon_table.types import CHARACTERS
+from pipelines.config.assumed_types import columns_named_by
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
+from pipelines.tables.declared_columns import check_declared
+from pipelines.tables.known_routes import agreed_rule, rules_for
+from pipelines.tables.merged_sources import check_sources, fed_by
+from pipelines.tables.merged_sources import told as told_source
+from pipelines.tables.message_key_warnings import MessageKeyWarnings
+from pipelines.tables.observed_columns import Seen, merged
+from pipelines.tables.rule_options import options_of_new_columns, with_options_of
+from pipelines.tables.schema_change_text import told
+from pipelines.tables.start_offsets import goes_on
+from pipelines.tables.vanished_columns import VanishedColumns
+from pipelines.tables.writable_tables import check_keys, check_new, check_writable
+from pipelines.tables.written_tables import written_tables
+from sinks.commit.table_sink import TableSink
+from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
+
+log = logging.getLogger(__name__)
+
+_OLD_ROWS_STAY = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. The rows in"
+    " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
+    " again. Drop the table first if it is to hold what the topics hold"
+)
+_GOES_ON = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
+    " below what the table holds: keep the table, its rows are not read again"
+)
+
+
+class Rejected(Exception):
+    """A source table cannot have a route; ``waits`` for one that is to be expected."""
+
+    def __init__(self, rejection: Rejection, waits: bool = False) -> None:
+        super().__init__(rejection.reason)
+        self.rejection = rejection
+        self.waits = waits
+
+
+class PipelineTables:
+    """All tables that the pipeline writes, by identifier, and the route from source tables to them."""
+
+    def __init__(self, config: PipelineConfig, commit_user: str, record: CheckpointRecord | None = None) -> None:
+        self.config = config
+        self.commit_user = commit_user
+        self._record = record
+        self.sinks: dict[str, TableSink] = {}
+        self.routes: dict[SourceTable, str | None] = {}
+        self.rejections: dict[SourceTable, Rejection] = {}
+        """Source tables without a route, and why."""
+        self._refused: dict[str, dict[str, str]] = {}
+        """Per table: columns that it cannot have or not widen, and why."""
+        self._topics: set[str] = set()
+        """Topics that feed a table."""
+        self._rules: dict[str, TargetRule] = {}
+        self._rule_of: dict[SourceTable, TargetRule] = {}
+        """The rule of each source table; several rules may write one table."""
+        self._vanished = VanishedColumns()
+        self._key_warnings = MessageKeyWarnings()
+        self._open_written()
+
+    def apply(self, observations: Iterable[Observation]) -> bool:
+        """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
+
+        Raises ConfigError when no rule can make the table, SchemaChangeRefused when a change would lose values.
+        """
+        changed = False
+        for source, seen in merged(observations).items():
+            if source not in self.routes:
+                changed |= self._route(source, seen)
+                if source in self.rejections:
+                    continue
+                seen = self._additions(source, seen)
+            identifier = self.routes[source]
+            if identifier is not None:
+                changed |= self._evolve(self.sinks[identifier], source, seen)
+                changed |= self._learn_key(self.sinks[identifier], source, seen)
+        return changed
+
+    def note_newest(self, rows: Iterable[NewestRow]) -> None:
+        """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
+        for source, absent in self._vanished.lacking(rows).items():
+            identifier = self.routes.get(source)
+            if identifier is not None:
+                self._vanished.note(source.topic, identifier, self._rules[identifier], absent)
+
+    def will_commit(self, identifiers: Iterable[str]) -> None:
+        """Note durably what is about to be written, so that its loss is noticed."""
+        if self._record is not None:
+            self._record.add((identifier, self.sinks[identifier].table) for identifier in identifiers)
+
+    def decode_targets(self) -> dict[SourceTable, Goal]:
+        """What the decoder needs per source table."""
+        goals: dict[SourceTable, Goal] = dict(self.rejections)
+        for source, identifier in self.routes.items():
+            sink = None if identifier is None else self.sinks[identifier]
+            goals[source] = None if sink is None else self._decode_target(sink, source)
+        return goals
+
+    def _route(self, source: SourceTable, seen: Seen) -> bool:
+        """Find the route of a source table, or why it has none; returns whether that is news."""
+        before = self.rejections.pop(source, None)
+        known_sinks = len(self.sinks)
+        try:
+            self._open(source, seen)
+        except Rejected as rejected:
+            self.rejections[source] = rejected.rejection
+            if rejected.rejection == before:
+                return False
+            level = logging.INFO if rejected.waits else logging.WARNING
+            log.log(level, "%s: %s", source.topic, rejected.rejection.reason)
+            return True
+        if len(self.sinks) > known_sinks:  # it may be the table that others had to do without
+            self.rejections = {s: r for s, r in self.rejections.items() if not r.is_unmade}
+        self._topics.add(source.topic)
+        return True
+
+    def _open(self, source: SourceTable, seen: Seen) -> None:
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = self.config.rule_for(*names)
+        if rule is None:
+            if self.config.otherwise.policy == "fail":
+                raise ConfigError(
+                    f"{source.topic}: no rule of pipeline {self.config.name} matches table {source.table};"
+                    " add a rule, or set `otherwise` to skip or create"
+                )
+            self.routes[source] = None
+            log.info("source table %s: no rule matches, its records are skipped", told_source(fed_by(source)))
+            return
+        try:
+            target = rule.target(*names)
+        except ConfigError as error:
+            raise Rejected(Rejection(str(error))) from error
+        identifier = str(target)
+        if identifier not in self.sinks or identifier not in self._rules:
+            self._rules.setdefault(identifier, rule)
+            path = target.path_in(self.config.catalog.warehouse)
+            self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
+        sink = self.sinks[identifier]
+        try:
+            check_sources(source, sink, rule)
+        except ConfigError as error:
+            if source.topic in self._topics:  # whose records name another source table than before
+                raise Rejected(Rejection(str(error))) from error
+            raise
+        key = seen.key_columns or ()
+        sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
+        self._key_warnings.note(sink, rule, key, source.topic)
+        self.routes[source] = identifier
+        self._rule_of[source] = rule
+
+    def _learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
+        """Take the first message key of a source table that had none before; returns whether that is news."""
+        key = seen.key_columns or ()
+        if not key or sink.sources.get(fed_by(source)) or not {*key} <= {*sink.table.schema.column_names}:
+            return False
+        sink.feed(fed_by(source), key)
+        self._key_warnings.note(sink, self._rule_of[source], key, source.topic)
+        return True
+
+    def _open_written(self) -> None:
+        """Open the tables written in earlier runs that may have to be compacted without new rows.
+
+        That is, in a batch that has none for them, or because a process ended before it had compacted what it had
+        appended. Tables that no rule writes any more are left alone.
+        """
+        io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
+        gone_on_with: list[tuple[str, Table]] = []
+        for found in written_tables(io, warehouse, self.config.name):
+            if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
+                at_or_beyond = goes_on(self.config.source.reader, found.position.offsets)
+                log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
+            topics = {topic for topic, _ in found.position.offsets}
+            rules = rules_for(self.config, found.name, sorted(topics))
+            if not rules:
+                continue
+            self._topics |= topics
+            identifier = str(found.name)
+            table = Table.open(found.path, io=io)
+            gone_on_with.append((identifier, table))
+            rule = agreed_rule(rules)
+            if rule is not None:
+                table = self._follow(rule, table, identifier)
+                self._rules[identifier] = rule
+            else:
+                check_writable(table, identifier)
+            is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
+            if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
+                self.sinks[identifier] = self._sink(identifier, table)
+        if self._record is not None:
+            self._record.add(gone_on_with)
+
+    def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:
+        rule = self._rules[identifier]
+
+        def first_schema() -> TableSchema:
+            if not seen.columns:
+                reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
+                raise Rejected(Rejection(reason, is_unmade=True), waits=True)
+            types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+            key = rule.primary_key or seen.key_columns or ()
+            found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
+            refused = {n: why for n, why in found.items() if n not in rule.column_types}
+            self._note_refused(identifier, refused, (), source)
+            unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
+            if unusable is not None:
+                reason = f"table {identifier} cannot be made: column {unusable!r} of its key or partition: "
+                raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
+            columns = {name: t for name, t in seen.columns.items() if name not in refused}
+            try:
+                check_declared(rule, seen.columns, source.topic, identifier, is_new=True)
+                schema = _first_schema(source, Seen(columns, seen.key_columns), identifier, rule)
+            except ConfigError as error:
+                if source.topic in self._topics:  # its rule has made a table before: these records are to blame
+                    raise Rejected(Rejection(str(error), is_unmade=True)) from error
+                raise
+            check_new(schema, identifier, self.config.name)
+            log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier)
+            return schema
+
+        table = Table.open_or_create(path, first_schema, self.config.catalog.options)
+        check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
+        return self._follow(rule, table, identifier)
+
+    def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
+        """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
+        check_keys(table, identifier, rule)
+        followed = with_options_of(rule, table, identifier, self.config.name, _now_ms())
+        check_writable(followed, identifier)
+        return followed
+
+    def _additions(self, source: SourceTable, seen: Seen) -> Seen:
+        """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
+        identifier = self.routes[source]
+        if identifier is None:
+            return Seen({}, None)
+        present = {f.name for f in self.sinks[identifier].table.schema.fields}
+        return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
+
+    def _sink(self, identifier: str, table: Table) -> TableSink:
+        policy = self.config.on_lost_checkpoint
+        sink = TableSink(identifier, table, self.config.name, self.commit_user, resumes=policy == "resume")
+        if sink.is_lost_checkpoint:
+            if policy == "fail":
+                raise ConfigError(
+                    f"table {identifier} was written under another checkpoint of pipeline {self.config.name};"
+                    " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
+                )
+            if policy == "resume":
+                log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
+        return sink
+
+    def _decode_target(self, sink: TableSink, source: SourceTable) -> DecodeTarget:
+        table, rule = sink.table, self._rule_of[source]
+        options, schema = table.options, table.schema
+        is_input = options.changelog_producer == "input" and takes_update_before(schema, options)
+        with_update_before = is_input or can_retract(schema, options)
+        refused = refused_deletes(schema, options)
+        return DecodeTarget(
+            columns=tuple((f.name, f.type) for f in table.schema.fields),
+            primary_key=tuple(table.schema.primary_keys),
+            emit_update_before=with_update_before,
+            counted_again=frozenset(accumulating_columns(table.schema, table.options)),
+            declared=frozenset(self._rules[sink.identifier].column_types),
+            unstorable={
+                **key_problems(table.schema, table.options),
+                **{
+                    f.name: partial(long_values, f.name)
+                    for f in table.schema.partition_fields
+                    if f.type.root in CHARACTERS and limits_names(table.paths.root)
+                },
+            },
+            keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
+            has_whole_before=rule.before == "full",
+            refused_deletes=None if refused is None else refused.reason,
+            refused_deletes_with=() if refused is None else refused.columns,
+            **self._limits(sink),
+        )
+
+    def _limits(self, sink: TableSink) -> dict[str, Any]:
+        """What the decoder is told of columns that the table lacks."""
+        rule = self._rules[sink.identifier]
+        is_full = self._room(sink) <= 0
+        refused = self._refused.get(sink.identifier, {})
+        return {
+            "refused": {name: why for name, why in refused.items() if not sink.table.schema.has_column(name)},
+            "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
+            "ignores_new": is_full and rule.new_columns.beyond == "ignore",
+        }
+
+    def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
+        rule = self._rules[sink.identifier]
+        room = self._room(sink)
+        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
+        if found.left and rule.new_columns.beyond == "fail":
+            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}")
+        is_news = self._note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
+        if not found.changes:
+            return is_news or bool(found.left)
+        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
+        log.info("pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema))
+        sink.evolve(changes, _now_ms())
+        if found.added and self._room(sink) <= 0:
+            log.warning("%s: %s", sink.identifier, _beyond(rule))
+        return True
+
+    def _note_refused(
+        self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
+    ) -> bool:
+        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
+        known = self._refused.setdefault(identifier, {})
+        new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
+        for name, reason in new.items():
+            if self.config.source.on_bad_record == "fail":
+                raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is")
+            log.warning(
+                "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
+                source.topic, name, identifier, reason,
+            )  # fmt: skip
+        known.update(new)
+        return not new.keys() <= {*present}
+
+    def _room(self, sink: TableSink) -> int:
+        """How many columns the table may get today."""
+        added = added_within_a_day(sink.table.schemas.values(), _now_ms())
+        return self._rules[sink.identifier].new_columns.max_per_day - added
+
+
+def _beyond(rule: TargetRule) -> str:
+    limit, policy = rule.new_columns.max_per_day, rule.new_columns.beyond
+    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "fail": "one more"}
+    return (
+        f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
+        " declare its type under columns.types"
+    )
+
+
+def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> TableSchema:
+    """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
+    primary_key = rule.primary_key or seen.key_columns
+    if not primary_key:
+        raise ConfigError(
+            f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
+            " give the rule a primary_key, or exclude the topic (tables without a key are not supported yet)"
+        )
+    types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+    missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
+    if missing:
+        raise ConfigError(
+            f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
+            f" {source.topic}; they have: {', '.join(types) or 'none'}"
+        )
+    _check_named_columns(source, identifier, rule, types)
+    ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
+    columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
+    return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=_now_ms())
+
+
+def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
+    """Options of a new table may name columns that come later only if the rule declares them."""
+    for option, value in rule.options.items():
+        for column in columns_named_by(option, value):
+            if column not in known:
+                raise ConfigError(
+                    f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
+                    f" {source.topic} do not have; declare its type in the rule under columns.types"
+                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}"
+                )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

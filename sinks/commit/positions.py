@@ -1,0 +1,133 @@
+"""Source positions in snapshot properties: where a table stands, readable without the checkpoint.
+
+A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
+recoverable: the table itself says what it holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+
+PIPELINE_PROPERTY = "tidemark.pipeline"
+OFFSETS_PROPERTY = "tidemark.offsets"
+FLOORS_PROPERTY = "tidemark.floors"
+SOURCES_PROPERTY = "tidemark.sources"
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FedBy:
+    """A source table whose rows a table holds, by the names that its events gave."""
+
+    topic: str
+    database: str | None
+    schema: str | None
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a table has come: next offset per (topic, partition), and the commit user that wrote it.
+
+    ``floors`` are the offsets at which this commit user took over from an earlier checkpoint: rows below them are in
+    the table and are dropped for as long as the checkpoint lives.
+    """
+
+    commit_user: str
+    offsets: Mapping[TopicPartition, int]
+    floors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    sources: Mapping[FedBy, tuple[str, ...]] = field(default_factory=dict)
+    """The source tables that fed the table, and the fields of the message key that each had at first (none: no key)."""
+
+    def taken_over(self, commit_user: str) -> Position:
+        """The position under a new checkpoint."""
+        return Position(commit_user, self.offsets, self.offsets, self.sources)
+
+    def started_over(self, commit_user: str) -> Position:
+        """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
+        return Position(commit_user, {}, {}, self.sources)
+
+    def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
+        """The position of a table that ``source`` feeds too; what is known of it already stays."""
+        return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
+
+    def advanced(self, ends: Mapping[TopicPartition, int]) -> Position:
+        """The position after a batch that ended at ``ends``; an offset never goes back."""
+        merged = dict(self.offsets)
+        for place, end in ends.items():
+            merged[place] = max(end, merged.get(place, 0))
+        return replace(self, offsets=merged)
+
+
+def to_properties(pipeline: str, position: Position) -> dict[str, str]:
+    """Snapshot properties for a commit of ``pipeline``."""
+    properties = {PIPELINE_PROPERTY: pipeline, OFFSETS_PROPERTY: _to_text(position.offsets)}
+    if position.floors:
+        properties[FLOORS_PROPERTY] = _to_text(position.floors)
+    if position.sources:
+        fed = [{**asdict(source), "key": list(key)} for source, key in position.sources.items()]
+        properties[SOURCES_PROPERTY] = json.dumps(fed, separators=(",", ":"))
+    return properties
+
+
+def _to_text(offsets: Mapping[TopicPartition, int]) -> str:
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested, separators=(",", ":"))
+
+
+def _from_text(text: str) -> dict[TopicPartition, int]:
+    return {(topic, int(p)): int(offset) for topic, places in json.loads(text).items() for p, offset in places.items()}
+
+
+def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
+    """The position that ``snapshot`` records for ``pipeline``, if it does."""
+    properties = snapshot.properties or {}
+    if properties.get(PIPELINE_PROPERTY) != pipeline or OFFSETS_PROPERTY not in properties:
+        return None
+    floors = _from_text(properties.get(FLOORS_PROPERTY, "{}"))
+    sources = {
+        FedBy(*(fed[name] for name in ("topic", "database", "schema", "table"))): tuple(fed["key"])
+        for fed in json.loads(properties.get(SOURCES_PROPERTY, "[]"))
+    }
+    return Position(snapshot.commit_user, _from_text(properties[OFFSETS_PROPERTY]), floors, sources)
+
+
+def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
+    """The newest position of ``pipeline`` in a table; snapshots of other writers (compaction jobs) are passed over."""
+    found = newest_with_position(snapshots, pipeline)
+    return None if found is None else found[1]
+
+
+def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snapshot, Position] | None:
+    """The newest snapshot of ``pipeline`` that records a position, with it."""
+    for snapshot in _newest_first(snapshots):
+        position = position_of(snapshot, pipeline)
+        if position is not None:
+            return snapshot, position
+    return None
+
+
+def newest_positions(snapshots: SnapshotStore, pipeline: str) -> dict[str, Position]:
+    """The newest position of ``pipeline``, and of each other one that has written since; by pipeline."""
+    found: dict[str, Position] = {}
+    for snapshot in _newest_first(snapshots):
+        writer = (snapshot.properties or {}).get(PIPELINE_PROPERTY)
+        position = None if writer is None or writer in found else position_of(snapshot, writer)
+        if writer is not None and position is not None:
+            found[writer] = position
+        if writer == pipeline and writer in found:
+            break
+    return found
+
+
+def _newest_first(snapshots: SnapshotStore) -> Iterator[Snapshot]:
+    latest, earliest = snapshots.latest_id(), snapshots.earliest_id()
+    if latest is not None and earliest is not None:
+        yield from map(snapshots.read, range(latest, earliest - 1, -1))

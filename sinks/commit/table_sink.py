@@ -1,0 +1,205 @@
+"""Driver side: one target table of a running pipeline: its schema, its state, its position, its commits.
+
+Exactly once, the argument. Spark writes the offsets of batch N to the checkpoint before it runs the batch, and runs
+batch N again with the same offsets after a crash. The commit user is the identity of the checkpoint and the commit
+identifier is the batch id. A batch that is run again finds its own newest snapshot: if the APPEND is there, its rows
+are not appended again; if only the COMPACT is missing, the compaction is computed anew from the level-0 files that the
+APPEND left. A new checkpoint has a new commit user, so nothing is skipped silently: the offsets in the snapshot
+properties then say which rows the table holds already, and rows below them (``floors``) are dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from paimon_table.commit.commit import CommitResult, TableCommit
+from paimon_table.errors import CommitConflict
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.table_state import TableState
+from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SchemaChange
+from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
+from sinks.exchange.target import Routing, Target
+
+
+class TableSink:
+    """A target table as the driver sees it. One batch at a time; another thread may compact what it has appended."""
+
+    def __init__(self, identifier: str, table: Table, pipeline: str, commit_user: str, *, resumes: bool) -> None:
+        """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``)."""
+        self.identifier = identifier
+        self.table = table
+        self._pipeline = pipeline
+        self._user = commit_user
+        self._on_step: Callable[[str], None] = lambda _: None
+        self._lock = threading.RLock()
+        self._recorded = newest_positions(table.snapshots, pipeline)
+        found = self._recorded.get(pipeline)
+        self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
+        self._position = Position(commit_user, {}) if found is None else found
+        if found is not None and self._is_lost_checkpoint:
+            self._position = found.taken_over(commit_user) if resumes else found.started_over(commit_user)
+        self._commit = self._committer(None)
+        self._commit.refresh()
+
+    @property
+    def is_lost_checkpoint(self) -> bool:
+        """Whether another checkpoint of the same pipeline wrote this table."""
+        return self._is_lost_checkpoint
+
+    @property
+    def sources(self) -> Mapping[FedBy, tuple[str, ...]]:
+        """The source tables that feed the table, whatever pipeline brings them, with the message key of each."""
+        recorded = {source: key for position in self._recorded.values() for source, key in position.sources.items()}
+        return {**recorded, **self._position.sources}
+
+    @property
+    def unnamed_topics(self) -> frozenset[str]:
+        """Topics that fed the table before the source tables were recorded."""
+        topics = {topic for position in self._recorded.values() for topic, _ in position.offsets}
+        return frozenset(topics - {source.topic for source in self.sources})
+
+    def feed(self, source: FedBy, key: Sequence[str]) -> None:
+        """Record with the next commit that ``source``, with this message key, feeds the table."""
+        with self._lock:
+            self._position = self._position.fed_by(source, key)
+
+    @property
+    def state(self) -> TableState:
+        return self._commit.state
+
+    def refresh(self) -> None:
+        """Catch up with schemas and snapshots that other writers have published since."""
+        with self._lock:
+            newest = self.table.refreshed()
+            if newest is not self.table:
+                self._use(newest)
+            self._commit.refresh()
+
+    def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
+        """Publish a new schema version with ``changes``."""
+        with self._lock:
+            self._use(self.table.evolve(changes, time_ms))
+
+    def routing(self) -> Routing:
+        """What the decode tasks need to know, as far as it is known already: no look at the storage."""
+        return Routing(self.table.schema, self.table.options, self.table.options.bucket, self._position.floors)
+
+    def target(self, batch_id: int, started_ms: int | None) -> Target:
+        """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
+        with self._lock:
+            context = self.table.context()
+            is_appended = self.is_appended(batch_id, started_ms)
+            return Target(
+                self.identifier,
+                context,
+                context.options.bucket,
+                self.state.files,
+                self.state.deletion_files(),
+                self._position.floors,
+                is_appended,
+                self.compacts_fully(batch_id),
+                self.state.total_buckets,
+            )
+
+    def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
+        """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
+        with self._lock:
+            newest = self._commit.committed_identifier(started_ms)
+        return newest is not None and newest >= batch_id
+
+    def compacts_fully(self, batch_id: int) -> bool:
+        """Whether ``full-compaction.delta-commits`` falls on this batch: every N-th, as in Paimon's Spark writer."""
+        interval = self.table.options.full_compaction_interval
+        return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
+
+    def unfinished_batch(self, closed_batch: int | None) -> int | None:
+        """The newest batch that may have left compactions to do: it appended rows and did not compact them.
+
+        ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
+        """
+        newest = self.table.snapshots.newest_of_user(self._user)
+        is_older = closed_batch is not None and (newest is None or newest.commit_identifier < closed_batch)
+        if closed_batch is not None and is_older and self.compacts_fully(closed_batch):
+            return closed_batch
+        return newest.commit_identifier if newest is not None and newest.commit_kind == CommitKind.APPEND else None
+
+    def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
+        """Buckets that ``batch_id`` must compact even if no rows arrive for them.
+
+        In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise
+        those that an earlier run of the batch appended to but did not compact, where readers wait for it; and all with
+        level-0 files, of whatever batch or writer, where nobody would see their rows until more rows arrive.
+        """
+        options = self.table.options
+        if options.write_only:
+            return ()
+        if self.is_appended(batch_id, started_ms):
+            newest = self.table.snapshots.newest_of_user(self._user)
+            if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
+                return ()
+        elif not self.compacts_fully(batch_id) and not (options.hides_level0 and options.level0_patience == 1):
+            return ()
+        if self.compacts_fully(batch_id):
+            return tuple(b for b, files in self.state.files.items() if not _is_compacted(files, options.max_level))
+        if not options.needs_lookup:
+            return ()
+        patience = options.level0_patience
+        return tuple(b for b, files in self.state.files.items() if sum(f.level == 0 for f in files) >= patience)
+
+    def commit(
+        self,
+        batch_id: int,
+        messages: Sequence[CommitMessage],
+        ends: Mapping[TopicPartition, int],
+        on_step: Callable[[str], None],
+        started_ms: int | None,
+    ) -> CommitResult:
+        """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
+
+        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
+        against another writer's is dropped: the next batch of the bucket compacts anew.
+        """
+        with self._lock:
+            position = self._position.advanced(ends)
+            self._on_step = on_step
+            try:
+                result = self._commit.commit(
+                    batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
+                )
+            except CommitConflict:
+                self._commit.refresh()
+                if not self.is_appended(batch_id, started_ms):
+                    raise
+                result = CommitResult(None, None, False)
+            self._position = position
+            return result
+
+    def _use(self, table: Table) -> None:
+        self.table = table
+        self._commit = self._committer(self._commit.state)
+
+    def _committer(self, state: TableState | None) -> TableCommit:
+        return TableCommit(
+            self.table.io,
+            self.table.paths,
+            self.table.schema,
+            self.table.options,
+            self._user,
+            clock_ms=lambda: time.time_ns() // 1_000_000,
+            new_uuid=lambda: str(uuid.uuid4()),
+            on_step=lambda step: self._on_step(step),
+            state=state,
+        )
+
+
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:
+    """Whether all files of a bucket are on its highest level, which older options may have set higher."""
+    highest = max(max_level, *(f.level for f in files))
+    return all(f.level == highest for f in files)

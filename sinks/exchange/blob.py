@@ -1,0 +1,129 @@
+"""A blob: the changes of one bucket from one stretch of one topic partition, as a row that Spark can shuffle.
+
+The rows travel as one Arrow IPC buffer, so that a shuffle moves a few large values instead of many small rows and
+tables of different schemas share one shuffle. Rows with a negative ``target`` carry reports of a decode task instead.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.metadata.bucket_id import BucketId
+
+REPORT = -1
+"""``target`` of a row whose data is a pickled report and no changes."""
+
+BLOB_DDL = (
+    "slot int, target int, partition binary, bucket int, topic string, topic_partition int,"
+    " first_offset bigint, row_count bigint, file string, file_offset bigint, byte_count bigint, data binary"
+)
+_BLOB_SCHEMA = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("target", pa.int32()),
+        ("partition", pa.binary()),
+        ("bucket", pa.int32()),
+        ("topic", pa.string()),
+        ("topic_partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("row_count", pa.int64()),
+        ("file", pa.string()),
+        ("file_offset", pa.int64()),
+        ("byte_count", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Changes of one bucket in arrival order; ``target`` indexes the targets of the batch plan."""
+
+    slot_key: int
+    target: int
+    bucket: BucketId
+    topic: str
+    topic_partition: int
+    first_offset: int
+    row_count: int
+    data: pa.Buffer | bytes
+    file: str = ""
+    """File that holds the data instead, on a disk that all tasks share; see ``sinks.exchange.spool``."""
+    file_offset: int = 0
+    byte_count: int = 0
+    """Where in that file, in bytes."""
+
+    @property
+    def arrival(self) -> tuple[str, int, int]:
+        """Sort key that restores the order of arrival among the blobs of one bucket."""
+        return (self.topic, self.topic_partition, self.first_offset)
+
+
+def encode_rows(rows: pa.Table) -> pa.Buffer:
+    """The rows as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def decode_rows(data: pa.Buffer | bytes) -> pa.Table:
+    """The inverse of ``encode_rows``; the table refers to the buffer, nothing is copied."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def report_blob(report: Any, slot_key: int) -> Blob:
+    """A row that carries ``report`` (pickled) past the write tasks to the driver."""
+    return Blob(slot_key, REPORT, BucketId(b"", 0), "", 0, 0, 0, pickle.dumps(report))
+
+
+def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
+    """Blobs as the Arrow batch that a decode task returns to Spark."""
+    columns: list[Iterable[Any]] = [
+        [b.slot_key for b in blobs],
+        [b.target for b in blobs],
+        [b.bucket.partition for b in blobs],
+        [b.bucket.bucket for b in blobs],
+        [b.topic for b in blobs],
+        [b.topic_partition for b in blobs],
+        [b.first_offset for b in blobs],
+        [b.row_count for b in blobs],
+        [b.file for b in blobs],
+        [b.file_offset for b in blobs],
+        [b.byte_count for b in blobs],
+    ]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOB_SCHEMA, strict=False)]
+    return pa.RecordBatch.from_arrays([*arrays, _binary_array([b.data for b in blobs])], schema=_BLOB_SCHEMA)
+
+
+def from_record_batch(batch: pa.RecordBatch) -> Iterator[Blob]:
+    """The inverse of ``to_record_batch``; the data refer to the batch's memory."""
+    columns = [column.to_pylist() for column in batch.columns[:-1]]
+    for *meta, data in zip(*columns, batch.column("data"), strict=True):
+        yield from_row((*meta, data.as_buffer()))
+
+
+def from_row(row: Sequence[Any]) -> Blob:
+    """A blob from the values of one row, in the order of ``BLOB_DDL``."""
+    slot, target, partition, bucket, topic, topic_partition, first_offset, row_count, *place, data = row
+    return Blob(
+        slot, target, BucketId(bytes(partition), bucket), topic, topic_partition, first_offset, row_count, data, *place
+    )
+
+
+def _binary_array(values: Sequence[pa.Buffer | bytes]) -> pa.Array:
+    """A binary array from buffers, with one copy."""
+    builder = [memoryview(v) for v in values]
+    offsets = [0]
+    for view in builder:
+        offsets.append(offsets[-1] + view.nbytes)
+    joined = b"".join(builder)
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(joined)]
+    )

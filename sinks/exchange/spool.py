@@ -1,0 +1,110 @@
+"""Blobs on a local disk: where all tasks run on one machine, large blobs go around Spark's shuffle, not through it.
+
+A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
+it. The tasks then tell the driver only names of files; what the driver has for other tasks, their plan and these names,
+lies here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no
+other user can read or write, for they hold rows and are unpickled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.storage.private_directory import ensure_private, make_file, open_own, process_directory
+from sinks.exchange.blob import Blob
+
+SMALLEST_BYTES = 64 << 10
+"""Fewer bytes travel with the names: a file of their own would cost more."""
+
+_POLL_S = 0.002
+
+_ALIGNMENT = 64
+"""Of the data of a blob in its file, so that Arrow reads it where it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A directory that the driver and all tasks see under the same path."""
+
+    directory: str
+
+    @staticmethod
+    def open(parent: str) -> Spool:
+        """A spool of its own in the private directory of this process below ``parent``, and gone with it."""
+        directory = f"{process_directory(parent)}/spool-{uuid.uuid4()}"
+        ensure_private(directory)
+        return Spool(directory)
+
+    def put(self, blobs: Sequence[Blob]) -> list[Blob]:
+        """The blobs with their data in one file, if these are large together."""
+        if sum(len(blob.data) for blob in blobs) < SMALLEST_BYTES:
+            return list(blobs)
+        file = f"{self.directory}/{uuid.uuid4()}"
+        make_file(file)
+        placed = []
+        with pa.OSFile(file, "wb") as out:
+            for blob in blobs:
+                out.write(bytes(-out.tell() % _ALIGNMENT))
+                size = len(blob.data)
+                placed.append(replace(blob, data=b"", file=file, file_offset=out.tell(), byte_count=size))
+                out.write(blob.data)
+        return placed
+
+    def give(self, name: str, value: Any) -> None:
+        """Leave a picklable value for whoever knows its name, which is used once."""
+        written = f"{self.directory}/{uuid.uuid4()}"
+        make_file(written)
+        with open(written, "wb") as out:
+            pickle.dump(value, out)
+        os.rename(written, f"{self.directory}/{name}")
+
+    def given(self, name: str) -> Any | None:
+        """What was left under the name; None when nothing was."""
+        try:
+            with open_own(f"{self.directory}/{name}") as source:
+                return pickle.load(source)
+        except FileNotFoundError:
+            return None
+
+    def announce(self, name: str, results: Sequence[bytes]) -> None:
+        """Give the driver results of a task that goes on. A name is used once."""
+        self.give(name, list(results))
+
+    def announced(self, names: Sequence[str], is_over: Callable[[], bool]) -> list[bytes] | None:
+        """Wait for what the tasks announce under ``names``; None when some did not until all was over."""
+        found: list[bytes] = []
+        for name in names:
+            while (results := self.given(name)) is None:
+                if is_over() and not os.path.exists(f"{self.directory}/{name}"):
+                    return None
+                time.sleep(_POLL_S)
+            found += results
+        return found
+
+    def clear(self) -> None:
+        """Remove the files that tasks have read; what a worker still maps stays readable."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        ensure_private(self.directory)
+
+
+def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """The blobs with their data in memory, mapped from the files that they lie in."""
+    mapped: dict[str, pa.Buffer] = {}
+    for blob in blobs:
+        if not blob.file:
+            yield blob
+            continue
+        if blob.file not in mapped:
+            with pa.memory_map(blob.file) as source:
+                mapped[blob.file] = source.read_buffer()
+        data = mapped[blob.file].slice(blob.file_offset, blob.byte_count)
+        yield replace(blob, data=data, file="", file_offset=0, byte_count=0)

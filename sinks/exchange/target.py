@@ -1,0 +1,56 @@
+"""What the tasks of one batch need to know about one target table, as a value that travels with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import IndexFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+
+UNAVAILABLE = "_UNAVAILABLE"
+"""Column of change rows: positions of the columns whose value the source did not send."""
+
+OTHER_KEY = "_OTHER_KEY"
+"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
+order: of a delete the new key, of a row with values that were not sent the old one."""
+
+OFFSET = "_OFFSET"
+"""Column of change rows: Kafka offset of the record a row came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What a decode task needs to know of a target: no storage, so that no secrets travel with the job's properties."""
+
+    schema: TableSchema
+    options: TableOptions
+    total_buckets: int
+    floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of a batch plan.
+
+    ``files`` are the live files per bucket at the plan's snapshot, ``deletion_files`` the index files with deletion
+    vectors of the buckets that have some. ``floors`` are, per (topic, partition), the offsets
+    that the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table
+    (a replay): its changes are dropped.
+    """
+
+    identifier: str
+    context: TableContext
+    total_buckets: int
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]]
+    deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
+    floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    is_appended: bool = False
+    compacts_fully: bool = False
+    """Whether this batch ends with a full compaction of every bucket."""
+    partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    """Number of buckets of each partition that has files; writers refuse rows where it is not ``total_buckets``."""

@@ -1,0 +1,175 @@
+"""Executor side: write the buckets that one task owns and return commit messages, never data.
+
+A write task receives whole buckets: every blob of a bucket of one batch arrives in the same task. It restores the order
+of arrival, fills values that the source left out, and hands the rows to the engine's bucket writers: all into level 0
+first, so that the driver can publish them, then the compactions with the changelog.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.step_times import take_seconds
+from paimon_table.storage.private_directory import SharedDirectory
+from paimon_table.write.bucket_writer import KEPT_BYTES, BucketWriter, WriterEnvironment
+from sinks import faults
+from sinks.exchange.blob import REPORT, Blob, from_record_batch
+from sinks.exchange.spool import loaded
+from sinks.exchange.target import Target
+from sinks.write.arrived_rows import ArrivedRows
+
+RESULT_DDL = "data binary"
+_RESULT_SCHEMA = pa.schema([("data", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class BucketResult:
+    """What writing one bucket brought: the message to commit, and where the time went (seconds per named step)."""
+
+    target: int
+    message: CommitMessage
+    row_count: int
+    seconds: dict[str, float]
+    unknown_count: int = 0
+    """Values that the source left out and nobody knows; NULL was written."""
+    needs_compaction: bool = False
+    """Whether the bucket is to be compacted once the message is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """The write side of one batch, picklable; ``SlotWriter`` is its share of one task."""
+
+    batch_id: int
+    targets: tuple[Target, ...]
+    lookup_root: str | SharedDirectory
+    """Directory of lookup files, or how to find it on the machine of the task."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Only append, for one Spark job with the decode tasks; their reports pass through."""
+        slot = SlotWriter(self, (blob for batch in batches for blob in from_record_batch(batch)))
+        for result in slot.append():
+            yield _result_batch(result)
+
+    def answer(self, target_index: int, bucket: BucketId, work: Callable[[], BucketResult]) -> bytes:
+        """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
+        try:
+            return pickle.dumps(work())
+        except (ConfigError, CorruptFile, MalformedRecord) as error:
+            place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
+            return pickle.dumps(type(error)(f"{place}: {error}"))
+
+    def compact(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> bytes:
+        """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
+        result = self.answer(target_index, bucket, partial(self.compact_bucket, target_index, bucket, writer))
+        faults.reached("between-compactions", self.batch_id)
+        return result
+
+    def compact_bucket(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> BucketResult:
+        """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
+        take_seconds()
+        started = time.perf_counter()
+        target = self.targets[target_index]
+        writer = writer or self.open_writer(target, bucket)
+        message = writer.compact_only(full_compact=target.compacts_fully)
+        return BucketResult(target_index, message, 0, _steps(started))
+
+    def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
+        root = self.lookup_root
+        environment = WriterEnvironment(
+            lookup_dir=root if isinstance(root, str) else root.path(),
+            new_uuid=lambda: str(uuid.uuid4()),
+            clock_ms=lambda: time.time_ns() // 1_000_000,
+        )
+        deletion_files = target.deletion_files.get(bucket, ())
+        return BucketWriter(
+            target.context,
+            bucket,
+            target.files.get(bucket, ()),
+            environment,
+            deletion_files,
+            target.partition_buckets.get(bucket.partition),
+        )
+
+
+class SlotWriter:
+    """The buckets of one write task: ``append``, then ``compact``; both give pickled results."""
+
+    def __init__(self, task: WriteTask, blobs: Iterable[Blob]) -> None:
+        self._task = task
+        self._blobs = blobs
+        self._due: list[tuple[int, BucketId, BucketWriter]] = []
+        self._kept_bytes = 0
+
+    def append(self) -> Iterator[bytes]:
+        """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs."""
+        started = time.perf_counter()
+        arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
+        for blob in loaded(self._blobs):
+            if blob.target == REPORT:
+                yield bytes(blob.data)
+            elif not self._task.targets[blob.target].is_appended:
+                arrived[blob.target][blob.bucket].append(blob)
+        faults.reached("after-decode", self._task.batch_id)
+        yield pickle.dumps({"shuffle": time.perf_counter() - started})
+        for target, buckets in arrived.items():
+            rows = ArrivedRows(self._task.targets[target], buckets, self._task.open_writer)
+            for bucket in buckets:
+                yield self._task.answer(target, bucket, partial(self._append_bucket, target, bucket, rows))
+                faults.reached("between-data-files", self._task.batch_id)
+
+    def _append_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
+        take_seconds()
+        started = time.perf_counter()
+        target = self._task.targets[target_index]
+        writer = self._task.open_writer(target, bucket)
+        filled = arrived.filled(bucket)
+        writer.write(filled.rows)
+        message = writer.prepare_append()
+        is_due = writer.needs_compaction(target.compacts_fully)
+        if is_due:
+            self._keep(target_index, bucket, writer)
+        return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count, is_due)
+
+    def _keep(self, target_index: int, bucket: BucketId, writer: BucketWriter) -> None:
+        if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:
+            writer.release_memory()
+        self._kept_bytes += writer.kept_bytes
+        self._due.append((target_index, bucket, writer))
+
+    def compact(self) -> Iterator[bytes]:
+        """Do the compactions that the appended rows made due; their messages hold once the rows are committed."""
+        while self._due:
+            yield self._task.compact(*self._due.pop(0))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """Compaction of what is committed, as a picklable function from (target index, bucket) pairs to pickled results."""
+
+    write: WriteTask
+
+    def __call__(self, buckets: Iterable[tuple[int, BucketId]]) -> Iterator[bytes]:
+        for target, bucket in buckets:
+            yield self.write.compact(target, bucket)
+
+
+def _steps(started: float) -> dict[str, float]:
+    """Seconds since ``started`` per step: what the engine measured, the rest is merging (with reading and sorting)."""
+    steps = take_seconds()
+    return {"merge": time.perf_counter() - started - sum(steps.values()), **steps}
+
+
+def _result_batch(result: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], schema=_RESULT_SCHEMA)

@@ -1,0 +1,38 @@
+"""Executor side: deletes of tables with a ``sequence.field`` take part in the order of the row that they delete.
+
+The image of a deleted row is not to be trusted beyond its key: with PostgreSQL's default replica identity the source
+sends only the key and Debezium makes up the rest, a zero for a NOT NULL version. Such a delete would sort before the
+row and never apply. So the sequence columns of a delete count as not sent: they are filled from the row before it, and
+at an equal sequence the later arrival, the delete, wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sinks.exchange.target import UNAVAILABLE
+
+
+def without_sequence_of_deletes(rows: pa.Table, sequence_fields: Sequence[str], key: Sequence[str]) -> pa.Table:
+    """``rows`` with the sequence columns of deletes named in ``_UNAVAILABLE``, beside what it names already.
+
+    Columns of the primary key ``key`` are always true and stay.
+    """
+    positions = [rows.schema.get_field_index(name) for name in sequence_fields if name not in key]
+    deletes = np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))
+    if not positions or not deletes.any():
+        return rows
+    known = rows.column(UNAVAILABLE).to_pylist() if UNAVAILABLE in rows.column_names else [[]] * len(rows)
+    gaps = [
+        sorted({*(named or ()), *positions}) if is_delete else named
+        for named, is_delete in zip(known, deletes.tolist(), strict=True)
+    ]
+    column = pa.array(gaps, pa.list_(pa.int16()))
+    if UNAVAILABLE in rows.column_names:
+        return rows.set_column(rows.schema.get_field_index(UNAVAILABLE), UNAVAILABLE, column)
+    return rows.append_column(UNAVAILABLE, column)

@@ -1,0 +1,252 @@
+"""Executor side: put back the values that the source left out of a change (Debezium: unchanged TOAST columns).
+
+A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the one of the same key
+before it, or, when the change moved the row to another primary key (``_OTHER_KEY``), the one of the old key before its
+deletion. Either is an earlier change of this batch, else the table's current row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
+
+Key = tuple[Any, ...]
+Values = Mapping[str, Any]
+FindRows = Callable[[pa.Table], pa.Table]
+"""Rows of the keys given as a table; keys that do not exist are left out."""
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Rows without gaps, and how many values are known to nobody and became NULL."""
+
+    rows: pa.Table
+    unknown_count: int = 0
+
+
+def _python_type(t: pa.DataType) -> pa.DataType:
+    """Times and dates are handled as integers: Python's own classes do not hold all of them."""
+    if pa.types.is_timestamp(t):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(t) or pa.types.is_time32(t) else t
+
+
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.cast(_python_type(column.type)).to_pylist()
+    return values
+
+
+def _python_rows(rows: pa.Table) -> list[Values]:
+    columns = [_python_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+class Histories:
+    """What the changes of one bucket do to its keys, and what the table held before them.
+
+    Rows are known by their number in order of arrival. Columns become Python values once, when first asked for.
+    """
+
+    def __init__(self, rows: pa.Table, key: Sequence[str], current_rows: FindRows, former_rows: FindRows) -> None:
+        """The two functions find the rows of keys in the table as it is, and in its youngest state that had them."""
+        self._rows = rows
+        self._key = tuple(key)
+        self._current_rows = current_rows
+        self._former_rows = former_rows
+        self._columns: dict[str, list[Any]] = {}
+        self._current: dict[Key, Values | None] = {}
+        self._keys: list[Key] = list(zip(*(self._column(name) for name in key), strict=True))
+        self._numbers: dict[Key, list[int]] = {}
+        for number, values in enumerate(self._keys):
+            self._numbers.setdefault(values, []).append(number)
+
+    def key_of(self, number: int) -> Key:
+        return self._keys[number]
+
+    def numbers(self, key: Key) -> Sequence[int]:
+        """Rows of a key in order of arrival."""
+        return self._numbers.get(key, ())
+
+    def kind(self, number: int) -> RowKind:
+        return RowKind(self._column(VALUE_KIND)[number])
+
+    def hidden(self, number: int) -> Sequence[int]:
+        """Positions of the columns that the source did not send."""
+        return (self._column(UNAVAILABLE)[number] or ()) if UNAVAILABLE in self._rows.column_names else ()
+
+    def other_key(self, number: int) -> Key | None:
+        """The other key of a change of the primary key."""
+        text = self._column(OTHER_KEY)[number] if OTHER_KEY in self._rows.column_names else None
+        return None if text is None else tuple(json.loads(text))
+
+    def leaves_for(self, number: int, key: Key) -> bool:
+        """Whether this is the delete of a row that goes on under ``key``."""
+        return self.kind(number) is RowKind.DELETE and self.other_key(number) == key
+
+    def value(self, number: int, name: str) -> Any:
+        """The value that the source sent, ``_UNKNOWN`` if it sent none."""
+        is_hidden = self._rows.schema.get_field_index(name) in self.hidden(number)
+        return _UNKNOWN if is_hidden else self._column(name)[number]
+
+    def prepare(self, numbers: Iterable[int]) -> None:
+        """Look up the table's rows of the keys of these rows, all at once."""
+        keys = list(dict.fromkeys(self._keys[number] for number in numbers))
+        found = _python_rows(self._current_rows(self._key_table(keys)))
+        self._current = dict.fromkeys(keys) | {tuple(row[name] for name in self._key): row for row in found}
+
+    def current(self, key: Key) -> Values | None:
+        """The table's row before the batch; None without one."""
+        if key not in self._current:
+            found = _python_rows(self._current_rows(self._key_table([key])))
+            self._current[key] = found[0] if found else None
+        return self._current[key]
+
+    def former(self, key: Key) -> Values | None:
+        """The row of a deleted key as it was in an earlier snapshot; None when no snapshot has it."""
+        found = _python_rows(self._former_rows(self._key_table([key])))
+        return found[0] if found else None
+
+    def _key_table(self, keys: Sequence[Key]) -> pa.Table:
+        types = [self._rows.schema.field(name).type for name in self._key]
+        return pa.table(
+            [
+                pa.array(list(column), _python_type(t)).cast(t)
+                for column, t in zip(zip(*keys, strict=True), types, strict=True)
+            ],
+            list(self._key),
+        )
+
+    def _column(self, name: str) -> list[Any]:
+        if name not in self._columns:
+            self._columns[name] = _python_values(self._rows.column(name))
+        return self._columns[name]
+
+
+def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> bool:
+    """Whether sequence values come before others; NULL is the oldest in either direction."""
+    for value, other in zip(values, than, strict=True):
+        value, other = (None if v is _UNKNOWN else v for v in (value, other))
+        if value == other:
+            continue
+        if value is None or other is None:
+            return value is None
+        return bool(value > other if descending else value < other)
+    return False
+
+
+class GapFiller:
+    """Finds values over all buckets of one table; ``histories_of`` gives the bucket that a key belongs to."""
+
+    def __init__(
+        self,
+        histories_of: Callable[[Key], Histories],
+        accumulating: Collection[str] = (),
+        sequence: Sequence[str] = (),
+        descending: bool = False,
+    ) -> None:
+        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
+
+        Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes: the newest by these
+        columns, which need not be the one that arrived last.
+        """
+        self._histories_of = histories_of
+        self._accumulating = frozenset(accumulating)
+        self._sequence = tuple(sequence)
+        self._descending = descending
+
+    def fill(self, histories: Histories, rows: pa.Table) -> Filled:
+        """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
+        gaps = rows.column(UNAVAILABLE).combine_chunks()
+        plain = rows.drop_columns([name for name in (UNAVAILABLE, OTHER_KEY) if name in rows.column_names])
+        affected = np.flatnonzero(np.asarray(pc.fill_null(pc.greater(pc.list_value_length(gaps), 0), False)))
+        replaced: dict[int, dict[int, Any]] = {}
+        unknown_count = 0
+        if len(affected):
+            histories.prepare(affected.tolist())
+        for number in affected.tolist():
+            is_delete = histories.kind(number) is RowKind.DELETE
+            newest = self._newest_sequence(histories, number) if is_delete and self._sequence else {}
+            for position in histories.hidden(number):
+                name = plain.schema.field(position).name
+                if name in self._accumulating and histories.other_key(number) is None:
+                    continue
+                value = newest[name] if name in newest else self._value(histories, number, name, set())
+                unknown_count += value is _UNKNOWN and not is_delete
+                replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
+        for position, values in replaced.items():
+            field = plain.schema.field(position)
+            column = _python_values(plain.column(position))
+            for number, value in values.items():
+                column[number] = value
+            plain = plain.set_column(position, field, pa.array(column, _python_type(field.type)).cast(field.type))
+        return Filled(plain, unknown_count)
+
+    def _newest_sequence(self, histories: Histories, number: int) -> Values:
+        """The sequence columns of the newest row of the key of a delete; empty when there is none."""
+        key = histories.key_of(number)
+        earlier = [n for n in histories.numbers(key) if n < number]
+        deletes = [i for i, n in enumerate(earlier) if histories.kind(n) is RowKind.DELETE]
+        rows = [{name: self._value(histories, n, name, set()) for name in self._sequence} for n in earlier]
+        if deletes:
+            rows = rows[deletes[-1] + 1 :]
+        elif (current := histories.current(key)) is not None:
+            rows = [{name: current[name] for name in self._sequence}, *rows]
+        newest: Values = {}
+        for row in rows:
+            if not newest or not _is_older(list(row.values()), list(newest.values()), self._descending):
+                newest = row
+        return newest
+
+    def _value(self, histories: Histories, number: int, name: str, seen: set[tuple[Key, int]]) -> Any:
+        """The value of a column after row ``number``."""
+        sent = histories.value(number, name)
+        if sent is not _UNKNOWN:
+            return sent
+        key, other_key = histories.key_of(number), histories.other_key(number)
+        if (key, number) in seen:
+            return _UNKNOWN
+        seen.add((key, number))
+        same_key = [n for n in histories.numbers(key) if n < number]
+        if other_key is None or histories.kind(number) is RowKind.DELETE:
+            return self._before(histories, key, same_key, name, seen)
+        nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
+        return self._before_move(other_key, key, nth, name, seen)
+
+    def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, seen: set[tuple[Key, int]]) -> Any:
+        """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
+
+        When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
+        longer has the row.
+        """
+        try:
+            origin = self._histories_of(old_key)
+        except pa.ArrowException:
+            return _UNKNOWN  # the header writes the key in another form than its columns
+        numbers = origin.numbers(old_key)
+        leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
+        if nth < len(leaves):
+            return self._before(origin, old_key, numbers[: leaves[nth]], name, seen)
+        if origin.current(old_key) is not None:
+            return self._before(origin, old_key, numbers, name, seen)
+        former = origin.former(old_key)
+        return _UNKNOWN if former is None else former[name]
+
+    def _before(
+        self, histories: Histories, key: Key, earlier: Sequence[int], name: str, seen: set[tuple[Key, int]]
+    ) -> Any:
+        """The value of a column after the rows ``earlier`` of a key."""
+        if earlier:
+            is_deleted = histories.kind(earlier[-1]) is RowKind.DELETE
+            return _UNKNOWN if is_deleted else self._value(histories, earlier[-1], name, seen)
+        current = histories.current(key)
+        return _UNKNOWN if current is None else current[name]

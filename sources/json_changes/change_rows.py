@@ -1,0 +1,158 @@
+"""From events to change rows: which images of an event become rows, of which kind, in which order.
+
+op r, c   +I after
+op u      +U after; with -U before in front if the target asks for it and ``before`` is complete;
+          -D before and +I after if the primary key changed
+op d      -D before, or the columns of the message key where ``before`` is missing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import RowKind
+
+Rows: TypeAlias = pa.StructArray | list[Mapping[str, Any] | None]
+"""Row images of events: parsed by Arrow, or JSON objects of the exact path."""
+
+Mask = npt.NDArray[np.bool_]
+OPS = "rcudtm"
+"""Known operations; their codes are positions in this string."""
+READ, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE = range(len(OPS))
+UNKNOWN_OP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Data events of one source table: positions in the batch of records, operations and row images."""
+
+    positions: npt.NDArray[np.int64]
+    ops: npt.NDArray[np.int8]
+    before: Rows
+    after: Rows
+    images: pa.StructArray | None = None
+    """Where every event has the one image that its operation needs, all of them in one array."""
+
+    def chosen(self, mask: Mask) -> Events:
+        return Events(self.positions[mask], self.ops[mask], _filtered(self.before, mask), _filtered(self.after, mask))
+
+
+def _filtered(rows: Rows, mask: Mask) -> Rows:
+    if isinstance(rows, list):
+        return [row for row, keep in zip(rows, mask.tolist(), strict=True) if keep]
+    return rows.filter(pa.array(mask))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRows:
+    """Row images in order, each with the position of its record and its kind."""
+
+    positions: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int8]
+    images: Rows
+
+
+def present(rows: Rows) -> Mask:
+    """Which events have this image."""
+    if isinstance(rows, list):
+        return np.array([row is not None for row in rows], np.bool_)
+    return np.asarray(rows.is_valid())
+
+
+def image_column(rows: Rows, name: str) -> pa.Array | list[Any]:
+    """The JSON values of one column; NULL where the image or the field is missing."""
+    if isinstance(rows, list):
+        return [None if row is None else row.get(name) for row in rows]
+    index = rows.type.get_field_index(name)
+    return pa.nulls(len(rows)) if index < 0 else pc.struct_field(rows, [index])
+
+
+def is_null(column: pa.Array | list[Any]) -> Mask:
+    if isinstance(column, list):
+        return np.array([value is None for value in column], np.bool_)
+    return np.asarray(column.is_null())
+
+
+def lacks_key(rows: Rows, primary_key: Sequence[str]) -> Mask:
+    """Which images are missing or have NULL in a primary key column."""
+    lacking = ~present(rows)
+    for name in primary_key:
+        lacking = lacking | is_null(image_column(rows, name))
+    return lacking
+
+
+def _key_changed(events: Events, primary_key: Sequence[str]) -> Mask:
+    changed = np.zeros(len(events.ops), np.bool_)
+    updated = (events.ops == UPDATE) & present(events.before)
+    if not updated.any():
+        return changed
+    for name in primary_key:
+        old, new = image_column(events.before, name), image_column(events.after, name)
+        if isinstance(old, list) or isinstance(new, list):
+            changed |= np.array([a != b for a, b in zip(old, new, strict=True)], np.bool_)
+        elif old.type == new.type and not pa.types.is_null(old.type):
+            changed |= np.asarray(pc.fill_null(pc.not_equal(old, new), False))
+    changed &= updated & ~lacks_key(events.before, primary_key)
+    return changed
+
+
+def change_rows(events: Events, primary_key: Sequence[str], emit_update_before: bool, incomplete: Mask) -> ChangeRows:
+    """Rows of events whose images are there; ``incomplete`` marks ``before`` images with values not sent."""
+    ops = events.ops
+    deleted = ops == DELETE
+    changed = _key_changed(events, primary_key)
+    paired = changed
+    if emit_update_before:
+        paired = changed | ((ops == UPDATE) & present(events.before) & ~incomplete)
+    kinds = np.select(
+        [deleted, (ops == UPDATE) & ~changed], [RowKind.DELETE, RowKind.UPDATE_AFTER], RowKind.INSERT
+    ).astype(np.int8)
+    if not paired.any():
+        return ChangeRows(events.positions, kinds, _chosen(events, deleted))
+    counts = 1 + paired
+    index = np.repeat(np.arange(len(ops)), counts)
+    first_of_pair = np.zeros(len(index), np.bool_)
+    first_of_pair[(np.cumsum(counts) - counts)[paired]] = True
+    first_kinds = np.where(changed, RowKind.DELETE, RowKind.UPDATE_BEFORE)
+    kinds = np.where(first_of_pair, first_kinds[index], kinds[index]).astype(np.int8)
+    from_before = first_of_pair | deleted[index]
+    return ChangeRows(events.positions[index], kinds, _picked(events, index, from_before))
+
+
+def _chosen(events: Events, deleted: Mask) -> Rows:
+    """One image per event."""
+    if events.images is not None:
+        return events.images
+    if not deleted.any():
+        return events.after
+    if deleted.all():
+        return events.before
+    return _picked(events, np.arange(len(deleted)), deleted)
+
+
+def _picked(events: Events, index: npt.NDArray[np.int64], from_before: Mask) -> Rows:
+    before, after = events.before, events.after
+    if isinstance(before, list) or isinstance(after, list):
+        return [before[i] if old else after[i] for i, old in zip(index.tolist(), from_before.tolist(), strict=True)]
+    if before.type != after.type:
+        before, after = _same_type(before, after)
+    both = pa.concat_arrays([before, after])
+    return both.take(pa.array(np.where(from_before, index, index + len(before))))
+
+
+def _same_type(before: pa.StructArray, after: pa.StructArray) -> tuple[pa.StructArray, pa.StructArray]:
+    """Both with the fields that they share; unexpected columns of one side only are not of interest here."""
+    shared = [f for f in before.type if after.type.get_field_index(f.name) >= 0 and after.type.field(f.name) == f]
+    return _with_fields(before, shared), _with_fields(after, shared)
+
+
+def _with_fields(rows: pa.StructArray, fields: list[pa.Field]) -> pa.StructArray:
+    children = [rows.field(f.name) for f in fields]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=rows.is_null())

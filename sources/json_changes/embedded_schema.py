@@ -1,0 +1,159 @@
+"""Cutting the embedded schema off ``{"schema": ..., "payload": ...}`` texts.
+
+JsonConverter repeats the same schema text in front of every payload. The text up to the payload is remembered as a
+prefix, so one comparison per record finds its schema, and only the payload is parsed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.errors import MalformedRecord
+from sources.json_changes.exact_parse import parse_json, scan_json
+from sources.values.connect_types import ConnectColumn, struct_columns
+from sources.values.json_values import json_text
+
+_OPENING = b'{"schema":'
+_PAYLOAD = b',"payload":'
+_PLAIN_OPENING = b'{"before":'
+_ESCAPED_LETTER = r"\\u00[67]"
+"""May stand in the names schema and payload."""
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSchema:
+    """The row columns (of ``after``) and all fields of one embedded schema.
+
+    For the schema of a message key, ``columns`` are the key's fields.
+    """
+
+    columns: tuple[ConnectColumn, ...]
+
+    @property
+    def by_name(self) -> dict[str, ConnectColumn]:
+        return {c.name: c for c in self.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaGroup:
+    """Texts that share a schema (None: no schema): their indices in the input and their payloads.
+
+    ``problem`` says why a schema cannot be read; without it the payload could be read wrongly.
+    """
+
+    schema: EmbeddedSchema | None
+    indices: npt.NDArray[np.int64]
+    payloads: pa.Array
+    problem: str | None = None
+
+
+def read_schema(schema: Any) -> EmbeddedSchema | None:
+    """The schema of an envelope (its ``after`` or ``before`` struct) or of a key struct; None stays None.
+
+    Raises MalformedRecord if it is no Kafka Connect struct.
+    """
+    if schema is None:
+        return None
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
+        raise MalformedRecord("embedded schema is not a Kafka Connect struct")
+    by_field = {str(f.get("field")): f for f in schema["fields"] if isinstance(f, Mapping)}
+    if "op" in by_field:
+        row = by_field.get("after") or by_field.get("before")
+        return EmbeddedSchema(struct_columns(row) if row else ())
+    return EmbeddedSchema(struct_columns(schema))
+
+
+class SchemaCutter:
+    """Remembers prefixes; a cache only, answers do not depend on what was seen before."""
+
+    def __init__(self) -> None:
+        self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
+
+    def split(self, texts: pa.Array) -> list[SchemaGroup]:
+        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, form a group."""
+        rest = np.arange(len(texts), dtype=np.int64)
+        groups: list[SchemaGroup] = []
+        with_schema = np.asarray(pc.starts_with(texts, _OPENING))
+        plain = [rest[~with_schema]]
+        rest = rest[with_schema]
+        while len(rest):
+            prefix = self._prefix_of(texts[int(rest[0])].as_py())
+            if prefix is None:
+                plain.append(rest[:1])
+                rest = rest[1:]
+                continue
+            candidates = texts if len(rest) == len(texts) else texts.take(pa.array(rest))
+            same = np.asarray(pc.and_(pc.starts_with(candidates, prefix), pc.ends_with(candidates, b"}")))
+            payloads = pc.binary_slice(candidates.filter(pa.array(same)), len(prefix), -1)
+            groups.append(SchemaGroup(self._by_prefix[prefix], rest[same], payloads))
+            rest = rest[~same]
+        others = np.sort(np.concatenate(plain))
+        if len(others) == len(texts):
+            return _unusual(others, texts)
+        if len(others):
+            groups += _unusual(others, texts.take(pa.array(others)))
+        return groups
+
+    def _prefix_of(self, text: bytes) -> bytes | None:
+        """The remembered or newly read prefix that ``text`` begins with, most recently used first."""
+        for prefix in reversed(self._by_prefix):
+            if text.startswith(prefix):
+                if prefix is not next(reversed(self._by_prefix)):
+                    self._by_prefix.move_to_end(prefix)
+                return prefix if text.endswith(b"}") else None
+        return self._learn(text)
+
+    def _learn(self, text: bytes) -> bytes | None:
+        try:
+            decoded = text.decode("utf-8")
+            schema, end = scan_json(decoded, len(_OPENING))
+            parsed = read_schema(schema)
+        except (MalformedRecord, UnicodeDecodeError):
+            return None
+        prefix = decoded[:end].encode("utf-8") + _PAYLOAD
+        if not text.startswith(prefix) or not text.endswith(b"}"):
+            return None
+        self._by_prefix[prefix] = parsed
+        if len(self._by_prefix) > _REMEMBERED:
+            self._by_prefix.popitem(last=False)
+        return prefix
+
+
+def _unusual(indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
+    """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
+    wrapped = np.zeros(len(texts), np.bool_)
+    candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, _PLAIN_OPENING)))
+    if len(candidates):
+        members = texts.take(pa.array(candidates))
+        named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
+        escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
+        candidates = candidates[np.asarray(pc.or_(named, escaped))]
+    groups: list[SchemaGroup] = []
+    for index in candidates.tolist():
+        try:
+            value = parse_json(texts[index].as_py())
+        except MalformedRecord:
+            continue
+        if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+            continue
+        wrapped[index] = True
+        problem, schema = None, None
+        try:
+            schema = read_schema(value["schema"])
+        except MalformedRecord as error:
+            problem = str(error)
+        payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
+        groups.append(SchemaGroup(schema, indices[index : index + 1], payload, problem))
+    if not wrapped.any():
+        return [SchemaGroup(None, indices, texts)] if len(indices) else []
+    rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
+    return [*groups, rest] if len(rest.indices) else groups

@@ -1,0 +1,110 @@
+"""What records tell about the columns of their source table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import DataType, string
+from sources.changes import DecoderOptions, DecodeTarget, ObservedColumn
+from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.values.encodings import AUTO
+from sources.values.inference import infer_type
+from sources.values.json_values import Unconvertible
+from sources.values.scalar_conversion import convert_value
+
+
+def all_columns(
+    schema: EmbeddedSchema | None, rows: Iterable[Mapping[str, Any]], record_count: int
+) -> tuple[ObservedColumn, ...]:
+    """All columns of a source table, in the order of the schema or of first sight."""
+    if schema is not None:
+        return tuple(ObservedColumn(c.name, c.type, record_count) for c in schema.columns)
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return tuple(ObservedColumn(name, infer_type(seen)) for name, seen in values.items())
+
+
+def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
+    """Columns of the schema that the target lacks, or whose type the target's does not hold."""
+    known = dict(target.columns)
+    return tuple(
+        ObservedColumn(c.name, c.type, record_count) for c in schema.columns if _is_news(c.name, c.type, known, target)
+    )
+
+
+def changed_by_values(
+    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, options: DecoderOptions
+) -> tuple[ObservedColumn, ...]:
+    """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
+
+    New columns with NULLs only are not reported: there is nothing to store and no type to give.
+    """
+    known = dict(target.columns)
+    telling: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if (not _fits(value, known[name], options)) if name in known else target.is_news(name):
+                telling.setdefault(name, []).append(value)
+    found: list[ObservedColumn] = []
+    for name, values in telling.items():
+        observed = infer_type(values)
+        old = known.get(name)
+        widened = common_type(old, observed) if old is not None and observed is not None else observed
+        if widened is not None and _is_news(name, widened, known, target):
+            found.append(ObservedColumn(name, widened))
+    return tuple(found)
+
+
+def _fits(value: Any, t: DataType, options: DecoderOptions) -> bool:
+    try:
+        convert_value(value, AUTO, t, options)
+        return True
+    except Unconvertible:
+        return False
+
+
+def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], target: DecodeTarget) -> bool:
+    old = known.get(name)
+    if old is None:
+        return target.is_news(name)
+    return (
+        name not in target.ignored
+        and name not in target.declared
+        and common_type(old, observed) != old.with_nullable(True)
+    )
+
+
+def key_fields(key: Any) -> tuple[str, ...] | None:
+    """The field names of a parsed message key."""
+    return tuple(key) if isinstance(key, dict) and key else None
+
+
+def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn, ...]:
+    """Columns of one table that were seen apart, each with one type."""
+    found: dict[str, ObservedColumn] = {}
+    for column in (c for part in columns for c in part):
+        found[column.name] = joined(found[column.name], column) if column.name in found else column
+    return tuple(found.values())
+
+
+def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
+    """One column seen twice: with the common type if there is one.
+
+    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. What
+    the column then does not hold goes to quarantine when it is decoded.
+    """
+    if left.type is None or right.type is None:
+        return left if right.type is None else right
+    votes = (left.votes or 0, right.votes or 0)
+    both = common_type(left.type, right.type)
+    if left.votes is None and right.votes is None:
+        return ObservedColumn(left.name, both or string())
+    if both is not None:
+        return ObservedColumn(left.name, both, sum(votes))
+    winner = left if votes[0] > votes[1] else right
+    return replace(winner, votes=abs(votes[0] - votes[1]))

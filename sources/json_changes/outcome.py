@@ -1,0 +1,123 @@
+"""Gathers what becomes of the records of one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.ids import Offset
+from sources.changes import (
+    OFFSET_COLUMN,
+    ChangeBatch,
+    DecodeCounts,
+    Decoded,
+    NewestRow,
+    Observation,
+    QuarantineRow,
+    Refusal,
+    SourceTable,
+)
+from sources.json_changes.observing import merged
+
+
+class Outcome:
+    """Grows while a batch is decoded; positions are row numbers of the batch."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._quarantined: dict[int, str] = {}
+        self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
+        self._observations: dict[SourceTable, Observation] = {}
+        self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
+        self._refusals: dict[int, Refusal] = {}
+        self._counts = DecodeCounts(records=batch.num_rows)
+
+    def quarantine(self, position: int, reason: str) -> None:
+        """The record goes to quarantine; the first reason stays."""
+        self._quarantined.setdefault(int(position), reason)
+
+    def count(self, **numbers: int) -> None:
+        self._counts += DecodeCounts(**numbers)
+
+    def observe(self, observation: Observation) -> None:
+        """One observation per source table stays: the columns of all of them."""
+        seen = self._observations.get(observation.source)
+        if seen is not None:
+            observation = replace(
+                seen,
+                columns=merged((seen.columns, observation.columns)),
+                key_columns=seen.key_columns or observation.key_columns,
+            )
+        self._observations[observation.source] = observation
+
+    def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
+        """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
+        timestamp = _milliseconds(self._batch.column("timestamp"), position)
+        row = NewestRow(source, self._cell("partition", position), self.offset(position), timestamp, absent)
+        known = self._newest.get((source, row.partition))
+        if known is None or known.offset < row.offset:
+            self._newest[source, row.partition] = row
+
+    def refuse(self, source: SourceTable, position: int, reason: str) -> None:
+        self._refusals[position] = Refusal(source, self._cell("partition", position), self.offset(position), reason)
+
+    def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
+        """Change rows, and of how many records they are."""
+        if rows.num_rows:
+            self._changes.setdefault((source, partition), []).append(rows)
+            self.count(rows=rows.num_rows, with_rows=record_count)
+
+    def offset(self, position: int) -> Offset:
+        return Offset(self._cell("offset", position))
+
+    def _cell(self, column: str, position: int) -> Any:
+        return self._batch.column(column)[int(position)].as_py()
+
+    def decoded(self) -> Decoded:
+        quarantine = tuple(self._quarantine_rows())
+        changes = (ChangeBatch(*key, _in_arrival_order(parts)) for key, parts in self._changes.items())
+        return Decoded(
+            changes=tuple(changes),
+            quarantine=quarantine,
+            observations=tuple(self._observations.values()),
+            refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
+            counts=replace(self._counts, quarantined=len(quarantine)),
+            newest=tuple(self._newest.values()),
+        )
+
+    def _quarantine_rows(self) -> Iterable[QuarantineRow]:
+        has_headers = "headers" in self._batch.schema.names
+        for position, reason in sorted(self._quarantined.items()):
+            headers = self._cell("headers", position) if has_headers else None
+            yield QuarantineRow(
+                topic=self._cell("topic", position),
+                partition=self._cell("partition", position),
+                offset=self.offset(position),
+                timestamp_ms=_milliseconds(self._batch.column("timestamp"), position),
+                reason=reason,
+                key=self._cell("key", position),
+                value=self._cell("value", position),
+                headers=tuple((h["key"], h["value"]) for h in headers or ()),
+            )
+
+
+def _in_arrival_order(parts: list[pa.Table]) -> pa.Table:
+    """Rows of several embedded schemas as one table; rows of one record keep their order."""
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    offsets = np.asarray(table.column(OFFSET_COLUMN))
+    return table.take(pa.array(np.argsort(offsets, kind="stable")))
+
+
+def _milliseconds(timestamps: pa.Array, position: int) -> int | None:
+    """A cell of the timestamp column, which is a timestamp or milliseconds as int64."""
+    cell = timestamps.slice(position, 1)
+    if pa.types.is_timestamp(cell.type):
+        cell = cell.cast(pa.timestamp("ms", cell.type.tz), safe=False).view(pa.int64())
+    milliseconds: int | None = cell[0].as_py()
+    return milliseconds

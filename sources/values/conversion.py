@@ -1,0 +1,343 @@
+"""Vectorised conversion of JSON columns into the Arrow arrays of Paimon types.
+
+Each rule converts the plain values of a column at once and names the entries that it is not sure of; those are decided
+one by one by ``scalar_conversion``, which defines the meaning. Columns without a vectorised rule are in doubt entirely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType, Root, arrow_type
+from sources.changes import DecoderOptions
+from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, unscaled_decimals
+from sources.values.encodings import AUTO, Encoding, Kind
+from sources.values.json_values import Unconvertible
+from sources.values.scalar_conversion import EXTREMES, convert_value, epoch_unit
+from sources.values.stored_arrays import stored_array
+from sources.values.stored_values import INTEGER_BITS, UNITS
+
+Mask = npt.NDArray[np.bool_]
+_UNIT_DIGITS = {1000: 3, 1_000_000: 6, 1_000_000_000: 9}
+_MS_PER_DAY = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """An array of the target's Arrow type, and why some of its entries (NULL there) could not be converted."""
+
+    values: pa.Array
+    problems: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Result of a vectorised rule: right except where ``doubt`` says so."""
+
+    values: pa.Array
+    doubt: Mask | None = None
+
+
+def convert_column(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+    """Convert one column of parsed JSON values to ``arrow_type(target)``."""
+    if pa.types.is_null(array.type):
+        return Converted(pa.nulls(len(array), arrow_type(target)))
+    if pa.types.is_list(array.type) and target.root is Root.ARRAY:
+        return _convert_lists(array, encoding.element or AUTO, target, options)
+    plain = _convert_plain(array, encoding, target, options)
+    if plain is None:
+        return _decide(None, np.flatnonzero(array.is_valid()), array, encoding, target, options)
+    if plain.doubt is None or not plain.doubt.any():
+        return Converted(plain.values)
+    return _decide(plain.values, np.flatnonzero(plain.doubt), array, encoding, target, options)
+
+
+def convert_values(values: list[Any], encoding: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+    """Convert JSON values one by one; the exact path."""
+    stored: list[Any] = []
+    problems: dict[int, str] = {}
+    for position, value in enumerate(values):
+        try:
+            stored.append(convert_value(value, encoding, target, options))
+        except Unconvertible as error:
+            stored.append(None)
+            problems[position] = str(error)
+    return Converted(stored_array(stored, target), problems)
+
+
+def _decide(
+    values: pa.Array | None,
+    doubtful: npt.NDArray[np.intp],
+    array: pa.Array,
+    encoding: Encoding,
+    target: DataType,
+    options: DecoderOptions,
+) -> Converted:
+    """Put the exact conversions of the doubtful entries into ``values`` (all NULL if None)."""
+    decided = convert_values(array.take(pa.array(doubtful)).to_pylist(), encoding, target, options)
+    kept = pa.nulls(len(array), arrow_type(target)) if values is None else values
+    index = np.arange(len(array))
+    index[doubtful] = len(array) + np.arange(len(doubtful))
+    merged = pa.concat_arrays([kept, decided.values]).take(pa.array(index))
+    return Converted(merged, {int(doubtful[i]): reason for i, reason in decided.problems.items()})
+
+
+def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return _Plain(array) if target.root is Root.BOOLEAN and encoding.kind is Kind.AUTO else None
+    if pa.types.is_integer(kind):
+        return _from_integers(array, encoding, target, options)
+    if pa.types.is_floating(kind) and encoding.kind is Kind.AUTO:
+        return _from_floats(array, target)
+    if pa.types.is_string(kind):
+        return _from_strings(array, encoding, target, options)
+    if pa.types.is_decimal(kind) and target.root is Root.DECIMAL and encoding.kind in (Kind.AUTO, Kind.DECIMAL):
+        values = _rescaled(array, target)
+        return None if values is None else _Plain(values)
+    return None
+
+
+def _rescaled(numbers: pa.Array, target: DataType) -> pa.Array | None:
+    """Decimals (or texts of less than 38 digits) in the target's precision and scale; None if one does not fit.
+
+    Arrow does not notice every overflow of 128 bits when it changes the scale, hence the way through 256 bits.
+    """
+    try:
+        return numbers.cast(pa.decimal256(76, target.scale or 0)).cast(arrow_type(target))
+    except pa.ArrowInvalid:
+        return None
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _numbers(array: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+    """The numbers with 0 for NULL, and which are not NULL."""
+    valid = np.asarray(array.is_valid())
+    return np.asarray(array if array.null_count == 0 else array.fill_null(0)), valid
+
+
+def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+    root = target.root
+    if encoding.kind is Kind.UNSIGNED:
+        return _from_unsigned(array, target, options)
+    if root in INTEGERS and encoding.kind in (Kind.AUTO, Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
+        return _to_integers(array, target)
+    if encoding.kind is Kind.DATE or (encoding.kind is Kind.AUTO and root is Root.DATE):
+        return _to_dates(array) if root is Root.DATE else None
+    if encoding.kind in (Kind.TIME, Kind.AUTO) and root is Root.TIME:
+        return _to_times(array, encoding.unit or epoch_unit(target, options))
+    if encoding.kind in (Kind.TIMESTAMP, Kind.AUTO) and root in TIMESTAMPS:
+        return _to_timestamps(array, encoding.unit or epoch_unit(target, options), target, options)
+    if encoding.kind not in (Kind.AUTO, Kind.DECIMAL):
+        return None
+    if root is Root.DECIMAL:
+        return _to_decimals(array, target)
+    if root in (Root.FLOAT, Root.DOUBLE) and encoding.kind is Kind.AUTO:
+        return _from_floats(array.cast(pa.float64(), safe=False), target)
+    if root is Root.VARCHAR and target.length == MAX_LENGTH and encoding.kind is Kind.AUTO:
+        return _Plain(array.cast(pa.string()))
+    return None
+
+
+def _from_unsigned(array: pa.Array, target: DataType, options: DecoderOptions) -> _Plain | None:
+    """As signed numbers, except those with the first bit set, which are in doubt."""
+    plain = _from_integers(array, AUTO, target, options)
+    if plain is None:
+        return None
+    numbers, _ = _numbers(array)
+    wrapped = numbers < 0
+    return _Plain(plain.values, wrapped if plain.doubt is None else wrapped | plain.doubt)
+
+
+def _to_integers(array: pa.Array, target: DataType) -> _Plain:
+    bits = INTEGER_BITS[target.root]
+    if bits == 64:
+        return _Plain(array)
+    numbers, _ = _numbers(array)
+    limit = 1 << (bits - 1)
+    return _Plain(array.cast(arrow_type(target), safe=False), (numbers >= limit) | (numbers < -limit))
+
+
+def _to_dates(array: pa.Array) -> _Plain:
+    numbers, _ = _numbers(array)
+    doubt = (numbers >= 1 << 31) | (numbers < -(1 << 31))
+    return _Plain(array.cast(pa.int32(), safe=False).view(pa.date32()), doubt)
+
+
+def _to_times(array: pa.Array, unit: int) -> _Plain:
+    numbers, valid = _numbers(array)
+    parts = unit // 1000
+    millis = numbers // parts
+    doubt = valid & ((millis < 0) | (millis >= _MS_PER_DAY) | (numbers % parts != 0))
+    times = pa.array(np.where(doubt, 0, millis).astype(np.int32), mask=~valid)
+    return _Plain(times.view(pa.time32("ms")), doubt)
+
+
+def _to_timestamps(array: pa.Array, unit: int, target: DataType, options: DecoderOptions) -> _Plain:
+    stored = arrow_type(target)
+    numbers, valid = _numbers(array)
+    doubt = np.zeros(len(numbers), np.bool_)
+    finer = _UNIT_DIGITS[unit] - (target.precision or 0)
+    if finer > 0:
+        doubt |= numbers % 10**finer != 0
+    if options.infinity != "extreme":
+        doubt |= (numbers == EXTREMES[0]) | (numbers == EXTREMES[1])
+    parts = UNITS[stored.unit]
+    if parts == unit:
+        return _Plain(array.view(stored), doubt & valid)
+    if parts < unit:
+        scaled = numbers // (unit // parts)
+    else:
+        factor = parts // unit
+        largest = EXTREMES[1] // factor
+        doubt |= (numbers > largest) | (numbers < -largest)
+        scaled = np.where(doubt, 0, numbers) * factor
+    return _Plain(pa.array(scaled, mask=~valid).view(stored), doubt & valid)
+
+
+def _to_decimals(array: pa.Array, target: DataType) -> _Plain | None:
+    precision, scale = target.precision or 0, target.scale or 0
+    if scale > 19:
+        return None
+    numbers, valid = _numbers(array)
+    doubt = np.zeros(len(numbers), np.bool_)
+    if precision - scale < 19:
+        limit = 10 ** (precision - scale)
+        doubt = valid & ((numbers >= limit) | (numbers <= -limit))
+        numbers = np.where(doubt, 0, numbers)
+    wide = pa.array(numbers, mask=~valid).cast(pa.decimal128(19 + scale, scale))
+    return _Plain(wide.cast(arrow_type(target)), doubt)
+
+
+def _from_floats(array: pa.Array, target: DataType) -> _Plain | None:
+    if target.root is Root.DOUBLE:
+        return _Plain(array)
+    if target.root is not Root.FLOAT:
+        return None
+    narrow = array.cast(pa.float32(), safe=False)
+    numbers, valid = _numbers(array)
+    overflow = np.isinf(np.asarray(narrow.fill_null(0))) & ~np.isinf(numbers)
+    return _Plain(narrow, overflow & valid)
+
+
+# ---------------------------------------------------------------- strings
+
+
+def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+    root = target.root
+    if root in CHARACTERS and encoding.kind is Kind.AUTO:
+        if target.length == MAX_LENGTH:
+            return _Plain(array)
+        return _Plain(array, np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), target.length), False)))
+    if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and options.binary_format == "base64":
+        return _to_bytes(array, target)
+    if root is Root.DECIMAL:
+        if encoding.kind is Kind.DECIMAL:
+            return _base64_decimals(array, encoding.scale, target)
+        if encoding.kind is Kind.AUTO and options.decimal_format in ("base64", "auto-base64"):
+            return _base64_decimals(array, target.scale or 0, target)
+        if encoding.kind is Kind.AUTO and options.decimal_format in ("text", "auto-text"):
+            return _text_decimals(array, target)
+    if encoding.kind is Kind.AUTO and root in TIMESTAMPS:
+        return _iso_timestamps(array, target)
+    if encoding.kind is Kind.AUTO and root is Root.DATE:
+        return _iso_dates(array)
+    return None
+
+
+def _iso_dates(array: pa.Array) -> _Plain | None:
+    try:
+        return _Plain(array.cast(pa.date32()))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
+    """Plain notation of moderate length; exponents, long texts and what may be base64 are in doubt."""
+    unusual = pc.or_(pc.greater(pc.utf8_length(array), 30), pc.match_substring_regex(array, "[A-Za-z+/=]"))
+    doubt = np.asarray(pc.fill_null(unusual, False))
+    if doubt.any():
+        array = pc.if_else(pa.array(doubt), pa.scalar(None, array.type), array)
+    values = _rescaled(array, target)
+    return None if values is None else _Plain(values, doubt)
+
+
+def _to_bytes(array: pa.Array, target: DataType) -> _Plain:
+    decoded = decode_base64(array)
+    doubt = decoded.malformed
+    if target.length != MAX_LENGTH:
+        doubt = doubt | (decoded.lengths > (target.length or 0))
+    return _Plain(binary_array(decoded, array.is_valid()), doubt)
+
+
+def _base64_decimals(array: pa.Array, scale: int, target: DataType) -> _Plain | None:
+    if not 0 <= scale <= (target.scale or 0):
+        return None
+    decoded = decode_base64(array)
+    valid = array.is_valid()
+    out_of_reach = (decoded.lengths == 0) | (decoded.lengths > LARGEST_DECIMAL_BYTES)
+    doubt = np.asarray(valid) & (decoded.malformed | out_of_reach)
+    numbers = unscaled_decimals(decoded, valid, scale)
+    if doubt.any():
+        numbers = pc.if_else(pa.array(doubt), pa.scalar(None, numbers.type), numbers)
+    values = _rescaled(numbers, target)
+    return None if values is None else _Plain(values, doubt)
+
+
+_LTZ_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,%d})?Z$"
+_LOCAL_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,%d})?$"
+
+
+def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
+    stored = arrow_type(target)
+    doubt = np.zeros(len(array), np.bool_)
+    try:
+        values = array.cast(stored)
+    except pa.ArrowInvalid:
+        digits = _UNIT_DIGITS[UNITS[stored.unit]]
+        pattern = (_LTZ_TEXT if stored.tz else _LOCAL_TEXT) % digits
+        usual = pc.fill_null(pc.match_substring_regex(array, pattern), True)
+        try:
+            values = pc.if_else(usual, array, pa.scalar(None, pa.string())).cast(stored)
+        except pa.ArrowInvalid:
+            return None
+        doubt = ~np.asarray(usual)
+    finer = _UNIT_DIGITS[UNITS[stored.unit]] - (target.precision or 0)
+    if finer > 0:
+        numbers, _ = _numbers(values.view(pa.int64()))
+        doubt = doubt | (numbers % 10**finer != 0)
+    return _Plain(values, doubt)
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def _convert_lists(array: pa.Array, element: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+    """Convert the elements as one column; a list with a bad element is bad."""
+    assert target.element is not None
+    offsets = np.asarray(array.offsets).astype(np.int64)
+    valid = np.asarray(array.is_valid())
+    children = convert_column(array.values, element, target.element, options)
+    problems: dict[int, str] = {}
+    bad = dict(children.problems)
+    if not target.element.nullable:
+        for null in np.flatnonzero(children.values.is_null()):
+            bad.setdefault(int(null), f"NULL inside a value whose elements are {target.element}")
+    for position in sorted(bad):
+        row = int(np.searchsorted(offsets, position, side="right")) - 1
+        if 0 <= row < len(array) and valid[row]:
+            problems.setdefault(row, bad[position])
+    lost = ~valid
+    lost[list(problems)] = True
+    stored = arrow_type(target)
+    positions = pa.array(offsets.astype(np.int32))
+    lists = pa.ListArray.from_arrays(positions, children.values, type=stored, mask=pa.array(lost))
+    return Converted(lists, problems)

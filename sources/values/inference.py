@@ -1,0 +1,74 @@
+"""Paimon types from JSON values, where a topic has no schema and the user declared no type.
+
+Conservative: the type holds every value seen, and later values of the same source column either fit it or widen it
+without loss. Integers are BIGINT (Debezium writes fractions and exponents for floating point columns, so an integer
+column stays one), or DECIMAL(38, 0) beyond 64 bits. "NaN" and its like among fractions are DOUBLE. Objects are STRING
+with their JSON text: a ROW could not take the next object that has another shape, text takes every one. Strings stay
+STRING even when they look like dates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import DataType, Root, string
+
+_BIGINT = DataType(Root.BIGINT)
+_BIG_DECIMAL = DataType(Root.DECIMAL, precision=38, scale=0)
+_DOUBLE = DataType(Root.DOUBLE)
+_BOOLEAN = DataType(Root.BOOLEAN)
+_EXACT_IN_DOUBLE = 1 << 53
+SPECIAL_FLOATS = frozenset({"NaN", "Infinity", "-Infinity"})
+"""Strings that Debezium writes for floating point values that JSON numbers cannot express."""
+
+
+def infer_type(values: Iterable[Any]) -> DataType | None:
+    """The type for a new column with these values; None if there are only NULLs (or arrays without elements)."""
+    inferred: DataType | None = None
+    largest = 0
+    special = False
+    for value in values:
+        if isinstance(value, str) and value in SPECIAL_FLOATS:
+            special = True
+            continue
+        found = type_of_value(value)
+        if isinstance(value, int):
+            largest = max(largest, abs(value))
+        if found is not None:
+            inferred = found if inferred is None else _merge(inferred, found, largest)
+    if special and (inferred is None or inferred.root is not Root.DOUBLE):
+        return string()
+    return inferred
+
+
+def type_of_value(value: Any) -> DataType | None:
+    """The type of one JSON value; None for NULL and for arrays whose element type is not to be seen."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return _BOOLEAN
+        case int():
+            if -(1 << 63) <= value < 1 << 63:
+                return _BIGINT
+            return _BIG_DECIMAL if abs(value) < 10**38 else string()
+        case Decimal() | float():
+            return _DOUBLE
+        case list():
+            element = infer_type(value)
+            return None if element is None else DataType(Root.ARRAY, element=element)
+        case _:
+            return string()
+
+
+def _merge(old: DataType, new: DataType, largest: int) -> DataType:
+    """One type for both: the common lossless one, DOUBLE for exact integers among fractions, else text."""
+    common = common_type(old, new)
+    if common is not None:
+        return common
+    if {old.root, new.root} == {Root.BIGINT, Root.DOUBLE} and largest <= _EXACT_IN_DOUBLE:
+        return _DOUBLE
+    return string()

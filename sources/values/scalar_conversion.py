@@ -1,0 +1,297 @@
+"""The exact rules by which one JSON value becomes a value of a Paimon type.
+
+This is the meaning that docs/TYPES.md describes. The vectorised conversions decide the plain cases alone and ask here
+whenever a value is in doubt, so both give the same answers.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, DecimalException
+from typing import Any
+
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, timestamp_unit
+from sources.changes import DecoderOptions
+from sources.values.encodings import AUTO, Encoding, Kind
+from sources.values.iso_time import NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp
+from sources.values.json_values import (
+    BASE64_TEXT,
+    Unconvertible,
+    decimal_form,
+    describe,
+    read_bytes,
+    read_decimal,
+    read_variable_decimal,
+    text_of_value,
+    unfit,
+)
+from sources.values.stored_values import (
+    SPECIAL_FLOATS,
+    UNITS,
+    Date,
+    Moment,
+    TimeOfDay,
+    is_integral,
+    store_as_decimal,
+    store_bytes,
+    store_decimal,
+    store_float,
+    store_integer,
+    store_temporal,
+    store_text,
+)
+
+EXTREMES = (-(1 << 63), (1 << 63) - 1)
+"""The smallest and largest timestamp: Debezium's form of PostgreSQL's -infinity and infinity."""
+
+AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
+"""``auto`` with the column's other values having told what digits alone mean."""
+
+_INFINITIES = {"infinity": EXTREMES[1], "+infinity": EXTREMES[1], "-infinity": EXTREMES[0]}
+_DECIMAL_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST_INTEGER = 1000
+_INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
+
+
+def convert_value(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+    """The stored form (see ``stored_arrays``) of one JSON value; None stays None. Raises Unconvertible.
+
+    JSON numbers come as int, Decimal or float; objects as dict; arrays as list.
+    """
+    if value is None:
+        return None
+    match encoding.kind:
+        case Kind.AUTO:
+            return _convert_plain(value, target, options)
+        case Kind.ARRAY:
+            return _convert_list(value, encoding.element or AUTO, target, options)
+        case Kind.MAP:
+            return _convert_map(value, encoding, target, options)
+        case Kind.STRUCT:
+            return _convert_struct(value, encoding, target, options)
+        case Kind.BYTES:
+            return store_bytes(read_bytes(value, options), target, value)
+        case Kind.DECIMAL if isinstance(value, str):
+            return store_decimal(read_decimal(value, encoding.scale, target), target)
+        case Kind.DECIMAL:
+            return _convert_plain(value, target, options)
+        case Kind.UNSIGNED:
+            is_wrapped = isinstance(value, int) and -(1 << 63) <= value < 0
+            return _convert_plain(value + (1 << 64) if is_wrapped else value, target, options)
+        case Kind.VARIABLE_DECIMAL:
+            return store_decimal(read_variable_decimal(value, target), target)
+        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP if target.root in INTEGERS:
+            return _convert_plain(value, target, options)
+        case Kind.DATE:
+            return store_temporal(Date(_integer(value, "epoch day")), target)
+        case Kind.TIME:
+            nanos = _integer(value, "time of day") * (NANOS_PER_SECOND // encoding.unit)
+            return store_temporal(TimeOfDay(nanos), target)
+        case Kind.TIMESTAMP:
+            return _epoch_moment(_integer(value, "epoch number"), encoding.unit, target, options)
+
+
+# ---------------------------------------------------------------- values without schema
+
+
+def _convert_plain(value: Any, target: DataType, options: DecoderOptions) -> Any:
+    root = target.root
+    if root in CHARACTERS:
+        return store_text(text_of_value(value, target), target)
+    if root is Root.BOOLEAN:
+        return _plain_boolean(value, target)
+    if root in INTEGERS:
+        return _plain_integer(value, target)
+    if root in (Root.FLOAT, Root.DOUBLE):
+        return _plain_float(value, target)
+    if root is Root.DECIMAL:
+        return _plain_decimal(value, target, options)
+    if root in BINARIES:
+        return store_bytes(read_bytes(value, options), target, value)
+    if root in (Root.DATE, Root.TIME) or root in TIMESTAMPS:
+        return _plain_temporal(value, target, options)
+    if root is Root.ARRAY:
+        return _convert_list(value, AUTO, target, options)
+    if root is Root.ROW:
+        return _convert_struct(value, Encoding(Kind.STRUCT), target, options)
+    return _convert_map(value, Encoding(Kind.MAP), target, options)
+
+
+def _plain_boolean(value: Any, target: DataType) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise unfit(value, target)
+
+
+def _plain_integer(value: Any, target: DataType) -> int:
+    if isinstance(value, str) and len(value) <= _LONGEST_INTEGER and _INTEGER_TEXT.fullmatch(value):
+        return store_integer(int(value), target, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return store_integer(value, target, value)
+    if isinstance(value, Decimal | float) and is_integral(value):
+        return store_integer(int(value), target, value)
+    raise unfit(value, target)
+
+
+def _plain_float(value: Any, target: DataType) -> float:
+    if isinstance(value, str):
+        if value in SPECIAL_FLOATS:
+            return SPECIAL_FLOATS[value]
+        if not _DECIMAL_TEXT.fullmatch(value):
+            raise unfit(value, target)
+        number = float(value)
+    elif isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+        raise unfit(value, target)
+    else:
+        try:
+            number = float(value)
+        except OverflowError:
+            raise Unconvertible(f"{describe(value)} is out of the range of {target.root}") from None
+    return store_float(number, value, target)
+
+
+def _plain_decimal(value: Any, target: DataType, options: DecoderOptions) -> Decimal:
+    if isinstance(value, dict):
+        return store_as_decimal(read_variable_decimal(value, target), target)
+    if isinstance(value, str):
+        return store_as_decimal(_decimal_of_string(value, target, options), target)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+        raise unfit(value, target)
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    return store_as_decimal(number, target)
+
+
+def _decimal_of_string(value: str, target: DataType, options: DecoderOptions) -> Decimal:
+    form = options.decimal_format
+    if form not in ("base64", "text"):
+        form = decimal_form(value)
+    if form == "ambiguous":
+        form = AMBIGUOUS_DECIMALS.get(options.decimal_format, "ambiguous")
+    if form == "text" and _DECIMAL_TEXT.fullmatch(value):
+        try:
+            return Decimal(value)
+        except DecimalException:
+            raise unfit(value, target) from None
+    if form == "base64" and BASE64_TEXT.fullmatch(value) and value:
+        return read_decimal(value, target.scale or 0, target)
+    if form == "ambiguous":
+        raise Unconvertible(
+            f"{describe(value)} may be base64 or text of {target}: set decimal_format to base64 or text"
+        )
+    raise unfit(value, target)
+
+
+def _plain_temporal(value: Any, target: DataType, options: DecoderOptions) -> Any:
+    if isinstance(value, str):
+        return _temporal_of_text(value, target, options)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise unfit(value, target)
+    if target.root is Root.DATE:
+        return store_temporal(Date(value), target)
+    unit = epoch_unit(target, options)
+    if target.root is Root.TIME:
+        return store_temporal(TimeOfDay(value * (NANOS_PER_SECOND // unit)), target)
+    return _epoch_moment(value, unit, target, options)
+
+
+def _epoch_moment(value: int, unit: int, target: DataType, options: DecoderOptions) -> Any:
+    """Debezium writes PostgreSQL's infinities as the largest and the smallest 64-bit number."""
+    if value in EXTREMES and options.infinity != "extreme" and target.root in TIMESTAMPS:
+        return _infinite(value, target, options)
+    return store_temporal(Moment(value * (NANOS_PER_SECOND // unit), None), target)
+
+
+def epoch_unit(target: DataType, options: DecoderOptions) -> int:
+    """Parts of a second that an epoch number without schema counts, for a TIME or TIMESTAMP column."""
+    if options.time_precision == "connect":
+        return UNITS["ms"]
+    return UNITS[timestamp_unit(target.precision or 0)]
+
+
+def _temporal_of_text(text: str, target: DataType, options: DecoderOptions) -> Any:
+    if target.root is Root.DATE:
+        days = parse_date(text)
+        if days is None:
+            raise unfit(text, target)
+        return store_temporal(Date(days), target)
+    if target.root is Root.TIME:
+        nanos = parse_time(text)
+        if nanos is None:
+            raise unfit(text, target)
+        return store_temporal(TimeOfDay(nanos), target)
+    if text in _INFINITIES:
+        return _infinite(text, target, options)
+    moment = parse_timestamp(text)
+    if moment is None:
+        raise unfit(text, target)
+    nanos, zoned = moment
+    if target.root is Root.TIMESTAMP_LTZ and not zoned:
+        raise Unconvertible(f"{describe(text)} has no time zone, {target} needs one")
+    return store_temporal(Moment(nanos, zoned), target)
+
+
+def _infinite(value: int | str, target: DataType, options: DecoderOptions) -> int | None:
+    if options.infinity == "null":
+        return None
+    if options.infinity == "quarantine":
+        raise Unconvertible(f"{describe(value)} is not a value of {target} (infinity: quarantine)")
+    extreme = value if isinstance(value, int) else _INFINITIES[value]
+    return extreme // 1000 if timestamp_unit(target.precision or 0) == "ms" else extreme
+
+
+# ---------------------------------------------------------------- nested values
+
+
+def _convert_list(value: Any, element: Encoding, target: DataType, options: DecoderOptions) -> Any:
+    if target.root in CHARACTERS:
+        return store_text(text_of_value(value, target), target)
+    if not isinstance(value, list) or target.element is None or target.root is not Root.ARRAY:
+        raise unfit(value, target)
+    return [_nested(item, element, target.element, options) for item in value]
+
+
+def _nested(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+    stored = convert_value(value, encoding, target, options)
+    if stored is None and not target.nullable:
+        raise Unconvertible(f"NULL inside a value whose elements are {target}")
+    return stored
+
+
+def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+    if target.root in CHARACTERS:
+        return store_text(text_of_value(value, target), target)
+    if not isinstance(value, dict) or target.root is not Root.ROW:
+        raise unfit(value, target)
+    encodings = dict(encoding.fields)
+    names = {f.name for f in target.fields}
+    lost = next((name for name, item in value.items() if name not in names and item is not None), None)
+    if lost is not None:
+        raise Unconvertible(f"object has a field {lost!r} that {target} lacks")
+    return tuple(_nested(value.get(f.name), encodings.get(f.name, AUTO), f.type, options) for f in target.fields)
+
+
+def _convert_map(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+    if target.root in CHARACTERS:
+        return store_text(text_of_value(value, target), target)
+    pairs = list(value.items()) if isinstance(value, dict) else value
+    if target.root is not Root.MAP or target.key is None or target.value is None or not _are_pairs(pairs):
+        raise unfit(value, target)
+    key, item = encoding.key or AUTO, encoding.element or AUTO
+    return [
+        (_nested(k, key, target.key.with_nullable(False), options), _nested(v, item, target.value, options))
+        for k, v in pairs
+    ]
+
+
+def _are_pairs(pairs: Any) -> bool:
+    return isinstance(pairs, list) and all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs)
+
+
+def _integer(value: Any, what: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise Unconvertible(f"{describe(value)} is no {what}")

@@ -1,0 +1,449 @@
+"""Commits: which snapshots they make, what is in them, and that nothing is ever committed twice or lost."""
+
+from __future__ import annotations
+
+import fastavro
+import pytest
+
+from paimon_table.commit.commit import RetryWait
+from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
+from paimon_table.metadata.bucket_id import EMPTY_ROW
+from paimon_table.metadata.index_manifest import encode_index_manifest
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.table_state import load_state
+from paimon_table.rows.binary_row import serialize_row
+from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
+from paimon_table.table import Table
+from paimon_table.types import parse_type
+from paimon_table.validation.schema_evolution import AddColumn
+from tests.support.builders import committer, counting_uuids, data_file, message, orders_schema
+
+
+@pytest.fixture
+def disk():
+    return MemoryDisk()
+
+
+@pytest.fixture
+def table(disk):
+    return Table.create("/w/t", orders_schema({"commit.max-retries": "3"}), io=MemoryFileIO(disk))
+
+
+def live(table: Table) -> set[str]:
+    files = load_state(table.io, table.paths, table.snapshots.latest()).files
+    return {f.file_name for metas in files.values() for f in metas}
+
+
+def kinds(table: Table) -> list[tuple[int, str, int, str]]:
+    newest = table.snapshots.latest_id() or 0
+    snapshots = [table.snapshots.read(i) for i in range(1, newest + 1)]
+    return [(s.id, s.commit_user, s.commit_identifier, str(s.commit_kind)) for s in snapshots]
+
+
+def new_file(name: str, bucket: int = 0):
+    return message(bucket, new_files=[data_file(name)])
+
+
+# ---------------------------------------------------------------- what a commit writes
+
+
+def test_one_commit_makes_an_append_and_a_compact_snapshot(table):
+    a, merged = data_file("a", rows=10), data_file("m", 5, rows=7)
+    part = message(
+        0,
+        new_files=[a],
+        changelog_files=[data_file("cl-1", rows=4)],
+        compact_before=[a],
+        compact_after=[merged],
+        compact_changelog=[data_file("cl-2", rows=3)],
+    )
+    result = committer(table).commit(5, [part], {"offsets": "9"}, watermark=77)
+    append, compact = result.append, result.compact
+    assert append is not None
+    assert compact is not None
+    assert kinds(table) == [(1, "user", 5, "APPEND"), (2, "user", 5, "COMPACT")]
+    assert (append.delta_record_count, append.total_record_count, append.changelog_record_count) == (10, 10, 4)
+    assert (compact.delta_record_count, compact.total_record_count, compact.changelog_record_count) == (-3, 7, 3)
+    assert append.properties == compact.properties == {"offsets": "9"}
+    assert (append.watermark, compact.watermark, append.next_row_id) == (77, 77, 0)
+    assert (append, compact) == (table.snapshots.read(1), table.snapshots.read(2))
+
+
+def test_table_has_the_file_tree_of_the_format(table, disk):
+    a = data_file("a")
+    parts = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
+    committer(table, new_uuid=counting_uuids("user")).commit(1, parts, {})
+    assert sorted(path.removeprefix("/w/t/") for path in disk.files) == [
+        "manifest/manifest-list-user-0-1",
+        "manifest/manifest-list-user-1-0",
+        "manifest/manifest-list-user-3-1",
+        "manifest/manifest-list-user-4-0",
+        "manifest/manifest-user-0-0",
+        "manifest/manifest-user-3-0",
+        "schema/schema-0",
+        "snapshot/LATEST",
+        "snapshot/snapshot-1",
+        "snapshot/snapshot-2",
+    ]
+
+
+def test_sizes_and_counts_in_the_lists_are_exact(table, disk):
+    a = data_file("a")
+    committer(table).commit(1, [message(2, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])], {})
+    for number in (1, 2):
+        snapshot = table.snapshots.read(number)
+        for name, size in (
+            (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ):
+            assert len(disk.files[table.paths.manifest_file(name)]) == size
+    with table.io.open_input(table.paths.manifest_file(snapshot.delta_manifest_list)) as stream:
+        (record,) = fastavro.reader(stream)
+    manifest = disk.files[table.paths.manifest_file(record["_FILE_NAME"])]
+    assert (record["_FILE_SIZE"], record["_NUM_ADDED_FILES"], record["_NUM_DELETED_FILES"]) == (len(manifest), 1, 1)
+    assert (record["_MIN_BUCKET"], record["_MAX_BUCKET"], record["_MIN_LEVEL"], record["_MAX_LEVEL"]) == (2, 2, 0, 5)
+    assert record["_PARTITION_STATS"] == {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
+
+
+def test_manifests_of_a_partitioned_table_have_partition_statistics(disk):
+    table = Table.create("/w/p", orders_schema(partition_by=["dt"]), io=MemoryFileIO(disk))
+    types = [parse_type("STRING")]
+    days = {day: serialize_row([day], types) for day in ("2024-01-02", "2024-01-01", None)}
+    parts = [message(0, partition, new_files=[data_file(f"f-{day}")]) for day, partition in days.items()]
+    snapshot = committer(table).commit(1, parts, {}).append
+    assert snapshot is not None
+    with table.io.open_input(table.paths.manifest_file(snapshot.delta_manifest_list)) as stream:
+        (record,) = fastavro.reader(stream)
+    assert record["_PARTITION_STATS"] == {
+        "_MIN_VALUES": days["2024-01-01"],
+        "_MAX_VALUES": days["2024-01-02"],
+        "_NULL_COUNTS": [1],
+    }
+    assert set(load_state(table.io, table.paths, snapshot).total_buckets) == set(days.values())
+
+
+def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(table):
+    commit = committer(table)
+    for number in (1, 2, 3):
+        commit.commit(number, [new_file(f"f{number}")], {})
+    sizes = []
+    for number in (1, 2, 3):
+        with table.io.open_input(table.paths.manifest_file(table.snapshots.read(number).base_manifest_list)) as stream:
+            sizes.append(len(list(fastavro.reader(stream))))
+    assert sizes == [0, 1, 2]
+
+
+def test_base_list_is_merged_when_it_gets_long(disk):
+    table = Table.create("/w/t", orders_schema({"manifest.merge-min-count": "5"}), io=MemoryFileIO(disk))
+    commit = committer(table)
+    for number in range(30):
+        commit.commit(number, [new_file(f"f{number}")], {})
+    with table.io.open_input(table.paths.manifest_file(table.snapshots.read(30).base_manifest_list)) as stream:
+        assert len(list(fastavro.reader(stream))) < 10
+    assert live(table) == {f"f{n}" for n in range(30)}
+
+
+def test_large_delta_is_cut_into_several_manifests(disk):
+    table = Table.create(
+        "/w/t",
+        orders_schema({"manifest.target-file-size": "20 kb", "manifest.compression": "none"}),
+        io=MemoryFileIO(disk),
+    )
+    names = [f"data-{n:08d}" for n in range(300)]
+    committer(table).commit(1, [message(n % 4, new_files=[data_file(name)]) for n, name in enumerate(names)], {})
+    assert sum("/manifest-user" in path for path in disk.files) > 2
+    assert live(table) == set(names)
+
+
+def test_commit_without_content_makes_no_snapshot(table):
+    result = committer(table).commit(1, [message(0)], {})
+    assert (result.append, result.compact, result.replayed) == (None, None, False)
+    assert table.snapshots.latest_id() is None
+
+
+def test_watermark_never_goes_back(table):
+    commit = committer(table)
+    commit.commit(1, [new_file("a")], {}, watermark=50)
+    commit.commit(2, [new_file("b")], {}, watermark=40)
+    commit.commit(3, [new_file("c")], {})
+    assert [table.snapshots.read(n).watermark for n in (1, 2, 3)] == [50, 50, 50]
+
+
+def test_snapshot_carries_what_others_left(table, disk):
+    from dataclasses import replace
+
+    from paimon_table.metadata.snapshot import to_json
+
+    committer(table, "theirs").commit(1, [new_file("a")], {"their": "property"})
+    left = replace(
+        table.snapshots.read(1),
+        index_manifest="index-manifest-x-0",
+        statistics="stat-x-0",
+        next_row_id=7,
+        time_ms=10**15,
+    )
+    disk.files[table.paths.snapshot_file(1)] = to_json(left).encode()
+    disk.files[table.paths.manifest_file("index-manifest-x-0")] = encode_index_manifest([], "zstd")
+    result = committer(table).commit(1, [new_file("b")], {})
+    assert result.append is not None
+    assert (result.append.index_manifest, result.append.statistics) == ("index-manifest-x-0", "stat-x-0")
+    assert (result.append.next_row_id, result.append.properties) == (7, {})
+    assert result.append.time_ms == 10**15
+
+
+def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(table, disk):
+    from dataclasses import replace
+
+    from paimon_table.metadata.snapshot import to_json
+
+    commit = committer(table)
+    commit.commit(1, [new_file("a")], {})
+    with_statistics = replace(table.snapshots.read(1), statistics="stat-x-0")
+    disk.files[table.paths.snapshot_file(1)] = to_json(with_statistics).encode()
+    table.evolve([AddColumn("x", parse_type("INT"))], time_ms=1)
+    result = committer(table).commit(2, [new_file("b")], {})
+    assert result.append is not None
+    assert (result.append.schema_id, result.append.statistics) == (1, None)
+
+
+# ---------------------------------------------------------------- exactly once
+
+
+def test_replayed_commit_is_committed_once(table):
+    part = [new_file("a")]
+    committer(table).commit(7, part, {})
+    result = committer(table).commit(7, part, {})
+    assert (result.append, result.replayed) == (None, True)
+    assert kinds(table) == [(1, "user", 7, "APPEND")]
+
+
+def test_older_identifiers_of_the_user_are_skipped_too(table):
+    commit = committer(table)
+    commit.commit(7, [new_file("a")], {})
+    assert commit.commit(3, [new_file("b")], {}).replayed
+    assert live(table) == {"a"}
+
+
+def test_other_users_do_not_count(table):
+    committer(table, "one").commit(7, [new_file("a")], {})
+    assert not committer(table, "two").commit(7, [new_file("b")], {}).replayed
+    assert live(table) == {"a", "b"}
+
+
+def test_missing_compact_part_of_a_replay_is_still_committed(table):
+    a = data_file("a")
+    full = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
+    committer(table).commit(1, [message(0, new_files=[a])], {})
+    result = committer(table).commit(1, full, {"p": "1"})
+    assert result.replayed
+    assert result.compact is not None
+    assert kinds(table) == [(1, "user", 1, "APPEND"), (2, "user", 1, "COMPACT")]
+    again = committer(table).commit(1, full, {})
+    assert (again.append, again.compact) == (None, None)
+    assert table.snapshots.latest_id() == 2
+
+
+def test_committed_identifier_tells_where_a_user_stands(table):
+    assert committer(table).committed_identifier() is None
+    committer(table).commit(4, [new_file("a")], {})
+    committer(table, "other").commit(9, [new_file("b")], {})
+    assert committer(table).committed_identifier() == 4
+
+
+def test_older_process_of_the_same_user_cannot_commit_twice(table):
+    """A process that is thought dead wakes up and commits the batch that its successor has committed."""
+    zombie, successor = committer(table), committer(table)
+    for process in (zombie, successor):
+        process.commit(1, [new_file("a")], {})
+    successor.commit(2, [new_file("b")], {})
+    assert zombie.commit(2, [new_file("zombie-b")], {}).replayed
+    assert live(table) == {"a", "b"}
+
+
+def test_commit_after_a_rollback_starts_from_what_is_left(table):
+    commit = committer(table)
+    for number in (1, 2, 3):
+        commit.commit(number, [new_file(f"f{number}")], {})
+    for number in (2, 3):
+        table.io.delete(table.paths.snapshot_file(number))
+    table.snapshots.write_latest_hint(1)
+    assert commit.committed_identifier() == 1
+    assert not commit.commit(2, [new_file("again")], {}).replayed
+    assert live(table) == {"f1", "again"}
+
+
+def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table):
+    committer(table).commit(1, [new_file("a")], {})
+    for number in range(5):
+        committer(table, "other").commit(number, [new_file(f"o{number}")], {})
+    for number in (1, 2):
+        table.io.delete(table.paths.snapshot_file(number))
+    with pytest.raises(CommitOutcomeUnknown, match="have expired"):
+        committer(table).commit(1, [new_file("a2")], {})
+    assert "a2" not in live(table)
+
+
+def test_start_of_the_batch_makes_the_search_end_before_expired_snapshots(table):
+    hour = 3_600_000
+    for number in range(5):
+        other = committer(table, "other", clock_ms=lambda number=number: number * hour)
+        other.commit(number, [new_file(f"o{number}")], {})
+    table.io.delete(table.paths.snapshot_file(1))
+    with pytest.raises(CommitOutcomeUnknown):
+        committer(table).commit(1, [new_file("a")], {}, started_ms=hour)
+    committer(table).commit(1, [new_file("a")], {}, started_ms=3 * hour)
+    assert "a" in live(table)
+
+
+# ---------------------------------------------------------------- races and failures
+
+
+class Outrun(MemoryFileIO):
+    """Storage on which a rival commits right before each of the first ``times`` publishes."""
+
+    def __init__(self, disk: MemoryDisk, times: int) -> None:
+        super().__init__(disk)
+        self.times = times
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if self.times:
+            self.times -= 1
+            rival = committer(Table.open("/w/t", io=MemoryFileIO(self.disk)), "rival")
+            rival.commit(100 - self.times, [new_file(f"rival-{self.times}")], {})
+        return super().publish(path, data)
+
+
+def outrun(disk: MemoryDisk, times: int):
+    return committer(Table.open("/w/t", io=Outrun(disk, times)))
+
+
+def test_lost_race_is_retried_on_top_of_the_winner(table, disk):
+    result = outrun(disk, 2).commit(1, [new_file("a")], {})
+    assert result.append is not None
+    assert result.append.id == 3
+    assert live(table) == {"a", "rival-0", "rival-1"}
+
+
+def test_files_of_lost_attempts_are_removed(table, disk):
+    outrun(disk, 2).commit(1, [new_file("a")], {})
+    named = set()
+    for number in (1, 2, 3):
+        snapshot = table.snapshots.read(number)
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        named.update(lists)
+        for name in lists:
+            with table.io.open_input(table.paths.manifest_file(name)) as stream:
+                named.update(record["_FILE_NAME"] for record in fastavro.reader(stream))
+    assert set(table.io.list_names(table.paths.manifest_dir)) == named
+
+
+def test_commit_that_always_loses_gives_up_and_cleans_up(table, disk):
+    with pytest.raises(CommitConflict, match="faster 4 times"):
+        outrun(disk, 99).commit(1, [new_file("a")], {})
+    assert not any("user-" in name for name in table.io.list_names(table.paths.manifest_dir))
+    assert "a" not in live(table)
+
+
+def test_compaction_of_files_that_another_compacted_is_a_conflict(table):
+    a = data_file("a")
+    mine, theirs = committer(table), committer(table, "theirs")
+    mine.commit(1, [message(0, new_files=[a])], {})
+    theirs.commit(1, [message(0, compact_before=[a], compact_after=[data_file("b", 5)])], {})
+    with pytest.raises(CommitConflict, match="file deletion conflict"):
+        mine.commit(2, [message(0, new_files=[data_file("c")], compact_before=[a], compact_after=[a.at_level(5)])], {})
+    assert live(table) == {"b", "c"}
+    assert table.snapshots.latest_id() == 3
+
+
+def test_conflict_that_arises_during_the_race_is_found(table):
+    a = data_file("a")
+    committer(table).commit(1, [message(0, new_files=[a])], {})
+
+    def steal(step: str) -> None:
+        if step == "before-compact":
+            committer(table, "thief").commit(1, [message(0, compact_before=[a], compact_after=[a.at_level(4)])], {})
+
+    with pytest.raises(CommitConflict, match="no longer live"):
+        committer(table, on_step=steal).commit(2, [message(0, compact_before=[a], compact_after=[a.at_level(5)])], {})
+    files = load_state(table.io, table.paths, table.snapshots.latest()).files
+    assert [f.level for metas in files.values() for f in metas] == [4]
+
+
+def test_other_number_of_buckets_is_refused_for_new_files_too(table):
+    committer(table).commit(1, [new_file("a")], {})
+    with pytest.raises(ConfigError, match="bucket num 8, but the partition's bucket num is 4"):
+        committer(table).commit(2, [message(7, total_buckets=8, new_files=[data_file("b")])], {})
+
+
+def test_file_added_and_deleted_on_one_level_is_never_published(table):
+    a = data_file("a", 5)
+    committer(table).commit(1, [message(0, new_files=[a])], {})
+    with pytest.raises(BrokenInvariant, match="added and deleted"):
+        committer(table).commit(2, [message(0, compact_before=[a], compact_after=[a])], {})
+
+
+@pytest.mark.parametrize("outcome", ["done", "not done"])
+def test_publish_with_a_lost_answer_is_looked_up(disk, table, outcome):
+    answers = iter([outcome])
+    io = MemoryFileIO(disk, lose_answer=lambda path: next(answers, None))
+    commit = committer(Table.open("/w/t", io=io))
+    if outcome == "done":
+        result = commit.commit(1, [new_file("a")], {})
+        assert result.append == table.snapshots.read(1)
+    else:
+        with pytest.raises(CommitOutcomeUnknown, match="repeat the commit"):
+            commit.commit(1, [new_file("a")], {})
+        assert table.io.list_names(table.paths.manifest_dir) != []
+        commit.commit(1, [new_file("a")], {})
+    assert live(table) == {"a"}
+    assert kinds(table) == [(1, "user", 1, "APPEND")]
+
+
+def test_answer_false_for_ones_own_file_is_recognised(disk, table):
+    """A storage client that retries by itself reports its own first try as somebody else's file."""
+
+    class Retrying(MemoryFileIO):
+        def publish(self, path: str, data: bytes) -> bool:
+            super().publish(path, data)
+            return super().publish(path, data)
+
+    commit = committer(Table.open("/w/t", io=Retrying(disk)))
+    assert commit.commit(1, [new_file("a")], {}).append == table.snapshots.read(1)
+    assert kinds(table) == [(1, "user", 1, "APPEND")]
+    assert live(table) == {"a"}
+
+
+def test_failing_storage_is_reported_as_such(disk, table):
+    class Full(MemoryFileIO):
+        def write_all(self, files: object) -> None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(SinkUnavailable, match="No space left"):
+        committer(Table.open("/w/t", io=Full(disk))).commit(1, [new_file("a")], {})
+    assert table.snapshots.latest_id() is None
+
+
+def test_hint_that_cannot_be_written_does_not_fail_the_commit(disk, table):
+    class NoHints(MemoryFileIO):
+        def write(self, path: str, data: bytes, durable: bool = True) -> None:
+            raise OSError("read only")
+
+    committer(Table.open("/w/t", io=NoHints(disk))).commit(1, [new_file("a")], {})
+    assert live(table) == {"a"}
+
+
+def test_steps_are_announced_in_order(table):
+    steps: list[str] = []
+    a = data_file("a")
+    parts = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
+    committer(table, on_step=steps.append).commit(1, parts, {})
+    assert steps == ["before-append", "after-append", "before-compact", "after-compact"]
+    assert table.snapshots.read(2).commit_kind is CommitKind.COMPACT
+
+
+def test_waits_grow_and_stay_below_the_longest(table):
+    waits: list[float] = []
+    wait = RetryWait(sleep_s=waits.append, random_fraction=lambda: 1.0)
+    for attempt in (0, 1, 2, 60):
+        wait.after(attempt, table.options)
+    assert waits == [0.01, 0.02, 0.04, 10.0]

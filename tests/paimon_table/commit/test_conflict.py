@@ -1,0 +1,91 @@
+"""Which deltas may follow a state."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
+from paimon_table.metadata.table_state import TableState
+from tests.support.builders import KEY_TYPES, data_file
+
+BUCKET = BucketId(EMPTY_ROW, 0)
+
+
+def entry(
+    kind: int, name: str, level: int = 0, keys: tuple[int, int] = (0, 9), bucket: BucketId = BUCKET, total: int = 4
+):
+    return ManifestEntry(kind, bucket, total, data_file(name, level, keys))
+
+
+def state(*files) -> TableState:
+    return TableState(files={BUCKET: tuple(files)}, total_buckets={EMPTY_ROW: 4})
+
+
+def test_compaction_of_live_files_is_no_conflict():
+    before = state(data_file("a", 0), data_file("b", 5, (0, 9)))
+    delta = [entry(DELETE, "a"), entry(DELETE, "b", 5), entry(ADD, "c", 5)]
+    assert find_conflict(before, delta, KEY_TYPES) is None
+
+
+def test_upgrade_is_no_conflict():
+    delta = [entry(DELETE, "a"), entry(ADD, "a", 5)]
+    assert find_inconsistency(delta) is None
+    assert find_conflict(state(data_file("a", 0)), delta, KEY_TYPES) is None
+
+
+@pytest.mark.parametrize("delta", [[entry(DELETE, "gone")], [entry(DELETE, "a", 1)], [entry(DELETE, "a")] * 2])
+def test_deleting_what_is_not_live_is_a_conflict(delta):
+    assert "file deletion conflict" in (find_conflict(state(data_file("a", 0)), delta, KEY_TYPES) or "")
+
+
+def test_adding_what_is_live_is_a_conflict():
+    assert "in the table already" in (find_conflict(state(data_file("a")), [entry(ADD, "a")], KEY_TYPES) or "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "conflict"), [((10, 12), False), ((9, 12), True), ((-5, -1), False), ((-5, 100), True)]
+)
+def test_files_of_one_level_above_zero_may_not_overlap(keys, conflict):
+    found = find_conflict(state(data_file("a", 3, (0, 9))), [entry(ADD, "b", 3, keys)], KEY_TYPES)
+    assert (found is not None) == conflict
+    assert not conflict or "LSM conflict" in (found or "")
+
+
+def test_level_zero_and_other_levels_and_other_buckets_may_overlap():
+    before = state(data_file("a", 3, (0, 9)), data_file("b", 0, (0, 9)))
+    other = BucketId(EMPTY_ROW, 1)
+    delta = [entry(ADD, "c"), entry(ADD, "d", 2), entry(ADD, "e", 3, bucket=other)]
+    assert find_conflict(before, delta, KEY_TYPES) is None
+
+
+@pytest.mark.parametrize(
+    ("delta", "words"),
+    [
+        ([entry(ADD, "a"), entry(ADD, "a")], "added twice"),
+        ([entry(DELETE, "a"), entry(DELETE, "a")], "deleted twice"),
+        ([entry(DELETE, "a", 5), entry(ADD, "a", 5)], "added and deleted"),
+    ],
+)
+def test_delta_that_scans_would_misread_is_found(delta, words):
+    assert words in (find_inconsistency(delta) or "")
+
+
+def test_other_number_of_buckets_is_found_per_partition():
+    before = state(data_file("a"))
+    changed = find_bucket_change(before, [entry(ADD, "b", total=3)])
+    assert changed is not None
+    assert "bucket num 3" in changed
+    assert "bucket num is 4" in changed
+    assert find_bucket_change(before, [entry(DELETE, "a", total=3)]) is None
+    assert find_bucket_change(before, [entry(ADD, "b", bucket=BucketId(b"other", 0), total=3)]) is None
+
+
+def test_rows_that_came_above_level_0_after_a_lookup_are_a_conflict():
+    now = state(data_file("a", 0), data_file("b", 4), data_file("c", 5))
+    assert find_unseen(now, {BUCKET: frozenset({(4, "b"), (5, "c")})}) is None
+    assert find_unseen(now, {}) is None
+    assert "b on level 4" in (find_unseen(now, {BUCKET: frozenset({(5, "c")})}) or "")
+    assert "b on level 3" in (find_unseen(now, {BUCKET: frozenset({(3, "b"), (5, "c")})}) or "")
+    assert "d on level 1" in (find_unseen(now, {BUCKET: frozenset({(1, "d"), (4, "b"), (5, "c")})}) or "")

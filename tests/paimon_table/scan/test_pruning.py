@@ -1,0 +1,104 @@
+"""Pruning keeps every file that can match and drops those that cannot."""
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_table.errors import ConfigError
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.rows.binary_row import serialize_row
+from paimon_table.scan.pruning import key_guarantee, may_match, partition_guarantee, referenced_columns, value_guarantee
+from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.types import parse_type
+
+
+def _schema(*columns: tuple[str, str], key: str = "k", partition: tuple[str, ...] = ()) -> TableSchema:
+    return create_schema([(name, parse_type(t)) for name, t in columns], [*partition, key], partition)
+
+
+SCHEMA = _schema(("k", "BIGINT"), ("s", "STRING"), ("f", "DOUBLE"), ("d", "DECIMAL(10, 2)"))
+
+
+def _stats(
+    schema: TableSchema, names: list[str], low: list[Any], high: list[Any], nulls: tuple[int | None, ...]
+) -> SimpleStats:
+    types = [schema.field(name).type.with_nullable(True) for name in names]
+    return SimpleStats(serialize_row(low, types), serialize_row(high, types), nulls)
+
+
+def _file(schema: TableSchema, key_stats: SimpleStats, **changes: Any) -> DataFileMeta:
+    return DataFileMeta(
+        file_name="f", file_size_bytes=1, row_count=10, min_key=b"", max_key=b"", key_stats=key_stats,
+        min_sequence_number=0, max_sequence_number=9, schema_id=schema.id, level=0,
+        **{"value_stats": SimpleStats(), "value_stats_cols": (), **changes},
+    )  # fmt: skip
+
+
+def test_key_ranges_drop_files_that_hold_none_of_the_keys() -> None:
+    ranges = [(0, 9), (10, 19), (20, 29)]
+    files = [_file(SCHEMA, _stats(SCHEMA, ["k"], [low], [high], (0,))) for low, high in ranges]
+    guarantees = [key_guarantee(file, SCHEMA) for file in files]
+    k = pc.field("k")
+
+    def kept(predicate: pc.Expression) -> list[bool]:
+        return may_match(predicate, guarantees, SCHEMA.arrow_schema)
+
+    assert kept(k == 15) == [False, True, False]
+    assert kept((k == 15) & (pc.field("s") == "x")) == [False, True, False]
+    assert kept(k.isin([3, 25])) == [True, False, True]
+    assert kept(k > 12.5) == [False, True, True]
+    assert kept(pc.field("s") == "x") == [True, True, True]
+    assert kept(k + 1 == 4) == [True, True, True]
+
+
+def test_value_ranges_know_nulls_truncation_and_nan() -> None:
+    names = ["s", "f", "d"]
+    stats = _stats(SCHEMA, names, ["a", 1.0, None], ["b", 2.0, None], (0, 0, 10))
+    file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=tuple(names))
+    guarantee = value_guarantee(file, SCHEMA, SCHEMA)
+
+    def kept(predicate: pc.Expression) -> bool:
+        return may_match(predicate, [guarantee], SCHEMA.arrow_schema)[0]
+
+    assert not kept(pc.field("s") == "c")
+    assert not kept(pc.field("s").is_null())
+    assert kept(pc.field("s") == "b")
+    assert kept(pc.field("f") > 5.0), "a NaN is no part of the range"
+    assert not kept(pc.field("d") == Decimal("1.00")), "the file has only nulls there"
+    assert kept(pc.field("d").is_null())
+    assert kept(pc.field("k") == 1), "a column without statistics says nothing"
+
+
+def test_added_column_is_null_in_old_files() -> None:
+    newer = TableSchema(1, (*SCHEMA.fields, SCHEMA.fields[1].__class__(9, "z", parse_type("INT"))), 9, (), ("k",), {})
+    guarantee = value_guarantee(_file(SCHEMA, SimpleStats()), newer, SCHEMA)
+    kept = [may_match(p, [guarantee], newer.arrow_schema)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
+    assert kept == [False, True]
+
+
+def test_partition_values_and_null_partitions_prune() -> None:
+    schema = _schema(("dt", "DATE"), ("k", "INT"), partition=("dt",))
+    rows = [serialize_row([value], [parse_type("DATE")]) for value in (19723, 19724, None)]
+    guarantees = [partition_guarantee(BucketId(row, 0), schema) for row in rows]
+    arrow = schema.arrow_schema
+    assert may_match(pc.field("dt") == pa.scalar(19723, pa.int32()).cast(pa.date32()), guarantees, arrow) == [
+        True,
+        False,
+        False,
+    ]
+    assert may_match(pc.field("dt").is_null(), guarantees, arrow) == [False, False, True]
+
+
+def test_referenced_columns_of_a_predicate() -> None:
+    predicate = (pc.field("d") > Decimal("1.00")) | pc.field("s").is_null()
+    assert referenced_columns(predicate, SCHEMA.arrow_schema) == ("s", "d")
+    assert referenced_columns(pc.scalar(True), SCHEMA.arrow_schema) == ()
+
+
+def test_predicate_on_an_unknown_column_is_refused() -> None:
+    with pytest.raises(ConfigError, match="columns are: k, s, f, d"):
+        referenced_columns(pc.field("nope") == 1, SCHEMA.arrow_schema)

@@ -1,0 +1,220 @@
+"""Local storage: atomic publish, replacement, durability order, and the choice of storage by URI."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.storage import file_io
+from paimon_table.storage.file_io import LocalFileIO, file_io_for
+
+
+@pytest.fixture
+def io():
+    return LocalFileIO()
+
+
+def test_published_file_is_never_replaced(io, tmp_path):
+    path = f"{tmp_path}/snapshot/snapshot-1"
+    assert io.publish(path, b"mine")
+    assert not io.publish(path, b"theirs")
+    assert io.read(path) == b"mine"
+    assert io.list_names(f"{tmp_path}/snapshot") == ["snapshot-1"]
+
+
+def publish_own_name(path: str, number: int) -> bool:
+    return LocalFileIO().publish(path, str(number).encode() * 1000)
+
+
+def test_exactly_one_of_many_processes_publishes(tmp_path):
+    with ProcessPoolExecutor(4) as processes:
+        for snapshot in range(20):
+            path = f"{tmp_path}/snapshot-{snapshot}"
+            won = list(processes.map(publish_own_name, [path] * 4, range(4)))
+            assert sum(won) == 1
+            assert LocalFileIO().read(path) == str(won.index(True)).encode() * 1000
+
+
+def test_streamed_files_and_their_directories_are_on_disk_after_sync(io, tmp_path, monkeypatch):
+    io.sync()  # what other tests left
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def slow_fsync(descriptor: int) -> None:
+        time.sleep(0.05)
+        fsync(descriptor)
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+
+    paths = [f"{tmp_path}/{bucket}/{name}" for bucket in ("b0", "b1") for name in "xyz"]
+    for directory in ("b0", "b1"):
+        io.mkdirs(f"{tmp_path}/{directory}")
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    for path in paths:
+        with io.open_output(path) as stream:
+            stream.write(b"abc")
+    io.delete(paths[0])
+    io.sync()
+    assert sorted(synced[:6]) == ["b0/x (deleted)", "b0/y", "b0/z", "b1/x", "b1/y", "b1/z"]
+    assert synced[6:] == ["b0", "b1"], "names last, and each directory once"
+    io.sync()
+    assert len(synced) == 8
+
+
+def test_a_streamed_file_that_cannot_be_synced_is_noticed(io, tmp_path, monkeypatch):
+    def fail(descriptor: int) -> None:
+        raise OSError("disk on fire")
+
+    io.sync()  # what other tests left
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with io.open_output(f"{tmp_path}/x") as stream:
+            stream.write(b"abc")
+        with pytest.raises(OSError, match="on fire"):
+            io.sync()
+    io.sync()
+
+
+def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, tmp_path, monkeypatch):
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+    io.mkdirs(str(tmp_path))
+
+    def traced_fsync(descriptor: int) -> None:
+        steps.append("sync " + os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")).split(".")[0])
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", traced_fsync)
+    monkeypatch.setattr(os, "link", lambda a, b: (steps.append("link"), link(a, b)))
+    io.publish(f"{tmp_path}/snapshot-1", b"x")
+    assert steps == ["sync ", "link", f"sync {tmp_path.name}"]
+
+
+@pytest.mark.parametrize("use", ["write", "publish", "open_output"])
+def test_directories_that_a_killed_process_made_are_made_durable_once(io, tmp_path, monkeypatch, use):
+    synced: list[str] = []
+    sync = file_io.sync_path
+    monkeypatch.setattr(file_io, "sync_path", lambda path: (synced.append(path), sync(path)))
+    monkeypatch.setattr(file_io, "_DURABLE_DIRECTORIES", set())
+    (tmp_path / "table" / "bucket-0").mkdir(parents=True)
+    for number in range(2):
+        path = f"{tmp_path}/table/bucket-0/file-{number}"
+        if use == "open_output":
+            with io.open_output(path) as stream:
+                stream.write(b"x")
+        else:
+            getattr(io, use)(path, b"x")
+    assert synced.count(str(tmp_path)) == synced.count(f"{tmp_path}/table") == 1
+    assert synced.index(str(tmp_path)) < synced.index(f"{tmp_path}/table")
+
+
+def test_lost_answer_of_a_network_file_system_is_recognised_as_own(io, tmp_path, monkeypatch):
+    link = os.link
+
+    def link_then_fail(source: str, target: str) -> None:
+        link(source, target)
+        raise FileExistsError(target)
+
+    monkeypatch.setattr(os, "link", link_then_fail)
+    assert io.publish(f"{tmp_path}/snapshot-1", b"x")
+
+
+def test_failing_directory_sync_leaves_the_outcome_unknown(io, tmp_path, monkeypatch):
+    def fail(path: str) -> None:
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(file_io, "sync_path", fail)
+    with pytest.raises(CommitOutcomeUnknown, match="read it before retrying"):
+        io.publish(f"{tmp_path}/snapshot-1", b"x")
+
+
+def test_file_system_without_hard_links_is_refused(io, tmp_path, monkeypatch):
+    def fail(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(ConfigError, match="no hard links"):
+        io.publish(f"{tmp_path}/snapshot-1", b"x")
+    assert io.list_names(str(tmp_path)) == []
+
+
+def test_written_file_replaces_the_older_one_at_once(io, tmp_path):
+    path = f"{tmp_path}/a/b/LATEST"
+    io.write(path, b"1")
+    before = os.stat(path).st_ino
+    io.write(path, b"22", durable=False)
+    assert (io.read(path), io.size_bytes(path)) == (b"22", 2)
+    assert os.stat(path).st_ino != before
+    assert io.list_names(f"{tmp_path}/a/b") == ["LATEST"]
+
+
+def test_write_all_refuses_to_replace(io, tmp_path):
+    io.write_all([(f"{tmp_path}/m/a", b"1"), (f"{tmp_path}/m/b", b"2")])
+    assert io.list_names(f"{tmp_path}/m") == ["a", "b"]
+    with pytest.raises(FileExistsError):
+        io.write_all([(f"{tmp_path}/m/a", b"3")])
+
+
+def test_streamed_file_is_complete_or_gone(io, tmp_path):
+    path = f"{tmp_path}/bucket-0/data-1.parquet"
+    with io.open_output(path) as stream:
+        stream.write(b"abc")
+        assert stream.tell() == 3
+    with io.open_input(path) as stream:
+        stream.seek(1)
+        assert stream.read() == b"bc"
+    with pytest.raises(KeyError), io.open_output(f"{path}2") as stream:
+        stream.write(b"abc")
+        raise KeyError
+    assert io.list_names(f"{tmp_path}/bucket-0") == ["data-1.parquet"]
+
+
+def test_missing_things(io, tmp_path):
+    assert io.list_names(f"{tmp_path}/none") == []
+    assert not io.exists(f"{tmp_path}/none")
+    io.delete(f"{tmp_path}/none")
+    with pytest.raises(FileNotFoundError):
+        io.read(f"{tmp_path}/none")
+    with pytest.raises(FileNotFoundError):
+        io.open_input(f"{tmp_path}/none")
+
+
+def test_storage_is_chosen_by_uri(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert file_io_for("file:///a/b%20c/") == (LocalFileIO(), "/a/b c")
+    assert file_io_for("/a/b c/../d") == (LocalFileIO(), "/a/d")
+    assert file_io_for("x/y") == (LocalFileIO(), f"{tmp_path}/x/y")
+    io, path = file_io_for("s3a://bucket/key/", {"s3.endpoint": "http://127.0.0.1:1", "s3.region": "r"})
+    assert path == "s3://bucket/key"
+    assert pickle.loads(pickle.dumps(io)) == io
+
+
+@pytest.mark.parametrize("uri", ["hdfs://h/x", "file://host/x", "gs://b/x"])
+def test_other_schemes_are_refused(uri):
+    with pytest.raises(ConfigError):
+        file_io_for(uri)
+
+
+def test_unknown_storage_option_is_refused():
+    with pytest.raises(ConfigError, match=r"s3\.secret-key"):
+        file_io_for("s3://b/x", {"s3.secret": "x"})
+
+
+def test_private_files_are_closed_to_others_whatever_the_umask(tmp_path):
+    old = os.umask(0)
+    try:
+        io = LocalFileIO(private=True)
+        io.write(f"{tmp_path}/a/b/one", b"1")
+        io.write_all([(f"{tmp_path}/a/two", b"2")])
+        assert io.publish(f"{tmp_path}/a/three", b"3")
+        LocalFileIO().write(f"{tmp_path}/open", b"5")
+    finally:
+        os.umask(old)
+    made = sorted(path for path in tmp_path.rglob("*") if path.name != "open")
+    assert [path.name for path in made] == ["a", "b", "one", "three", "two"]
+    assert [path.name for path in made if path.stat().st_mode & 0o077] == []
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o666

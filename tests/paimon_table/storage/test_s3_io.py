@@ -1,0 +1,122 @@
+"""Tables on S3, against a small endpoint that speaks the protocol over HTTP."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.metadata.table_state import load_state
+from paimon_table.storage.file_io import file_io_for
+from paimon_table.table import Table
+from tests.support.builders import committer, data_file, message, orders_schema
+from tests.support.s3_server import S3Server, s3_server
+
+
+@pytest.fixture
+def server():
+    with s3_server() as running:
+        yield running
+
+
+def options(server: S3Server) -> dict[str, str]:
+    return {
+        "s3.endpoint": server.endpoint,
+        "s3.access-key": "key",
+        "s3.secret-key": "secret",
+        "s3.path.style.access": "true",
+    }
+
+
+@pytest.fixture
+def io(server):
+    return file_io_for("s3://warehouse", options(server))[0]
+
+
+def test_objects_are_written_read_listed_and_deleted(io):
+    io.write_all([(f"s3://warehouse/t/m/{n}", b"x" * n) for n in range(5)])
+    io.write("s3://warehouse/t/m/sub/y", b"y")
+    assert io.list_names("s3://warehouse/t/m") == ["0", "1", "2", "3", "4", "sub"]
+    assert io.list_names("s3://warehouse/t/none") == []
+    assert (io.read("s3://warehouse/t/m/3"), io.size_bytes("s3://warehouse/t/m/4")) == (b"xxx", 4)
+    io.delete("s3://warehouse/t/m/3")
+    io.delete("s3://warehouse/t/m/3")
+    assert not io.exists("s3://warehouse/t/m/3")
+    with pytest.raises(FileNotFoundError):
+        io.read("s3://warehouse/t/m/3")
+    with pytest.raises(FileNotFoundError):
+        io.open_input("s3://warehouse/t/m/3")
+
+
+def test_parquet_files_stream_both_ways(io):
+    rows = pa.table({"a": list(range(1000))})
+    with io.open_output("s3://warehouse/t/bucket-0/data-1.parquet") as stream:
+        pq.write_table(rows, stream)
+    travelled = pickle.loads(pickle.dumps(io))
+    with travelled.open_input("s3://warehouse/t/bucket-0/data-1.parquet") as stream:
+        assert pq.read_table(stream) == rows
+
+
+def test_failed_stream_leaves_no_object(io, server):
+    with pytest.raises(KeyError), io.open_output("s3://warehouse/t/f") as stream:
+        stream.write(b"half")
+        raise KeyError
+    assert server.objects == {}
+
+
+def test_published_object_is_never_replaced(io, server):
+    path = "s3://warehouse/t/snapshot/snapshot-1"
+    with ThreadPoolExecutor(4) as threads:
+        won = list(threads.map(lambda n: io.publish(path, str(n).encode()), range(8)))
+    assert sum(won) == 1
+    assert server.objects == {"warehouse/t/snapshot/snapshot-1": str(won.index(True)).encode()}
+
+
+def test_store_that_ignores_the_condition_is_refused():
+    with s3_server(honours_conditions=False) as careless:
+        io, path = file_io_for("s3://warehouse/t", options(careless))
+        with pytest.raises(ConfigError, match="ignores If-None-Match"):
+            io.publish(f"{path}/snapshot/snapshot-1", b"1")
+        assert careless.objects == {}
+
+
+def test_conflict_answer_is_tried_again(io, server):
+    io.publish("s3://warehouse/t/snapshot/snapshot-1", b"1")
+    server.fail_next_put = 409
+    assert io.publish("s3://warehouse/t/snapshot/snapshot-2", b"2")
+
+
+def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io, server):
+    """botocore repeats the request after a 500; the repetition finds the object of the first try."""
+    io.publish("s3://warehouse/t/snapshot/snapshot-1", b"1")
+    server.fail_next_put = 500
+    assert not io.publish("s3://warehouse/t/snapshot/snapshot-2", b"2")
+    assert server.objects["warehouse/t/snapshot/snapshot-2"] == b"2"
+
+
+def test_unreachable_store_leaves_the_outcome_unknown(server, monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    io, path = file_io_for("s3://warehouse/u", options(server))
+    io.publish(f"{path}/snapshot/snapshot-1", b"1")
+    server.is_unreachable = True
+    with pytest.raises(CommitOutcomeUnknown, match="may or may not"):
+        io.publish(f"{path}/snapshot/snapshot-2", b"2")
+
+
+def test_table_is_created_committed_and_continued(server):
+    table = Table.create("s3://warehouse/lake.db/orders", orders_schema(), options(server))
+    commit = committer(table)
+    a = data_file("a")
+    commit.commit(1, [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])], {})
+    server.fail_next_put = 500
+    result = commit.commit(2, [message(1, new_files=[data_file("b")])], {})
+    opened = Table.open("s3://warehouse/lake.db/orders", options(server))
+    assert opened.snapshots.latest() == result.append
+    state = load_state(opened.io, opened.paths, result.append)
+    assert sorted(f.file_name for files in state.files.values() for f in files) == ["a", "b"]
+    assert committer(opened).commit(2, [message(1, new_files=[data_file("b")])], {}).replayed
+    assert not any("probe" in key for key in server.objects)

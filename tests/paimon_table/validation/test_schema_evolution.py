@@ -1,0 +1,142 @@
+"""Schema changes: what is applied, what is refused, and which id a new column gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.schema.table_schema import create_schema
+from paimon_table.types import parse_type
+from paimon_table.validation.schema_evolution import (
+    AddColumn,
+    SetOption,
+    WidenColumn,
+    apply_changes,
+    is_lossless_widening,
+)
+
+
+@pytest.fixture
+def schema():
+    columns = [("id", "INT"), ("v", "INT"), ("s", "VARCHAR(10)"), ("n", "INT NOT NULL")]
+    return create_schema([(n, parse_type(t)) for n, t in columns], ["id"], [], {"bucket": "2"}, time_ms=1)
+
+
+def test_added_column_gets_a_new_id_and_its_place(schema):
+    evolved = apply_changes(schema, [AddColumn("r", parse_type("ROW<x INT, y INT>"), after="id")], time_ms=9)
+    assert evolved.column_names == ("id", "r", "v", "s", "n")
+    assert (evolved.field("r").id, evolved.highest_field_id) == (4, 6)
+    assert (evolved.id, evolved.time_ms) == (1, 9)
+
+
+def test_id_of_a_dropped_column_is_not_given_again(schema):
+    dropped = replace(schema, fields=schema.fields[:-1])
+    assert apply_changes(dropped, [AddColumn("n", parse_type("INT"))], time_ms=9).field("n").id == 4
+
+
+def test_several_changes_make_one_version(schema):
+    changes = [AddColumn("a", parse_type("INT")), AddColumn("b", parse_type("INT"), after="a"), SetOption("x", "1")]
+    evolved = apply_changes(schema, changes, time_ms=9)
+    assert (evolved.id, evolved.column_names[-2:], evolved.options["x"]) == (1, ("a", "b"), "1")
+
+
+def test_widened_column_keeps_id_and_nullability(schema):
+    evolved = apply_changes(schema, [WidenColumn("n", parse_type("BIGINT"))], time_ms=9)
+    assert (evolved.field("n").id, str(evolved.field("n").type)) == (3, "BIGINT NOT NULL")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AddColumn("v", parse_type("INT")),
+        AddColumn("v", parse_type("SMALLINT")),
+        WidenColumn("v", parse_type("SMALLINT")),
+        WidenColumn("s", parse_type("VARCHAR(10)")),
+        SetOption("bucket", "2"),
+    ],
+)
+def test_change_that_is_there_already_changes_nothing(schema, change):
+    assert apply_changes(schema, [change], time_ms=9) is schema
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (AddColumn("v", parse_type("STRING")), "cannot be added"),
+        (AddColumn("z", parse_type("INT NOT NULL")), "make it nullable"),
+        (WidenColumn("v", parse_type("STRING")), "values could be lost"),
+        (WidenColumn("s", parse_type("INT")), "values could be lost"),
+        (WidenColumn("id", parse_type("BIGINT")), "part of the key"),
+    ],
+)
+def test_change_that_could_lose_values_is_refused(schema, change, words):
+    with pytest.raises(SchemaChangeRefused, match=words):
+        apply_changes(schema, [change], time_ms=9)
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "words"),
+    [
+        ({}, SetOption("merge-engine", "first-row"), "cannot change once"),
+        ({}, SetOption("bucket-key", "id"), "cannot change once"),
+        ({"bucket": "-1"}, SetOption("bucket", "2"), "when it is -1"),
+        ({"bucket": "2"}, SetOption("bucket", "-1"), "change to -1"),
+        ({"bucket": "2"}, SetOption("bucket", None), "cannot be reset"),
+        ({"ignore-delete": "true"}, SetOption("ignore-delete", "false"), "from true to false"),
+        ({"first-row.ignore-delete": "true"}, SetOption("first-row.ignore-delete", None), "from true to false"),
+        ({"force-lookup": "true"}, SetOption("force-lookup", "false"), "cannot change once"),
+        ({"ignore-update-before": "true"}, SetOption("ignore-update-before", None), "from true to false"),
+    ],
+)
+def test_fixed_options_change_only_before_the_first_snapshot(options, change, words):
+    schema = create_schema([("id", parse_type("INT"))], ["id"], [], options)
+    with pytest.raises(ConfigError, match=words):
+        apply_changes(schema, [change], time_ms=9)
+    assert apply_changes(schema, [change], time_ms=9, has_snapshots=False).options.get(change.name) == change.value
+
+
+WIDER = [
+    ("TINYINT", "SMALLINT"), ("INT", "BIGINT"), ("INT NOT NULL", "INT"), ("INT", "DECIMAL(10, 0)"),
+    ("BIGINT", "DECIMAL(21, 2)"), ("SMALLINT", "FLOAT"), ("INT", "DOUBLE"), ("FLOAT", "DOUBLE"),
+    ("DECIMAL(10, 2)", "DECIMAL(12, 4)"), ("CHAR(3)", "VARCHAR(3)"), ("CHAR(3)", "CHAR(3)"),
+    ("VARCHAR(3)", "STRING"), ("BINARY(4)", "BYTES"), ("TIMESTAMP(3)", "TIMESTAMP(6)"), ("TIME(0)", "TIME(3)"),
+    ("TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(6)"), ("ARRAY<INT>", "ARRAY<BIGINT>"),
+    ("MAP<STRING, INT>", "MAP<STRING, BIGINT>"), ("ROW<a INT>", "ROW<a BIGINT>"), ("DATE", "DATE"),
+]  # fmt: skip
+NOT_WIDER = [
+    ("SMALLINT", "TINYINT"), ("INT", "INT NOT NULL"), ("INT", "DECIMAL(9, 0)"), ("BIGINT", "DOUBLE"), ("INT", "FLOAT"),
+    ("DOUBLE", "FLOAT"), ("DECIMAL(10, 2)", "DECIMAL(11, 4)"), ("DECIMAL(3, 0)", "INT"), ("CHAR(3)", "CHAR(4)"),
+    ("VARCHAR(4)", "VARCHAR(3)"), ("STRING", "CHAR(3)"), ("BYTES", "STRING"), ("TIMESTAMP(6)", "TIMESTAMP(3)"),
+    ("TIMESTAMP(6)", "TIMESTAMP(9)"), ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"), ("DATE", "TIMESTAMP(6)"),
+    ("BOOLEAN", "INT"), ("INT", "STRING"), ("ARRAY<BIGINT>", "ARRAY<INT>"), ("MAP<INT, INT>", "MAP<BIGINT, INT>"),
+    ("ROW<a INT>", "ROW<b INT>"), ("ROW<a INT>", "ROW<a INT, b INT>"), ("ARRAY<INT>", "INT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), WIDER)
+def test_wider_types_hold_every_value(old, new):
+    assert is_lossless_widening(parse_type(old), parse_type(new))
+
+
+@pytest.mark.parametrize(("old", "new"), NOT_WIDER)
+def test_other_type_changes_are_not_widening(old, new):
+    assert not is_lossless_widening(parse_type(old), parse_type(new))
+
+
+@pytest.mark.parametrize(
+    ("sql", "wider", "named"),
+    [("INT", "DECIMAL(12, 2)", "c"), ("MAP<STRING, INT>", "MAP<STRING, DECIMAL(12, 2)>", "c[a]")],
+)
+def test_column_with_a_bloom_filter_takes_no_type_without_one(sql: str, wider: str, named: str) -> None:
+    option = "file-index.bloom-filter.columns"
+    columns = [("k", parse_type("INT")), ("c", parse_type(sql))]
+    schema = create_schema(columns, ["k"], (), {"bucket": "1", option: named})
+    widened = WidenColumn("c", parse_type(wider))
+
+    with pytest.raises(
+        SchemaChangeRefused, match=r"column 'c' cannot change to .*bloom-filter.columns' names .* remove it"
+    ):
+        apply_changes(schema, [widened], 0)
+    assert str(apply_changes(schema, [widened, SetOption(option, None)], 0).field("c").type) == wider

@@ -1,0 +1,32 @@
+"""What a pipeline says that ends at a record it cannot decode."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.ids import Offset
+from pipelines.batch.batch import stop_on_refusals
+from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.job_result import JobResult
+from pipelines.batch.plan import TaskSettings
+from sources.changes import DecoderOptions, QuarantineRow
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "reason", "told"),
+    [
+        ("malformed:/d/bad.jsonl", -1, "byte 50 of /d/bad.jsonl: no JSON", "byte 50 of /d/bad.jsonl: no JSON; mend"),
+        ("shop", 2, "no JSON", "shop partition 2 offset 50: no JSON; mend"),
+    ],
+)
+def test_a_record_is_told_with_its_place_and_a_line_that_is_none_with_its_byte(
+    topic: str, partition: int, reason: str, told: str
+) -> None:
+    bad = QuarantineRow(topic, partition, Offset(50), None, reason, None, b"x")
+    settings = TaskSettings(DecoderOptions(), 1, "lookup", None)
+
+    with pytest.raises(MalformedRecord) as ended:
+        stop_on_refusals(JobResult(reports=[DecodeReport(first_quarantined=bad)]), settings)
+
+    assert str(ended.value).startswith(told)

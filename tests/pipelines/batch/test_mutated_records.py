@@ -1,0 +1,129 @@
+"""Every mutated record ends in a table, in quarantine or in a counted skip; good records beside it stay exact."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.scan.scan import read_all
+from paimon_table.table import Table
+from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA, DecoderOptions
+from sources.dumps.dump_records import record_batches_from_dump
+from tests.support.local_batches import pipeline_tables, reported_batches
+from tests.support.mutants import Record, mutated
+from tests.support.replay import CAPTURES, plain_rows
+
+SKIPPING = DecoderOptions(on_truncate="skip")
+KNOWN = "customers|orders|order_items|varied|varied_full|edge|defaults|acct|acct_full|late|wiped"
+RULES: list[dict[str, object]] = [{"match": {"schema": "public", "table": f"{KNOWN}|x(?s:.)*"}, "into": "lake.{table}"}]
+_IDS = re.compile(rb'("(?:id|order_id)":\s*"?)(\d{1,18})')
+
+
+def captured(name: str) -> list[Record]:
+    return [row for batch in record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")) for row in batch.to_pylist()]
+
+
+def good_records(name: str) -> list[Record]:
+    return [row for row in captured(name) if re.search(rf"\.({KNOWN})$", row["topic"])]
+
+
+def batches_of(*parts: list[Record]) -> list[pa.RecordBatch]:
+    """One batch for each list of records; offsets are given anew."""
+    ends: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for row in itertools.chain(*parts):
+        place = (row["topic"], row["partition"])
+        row["offset"] = ends[place]
+        ends[place] += 1
+    return [pa.RecordBatch.from_pylist(part, schema=RECORD_SCHEMA) for part in parts]
+
+
+def under_another_key(row: Record) -> Record:
+    """The record as one of a row that no good record is of."""
+    return row | {part: _IDS.sub(lambda m: m[1] + b"77" + m[2], row[part] or b"") for part in ("key", "value")}
+
+
+def mixed(good: list[Record], mutants: list[Record], r: random.Random) -> list[Record]:
+    """Good records in their order, with mutants anywhere among them."""
+    waiting = sorted(((r.randint(0, len(good)), i) for i in range(len(mutants))), reverse=True)
+    both: list[Record] = []
+    for position in range(len(good) + 1):
+        while waiting and waiting[-1][0] == position:
+            both.append(mutants[waiting.pop()[1]])
+        both += good[position : position + 1]
+    return both
+
+
+def content(tables: PipelineTables) -> dict[str, list[dict[str, Any]]]:
+    found = {}
+    for identifier, sink in tables.sinks.items():
+        found[identifier] = list(plain_rows(read_all(Table.open(sink.table.paths.root))))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("capture", "mutant_count"),
+    [
+        ("shop_schema", 2500),
+        ("shop_plain", 3000),
+        ("types_schema", 800),
+        ("types_plain", 1200),
+        ("evolve_schema", 1200),
+        ("evolve_plain", 1500),
+    ],
+)
+def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str, mutant_count: int) -> None:
+    """A capture alone makes the tables; then it comes once more, among mutants of its records."""
+    r = random.Random(mutant_count)
+    good, again = good_records(capture), good_records(capture)
+    models = [under_another_key(row) for row in good if row["value"]]
+    mutants = [mutated(r.choice(models), r) for _ in range(mutant_count)]
+    tables = pipeline_tables(tmp_path, RULES)
+    alone, beside = batches_of(good, mixed(again, mutants, r))
+    reported_batches(tables, [alone], tmp_path, options=SKIPPING)
+    expected = content(tables)
+
+    quarantine, (report,) = reported_batches(tables, [beside], tmp_path, 1, SKIPPING)
+
+    assert report.record_count == len(good) + mutant_count
+    first, second = (quarantined(quarantine.directory(batch_id)) for batch_id in (0, 1))
+    assert len(second) == report.quarantined_count
+    by_place = {(row["topic"], row["partition"], row["offset"]): row for row in (*again, *mutants)}
+    bad = {id(by_place.pop((line["topic"], line["partition"], line["offset"]))): line["reason"] for line in second}
+    assert {reason for row in again if (reason := bad.get(id(row)))} <= {line["reason"] for line in first}
+    assert len(mutants) / 5 < sum(id(mutant) in bad for mutant in mutants)
+    assert_good_rows_exact(expected, content(tables), mutants)
+
+
+def quarantined(directory: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in Path(directory).glob("*.jsonl") for line in file.read_text().splitlines()]
+
+
+def assert_good_rows_exact(expected: Any, actual: Any, mutants: list[Record]) -> None:
+    """All rows but those whose key some mutant names."""
+    touched = {
+        int(found[1]) for row in mutants for part in ("key", "value") for found in _IDS.findall(row[part] or b"")
+    }
+    compared = 0
+    for identifier, rows in expected.items():
+        keys = [name for name in ("id", "order_id", "line_no") if rows and name in rows[0]]
+        by_key = {tuple(row[k] for k in keys): row for row in actual[identifier]}
+        for row in rows:
+            if not touched & {row.get("id"), row.get("order_id")}:
+                found = by_key[tuple(row[k] for k in keys)]
+                assert _plain({name: found[name] for name in row}) == _plain(row)
+                compared += 1
+    assert compared
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with a NaN that equals itself."""
+    return {name: "NaN" if value != value else value for name, value in row.items()}

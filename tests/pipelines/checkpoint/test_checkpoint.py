@@ -1,0 +1,292 @@
+"""Checkpoints that are damaged, of another pipeline, of other tables, or in use."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.checkpoint.topic_record import TopicRecord
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.tables import PipelineTables
+from tests.support.events import History, write_dump
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
+
+RULE: dict[str, object] = {"match": {"table": "(.*)"}, "into": "lake.{table}"}
+USER = "tidemark-shop-test"
+
+
+def spark_checkpoint(directory: Path, planned: int = 4, closed: int | None = 3) -> None:
+    """The files that Spark leaves, down to the zero byte of Kafka's start."""
+    for name in ("offsets", "commits", "sources/0"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "metadata").write_text('{"id":"2cca80f0-2dcf-43ed-8d33-a6715696a0e4"}')
+    (directory / "sources/0/0").write_text('\0v1\n{"t":{"0":0}}')
+    for batch in range(planned + 1):
+        (directory / f"offsets/{batch}").write_text(f'v1\n{{"batchTimestampMs":{batch}}}\n{{"t":{{"0":{batch + 1}}}}}')
+    for batch in range(-1 if closed is None else closed + 1):
+        (directory / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def checkpoint(directory: Path) -> Checkpoint:
+    return Checkpoint(pipeline_tables(directory, [RULE]).config)
+
+
+@pytest.mark.parametrize(("planned", "closed"), [(4, 3), (4, 4), (0, None), (4, None), (4, 2)])
+def test_every_state_that_spark_goes_on_from_is_taken(tmp_path: Path, planned: int, closed: int | None) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", planned, closed)
+    checkpoint(tmp_path).check()
+
+
+@pytest.mark.parametrize("offset", ["{}", "-"])
+def test_a_batch_of_topics_that_are_not_there_yet_is_taken(tmp_path: Path, offset: str) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", 0, 0)
+    (tmp_path / "checkpoint/offsets/0").write_text(f'v1\n{{"batchTimestampMs":0}}\n{offset}')
+    checkpoint(tmp_path).check()
+
+
+def test_a_checkpoint_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
+    checkpoint(tmp_path).check()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("offsets/4", None, "its file offsets/4 is missing, although batch 4 is done"),
+        ("offsets/3", None, "its file offsets/3 is missing, although batch 4 is planned"),
+        ("offsets/4", "", "its file offsets/4 is empty"),
+        ("offsets/4", "garbage", "its file offsets/4 does not begin with the version"),
+        ("offsets/4", 'v1\n{"batchTime', "its file offsets/4 is cut off"),
+        ("offsets/4", 'v1\n{"batchTimestampMs":4}', "its file offsets/4 is cut off"),
+        ("offsets/4", 'v1\n{"batchTimestampMs":4}\n{"t":{"0":', "its file offsets/4 is cut off"),
+        ("offsets/4", 'v1\n{}\n{"t":{"0":5}}', "its file offsets/4 does not hold the offsets of a batch"),
+        ("offsets/4", 'v1\n{"batchTimestampMs":4}\n[1]', "its file offsets/4 does not hold the offsets of a batch"),
+        ("offsets/3", "", "its file offsets/3 is empty"),
+        ("commits/4", "", "its file commits/4 is empty"),
+        ("commits/4", 'v1\n{"next', "its file commits/4 is cut off"),
+        ("sources/0/0", "\0v1\n{", "its file sources/0/0 is cut off"),
+        ("metadata", None, "its file metadata is missing, although batch 4 is planned"),
+        ("metadata", '{"id"', "its file metadata does not hold the id"),
+        ("metadata", "", "its file metadata does not hold the id"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, file: str, content: str | None, message: str) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", 4, 4)
+    path = tmp_path / "checkpoint" / file
+    path.unlink() if content is None else path.write_text(content)
+
+    with pytest.raises(CorruptFile) as error:
+        checkpoint(tmp_path).check()
+
+    assert message in str(error.value)
+    assert f"checkpoint {tmp_path}/checkpoint" in str(error.value)
+    assert "move it away and start again: with on_lost_checkpoint resume" in str(error.value)
+
+
+def test_spoilt_offsets_are_told_while_a_batch_runs(tmp_path: Path) -> None:
+    spark_checkpoint(tmp_path / "checkpoint")
+    (tmp_path / "checkpoint/offsets/4").write_text("v1\n")
+    with pytest.raises(CorruptFile, match="offsets/4"):
+        checkpoint(tmp_path).planned_at_ms(4)
+    assert checkpoint(tmp_path).planned_at_ms(9) is None
+
+
+# ---------------------------------------------------------------- whose checkpoint, which tables
+
+
+def record_of(config: PipelineConfig) -> CheckpointRecord:
+    return CheckpointRecord(config, Checkpoint(config))
+
+
+def written(directory: Path, *names: str) -> PipelineConfig:
+    """A pipeline with closed batches and a row in each of these tables."""
+    spark_checkpoint(directory / "checkpoint")
+    config = pipeline_tables(directory, [RULE]).config
+    record = record_of(config)
+    record.start()
+    for name in names:
+        write_dump(directory / "dumps", [History(name, seed=1).extend(10)])
+        tables = PipelineTables(config, USER, record)
+        run_batches(tables, dump_batches(directory / "dumps" / f"shop.public.{name}.jsonl", 100), directory)
+    return config
+
+
+def test_a_checkpoint_of_its_own_tables_is_taken(tmp_path: Path) -> None:
+    record_of(written(tmp_path, "orders", "items")).check(USER)
+
+
+def test_a_checkpoint_of_another_pipeline_is_refused(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders").model_copy(update={"name": "other"})
+    with pytest.raises(ConfigError, match="belongs to pipeline shop, not to other"):
+        record_of(config).check("tidemark-other-test")
+
+
+@pytest.mark.parametrize("names", [["orders"], ["orders", "items"]])
+def test_a_warehouse_deleted_under_its_checkpoint_is_refused(tmp_path: Path, names: list[str]) -> None:
+    config = written(tmp_path, *names)
+    shutil.rmtree(tmp_path / "warehouse")
+    with pytest.raises(ConfigError, match=r"is done up to batch 3, but warehouse .* does not have tables? lake"):
+        record_of(config).check(USER)
+
+
+def test_without_a_closed_batch_a_deleted_warehouse_is_filled_from_the_start(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    shutil.rmtree(tmp_path / "warehouse")
+    shutil.rmtree(tmp_path / "checkpoint" / "commits")
+    record_of(config).check(USER)
+
+
+def test_batches_without_rows_are_no_lost_tables(tmp_path: Path) -> None:
+    record_of(written(tmp_path)).check(USER)
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_single_table_that_is_gone_is_told_with_the_remedy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_made_anew: bool
+) -> None:
+    config = written(tmp_path, "orders", "items")
+    schema = tmp_path / "warehouse/lake.db/items/schema/schema-0"
+    document = json.loads(schema.read_text())
+    shutil.rmtree(tmp_path / "warehouse/lake.db/items")
+    if is_made_anew:
+        schema.parent.mkdir(parents=True)
+        schema.write_text(json.dumps({**document, "timeMillis": document["timeMillis"] + 1}))
+
+    with caplog.at_level(logging.WARNING):
+        record_of(config).check(USER)
+
+    (message,) = caplog.messages
+    assert message.startswith("table lake.items is not in warehouse")
+    assert "read its topics once from the start" in message
+
+
+def test_a_table_that_no_rule_writes_any_more_may_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = written(tmp_path, "orders", "items")
+    shutil.rmtree(tmp_path / "warehouse/lake.db/items")
+    rule = config.tables[0].model_copy(update={"into": "lake.orders"})
+    record_of(config.model_copy(update={"tables": (rule,)})).check(USER)
+    assert not caplog.messages
+
+
+def test_a_table_is_recorded_before_its_first_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    from sinks.commit.table_sink import TableSink
+
+    commit = TableSink.commit
+
+    def look(self: TableSink, *arguments: object) -> object:
+        seen.append(list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]))
+        return commit(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TableSink, "commit", look)
+    written(tmp_path, "orders")
+    assert seen
+    assert all(names == ["lake.orders"] for names in seen)
+
+
+def test_tables_that_a_new_checkpoint_goes_on_with_are_recorded_too(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders", "items")
+    (tmp_path / "checkpoint/tidemark.json").unlink()
+    record = CheckpointRecord(config, Checkpoint(config))
+    PipelineTables(config, "tidemark-shop-new", record)
+    assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == [
+        "lake.items",
+        "lake.orders",
+    ]
+
+
+def test_nobody_else_may_write_our_files_in_a_checkpoint_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        config = written(tmp_path, "orders")
+        TopicRecord(Checkpoint(config)).add({"orders": "1"})
+        with held_checkpoints([config]):
+            modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "checkpoint").glob("tidemark*")}
+    finally:
+        os.umask(old)
+    assert {"tidemark.json", "tidemark-topics.json"} <= modes.keys()
+    assert [name for name, mode in modes.items() if mode & ~0o644] == [], modes
+
+
+def test_checkpoints_of_earlier_versions_are_judged_by_the_snapshots(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    (tmp_path / "checkpoint/tidemark.json").unlink()
+    record = record_of(config)
+    record.check(USER)
+    record.start()
+    assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == ["lake.orders"]
+
+    (tmp_path / "checkpoint/tidemark.json").unlink()
+    with pytest.raises(ConfigError, match="does not have any table that pipeline shop wrote under it"):
+        record_of(config).check("tidemark-shop-another")
+
+
+def test_offsets_that_were_emptied_under_written_tables_are_refused(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    for name in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / "checkpoint" / name)
+    with pytest.raises(CorruptFile, match=r"offsets is empty, although table lake\.orders were written"):
+        record_of(config).check(USER)
+
+
+def test_a_spoilt_record_is_named(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    (tmp_path / "checkpoint/tidemark.json").write_text('{"pipeline"')
+    with pytest.raises(CorruptFile, match=r"tidemark\.json"):
+        record_of(config)
+
+
+# ---------------------------------------------------------------- in use
+
+HOLDER = """
+import sys, time
+from pipelines.checkpoint.lock import held_checkpoints
+from tests.support.local_batches import pipeline_tables
+from pathlib import Path
+config = pipeline_tables(Path(sys.argv[1]), [{"match": {"table": "(.*)"}, "into": "lake.{table}"}]).config
+with held_checkpoints([config]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_checkpoint_in_use_names_its_process_and_a_killed_one_stops_nobody(tmp_path: Path) -> None:
+    config = pipeline_tables(tmp_path, [RULE]).config
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    with holder, holder.stdout:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(SinkUnavailable) as error, held_checkpoints([config]):
+            pass
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+
+    assert f"{tmp_path}/checkpoint is in use by process {holder.pid} on {os.uname().nodename}" in str(error.value)
+    assert "(since 20" in str(error.value)
+    with held_checkpoints([config]):
+        pass
+
+
+def test_a_file_system_without_locks_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with held_checkpoints([pipeline_tables(tmp_path, [RULE]).config]):
+        pass
+    assert "no lock on checkpoint" in caplog.text

@@ -1,0 +1,250 @@
+"""Everything that is wrong with a file is said in one run, each at its line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from paimon_table.errors import ConfigError
+from paimon_table.types import parse_type
+from pipelines.config.config_file import load_pipeline, load_pipelines
+from pipelines.config.table_rules import ColumnRules
+
+BROKEN = Path(__file__).parent / "broken"
+ENVIRONMENT = {"NAME_OF_IT": "shop", "SECRET_NUMBER": "hunter2", "SECRET_WORD": "hunter3", "EMPTY": ""}
+
+GOOD = """\
+version: 1
+name: {name}
+source: {{ files: {{ path: dumps }}, format: debezium-json }}
+checkpoint: {checkpoint}
+catalog: {{ warehouse: lake }}
+otherwise: create
+"""
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
+def test_all_problems_are_listed_with_their_places(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BROKEN)
+    with pytest.raises(ConfigError) as refusal:
+        load_pipeline(f"{name}.yaml", ENVIRONMENT)
+    assert str(refusal.value) == (BROKEN / f"{name}.errors").read_text().rstrip("\n")
+
+
+def test_every_golden_file_belongs_to_a_broken_file() -> None:
+    assert {p.stem for p in BROKEN.glob("*.errors")} == {p.stem for p in BROKEN.glob("*.yaml")}
+
+
+def test_contents_of_variables_are_in_no_message() -> None:
+    for golden in BROKEN.glob("environment*.errors"):
+        assert "hunter" not in golden.read_text().lower()
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.yaml: cannot be read: No such file"):
+        load_pipeline(tmp_path / "missing.yaml")
+
+
+def test_problems_of_several_files_come_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text("version: 3\n")
+    with pytest.raises(ConfigError) as refusal:
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+    text = str(refusal.value)
+    assert f"{tmp_path}/a.yaml:1:10: version" in text
+    assert f"{tmp_path}/b.yaml:1:10: version" in text
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [(("shop", "other"), "name 'shop' is also the name in"), (("other", "state"), "the checkpoint is also the one of")],
+)
+def test_pipelines_that_would_disturb_each_other_are_refused(
+    tmp_path: Path, second: tuple[str, str], told: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD.format(name="shop", checkpoint="state"))
+    (tmp_path / "b.yaml").write_text(GOOD.format(name=second[0], checkpoint=second[1]))
+    with pytest.raises(ConfigError, match=told):
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "changelog-producer: lookup",
+        "merge-engine: First-Row",
+        "deletion-vectors.enabled: true",
+        "full-compaction.delta-commits: 3",
+    ],
+)
+def test_a_table_that_nobody_else_may_compact_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, option: str
+) -> None:
+    file = tmp_path / "shop.yaml"
+    text = GOOD.format(name=tmp_path.name, checkpoint="state")
+    defaults = f"  options: {{ {option}, write-only: true }}"
+    file.write_text(f"{text}defaults:\n{defaults}\n")
+    (tmp_path / "dumps").mkdir()
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+        load_pipeline(file)
+
+    told = option.replace(":", " =")
+    place = f"{file}:8:{defaults.index('write-only') + 1}"
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{place}: warning: defaults.options: option 'write-only' = true keeps Tidemark from compacting, which "
+        f"{told} waits for: run a dedicated compaction job, or remove one of them"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        (
+            "defaults: { options: { snapshot.num-retained.max: 10 } }",
+            "7:24: warning: defaults.options: option 'snapshot.num-retained.max' has no effect on what Tidemark writes "
+            "(snapshots are not expired); it is stored for other writers",
+        ),
+        (
+            "defaults: { options: { write-buffer-size: 64 mb } }",
+            "7:24: warning: defaults.options: option 'write-buffer-size' has no effect on what Tidemark writes; it is "
+            "stored for other writers",
+        ),
+        (
+            "defaults: { options: { orc.whatever: 1 } }",
+            "7:24: warning: defaults.options: option 'orc.whatever' is not known here; it is stored in the table for "
+            "others as it is",
+        ),
+        (
+            "spark: { spark.plugin.of.somebody: 1 }",
+            "7:10: warning: spark: 'spark.plugin.of.somebody' is no property of Spark 4.0; it is passed on as it is",
+        ),
+        ("defaults: { options: { scan.mode: latest, read.batch-size: 10 } }", None),
+    ],
+)
+def test_what_has_no_effect_is_a_warning_with_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, block: str, told: str | None
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{GOOD.format(name='shop', checkpoint='state')}{block}\n")
+    (tmp_path / "dumps").mkdir()
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    assert [r.getMessage() for r in caplog.records] == ([] if told is None else [f"{file}:{told}"])
+
+
+def test_a_path_of_dumps_that_matches_nothing_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint="state").replace("path: dumps", "path: dumps/*.jsonl"))
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{file}:3:20: warning: source.files.path: no file matches; a run with a new checkpoint would refuse this"
+    ]
+
+
+def test_properties_and_masters_that_spark_knows_are_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "dumps").mkdir()
+    for i, master in enumerate(
+        ("local", "local[2]", "local[*,3]", "local-cluster[1,1,1024]", "yarn", "k8s://https://a")
+    ):
+        file = tmp_path / f"{i}.yaml"
+        spark = f"spark: {{ master: '{master}', spark.driver.memory: 2g, spark.hadoop.fs.any: x, spark.ui.port: 4050 }}"
+        file.write_text(f"{GOOD.format(name='shop', checkpoint='state')}{spark}\n")
+        assert load_pipeline(file).spark.master == master
+    assert caplog.records == []
+
+
+MINIMAL = """\
+version: 1
+name: shop
+source: {source}
+checkpoint: state
+catalog: {{ warehouse: lake }}
+{rest}
+"""
+FILES = "{ files: { path: dumps }, format: debezium-json }"
+
+
+@pytest.mark.parametrize(
+    ("source", "rest", "told"),
+    [
+        ("{ format: debezium-json }", "otherwise: create", "3:9: source: give exactly one of `kafka` and `files`"),
+        (
+            "{ files: { path: d }, format: debezium-json, on_bad_record: fail, quarantine: q }",
+            "otherwise: create",
+            "3:75: source: `quarantine` has no effect with `on_bad_record: fail`; remove one of them",
+        ),
+        (
+            "{ kafka: { bootstrap_servers: 'a:1', topics: {} }, format: debezium-json }",
+            "otherwise: create",
+            "3:54: source.kafka.topics: give at least one topic or pattern",
+        ),
+        (
+            "{ kafka: { bootstrap_servers: 'a:1', topics: [a], options: { kafka.acks: 1 } }, format: debezium-json }",
+            "otherwise: create",
+            "3:70: source.kafka.options: kafka.acks: write the client property without the prefix `kafka.`",
+        ),
+        (FILES, "", "1:1: nothing would be written: add rules under `tables`, or `otherwise: create`"),
+        (
+            FILES,
+            "otherwise: create\nspark: { spark.master: local }",
+            "7:10: spark: spark.master is not set here: use `master`",
+        ),
+        (
+            FILES,
+            "otherwise: create\nspark: { driver_memory: 2g }",
+            "7:10: spark: unknown key 'driver_memory'; did you mean 'spark.driver.memory'?",
+        ),
+    ],
+    ids=["no source", "quarantine", "no topics", "prefixed option", "no tables", "spark.master", "spark key"],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, source: str, rest: str, told: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(MINIMAL.format(source=source, rest=rest))
+    with pytest.raises(ConfigError) as refusal:
+        load_pipeline(file)
+    assert str(refusal.value) == f"{file}:{told}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("varchar", r"VARCHAR without a length is VARCHAR\(1\); write STRING, or VARCHAR\(n\)"),
+        ("CHAR NOT NULL", r"CHAR\(1\); write STRING, or CHAR\(n\)"),
+        ("BINARY", r"BINARY\(1\); write BYTES, or BINARY\(n\)"),
+        ("ARRAY<VARBINARY>", r"VARBINARY\(1\); write BYTES, or VARBINARY\(n\)"),
+        ("MAP<VARCHAR, INT>", r"VARCHAR\(1\)"),
+        ("string(10)", r"STRING has no length; write STRING, or VARCHAR\(10\)"),
+        ("ROW<a BYTES(3)>", r"BYTES has no length; write BYTES, or VARBINARY\(3\)"),
+    ],
+)
+def test_lengths_that_nobody_means_are_refused_in_the_file(text: str, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        ColumnRules.model_validate({"types": {"c": text}})
+    parse_type(text)  # as tables say it that others made
+
+
+@pytest.mark.parametrize("text", ["VARCHAR(1)", "ROW<char INT, `varchar` INT, binary: BINARY(2)>", "STRING NOT NULL"])
+def test_types_with_their_lengths_are_taken(text: str) -> None:
+    assert ColumnRules.model_validate({"types": {"c": text}}).types == {"c": parse_type(text)}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "told"),
+    [("./lake/", "directory of the warehouse"), (".", "holds the warehouse"), ("lake/shop.db/t", "in a database of")],
+)
+def test_a_checkpoint_in_the_way_of_the_warehouse_is_refused(tmp_path: Path, checkpoint: str, told: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint=checkpoint))
+    with pytest.raises(ConfigError, match=rf"4:1: checkpoint: .*{told}"):
+        load_pipeline(file)
+    file.write_text(GOOD.format(name="shop", checkpoint="lake/_state"))
+    load_pipeline(file)

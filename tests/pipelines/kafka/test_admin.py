@@ -1,0 +1,185 @@
+"""Asking a real broker: each kind of truststore and login, and what a user is told when it goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from pipelines.config.kafka_checks import misplaced, misspelt
+from pipelines.config.kafka_properties import KNOWN
+from pipelines.config.source_config import KafkaSource
+from pipelines.kafka.admin import Bounds, kafka_admin
+from pipelines.tables.start_offsets import source_bounds
+from tests.stack.certificates import STORE_PASSWORD
+from tests.stack.jvm import kafka_client_jvm
+from tests.stack.process import free_port
+from tests.stack.secure_kafka import SecureKafka, jaas, running_secure_kafka
+from tests.support.kafka_pipelines import insert_events
+
+pytestmark = pytest.mark.stack
+TOPIC = "secure.public.orders"
+SHORT = {"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"}
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[Any]:
+    with kafka_client_jvm() as jvm:
+        yield jvm
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with running_secure_kafka(tmp_path_factory.mktemp("secure") / "broker") as broker:
+        broker.topics.create(TOPIC, partitions=2)
+        broker.topics.produce(TOPIC, insert_events(TOPIC, range(5)))
+        yield broker
+
+
+def test_the_properties_that_files_are_checked_against_are_those_of_the_client(jvm: Any) -> None:
+    """The client here is newer than the one that Spark brings: properties have come, one has gone."""
+    clients = jvm.org.apache.kafka.clients
+    names = {*clients.consumer.ConsumerConfig.configNames(), *clients.admin.AdminClientConfig.configNames()}
+    assert KNOWN - names == {"auto.include.jmx.reporter"}
+    assert not [name for name in names - KNOWN if misplaced(name) is None and misspelt(name) is not None]
+
+
+def _source(servers: str, options: Mapping[str, str], topic: str = TOPIC) -> KafkaSource:
+    return KafkaSource.model_validate({"bootstrap_servers": servers, "topics": [topic], "options": dict(options)})
+
+
+def _trust(broker: SecureKafka, kind: str) -> dict[str, str]:
+    match kind:
+        case "PEM file":
+            return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(broker.authority.pem)}
+        case "inline PEM":
+            return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": broker.authority.pem.read_text()}
+        case kind:
+            store = {"ssl.truststore.type": kind, "ssl.truststore.location": str(broker.authority.truststore(kind))}
+            return {**store, "ssl.truststore.password": STORE_PASSWORD}
+
+
+def _login(broker: SecureKafka, **jaas_values: str) -> dict[str, str]:
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(**jaas_values)}
+    return {**login, **_trust(broker, "PEM file")}
+
+
+@pytest.mark.parametrize("kind", ["PEM file", "inline PEM", "JKS", "PKCS12"])
+def test_every_kind_of_truststore_and_a_password_with_blanks_work(jvm: Any, broker: SecureKafka, kind: str) -> None:
+    login = {name: value for name, value in _login(broker).items() if not name.startswith("ssl.")}
+    source = _source(broker.with_login, {**login, **_trust(broker, kind)})
+    with kafka_admin(jvm, source) as admin:
+        bounds = source_bounds(admin, source)
+    assert bounds == {(TOPIC, 0): Bounds(0, 5, 5), (TOPIC, 1): Bounds(0, 0, 0)}
+
+
+def test_deleted_records_move_the_begin_of_a_partition(jvm: Any, broker: SecureKafka) -> None:
+    servers, topic = broker.topics.bootstrap_servers, "secure.public.deleted"
+    broker.topics.create(topic)
+    broker.topics.produce(topic, insert_events(topic, range(5)))
+    client = KafkaAdminClient(bootstrap_servers=servers)
+    client.delete_records({TopicPartition(topic, 0): 3})
+    client.close()
+    with kafka_admin(jvm, _source(servers, {})) as admin:
+        assert admin.bounds([topic]) == {(topic, 0): Bounds(3, 5, 5)}
+
+
+def test_an_open_transaction_ends_what_can_be_read(jvm: Any, broker: SecureKafka) -> None:
+    servers, topic = broker.topics.bootstrap_servers, "secure.public.open"
+    broker.topics.create(topic)
+    broker.topics.produce(topic, insert_events(topic, range(2)))
+    producer = KafkaProducer(bootstrap_servers=servers, transactional_id="open", acks="all")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(topic, value=b"{}").get(timeout=30)
+    with kafka_admin(jvm, _source(servers, {})) as admin:
+        assert admin.bounds([topic]) == {(topic, 0): Bounds(0, 2, 3)}
+    with kafka_admin(jvm, _source(servers, {"isolation.level": "read_uncommitted"})) as admin:
+        assert admin.bounds([topic]) == {(topic, 0): Bounds(0, 3, 3)}
+    producer.abort_transaction()
+    producer.close()
+
+
+def _refusal(jvm: Any, servers: str, options: Mapping[str, str]) -> TidemarkError:
+    with pytest.raises(TidemarkError) as refusal, kafka_admin(jvm, _source(servers, {**SHORT, **options})) as admin:
+        admin.topic_ids()
+    assert "\n" not in str(refusal.value)
+    return refusal.value
+
+
+def test_a_wrong_password_is_called_that(jvm: Any, broker: SecureKafka) -> None:
+    error = _refusal(jvm, broker.with_login, _login(broker, password="not it"))
+    assert isinstance(error, ConfigError)
+    assert "refuses the login" in str(error) and "password" in str(error) and "not it" not in str(error)
+
+
+def test_a_mechanism_that_the_broker_lacks_is_called_that(jvm: Any, broker: SecureKafka) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    scram = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": f'{module} required username="u" password="p";'}
+    error = _refusal(jvm, broker.with_login, {**_login(broker), **scram})
+    assert "does not offer this kind of login" in str(error) and "PLAIN" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "told"),
+    [
+        ("expired", SinkUnavailable, "has expired"),
+        ("of_another_host", ConfigError, "is for another host"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_is_told(
+    jvm: Any, broker: SecureKafka, where: str, kind: type[TidemarkError], told: str
+) -> None:
+    error = _refusal(jvm, getattr(broker, where), {"security.protocol": "SSL", **_trust(broker, "PEM file")})
+    assert type(error) is kind and told in str(error)
+
+
+def test_an_authority_that_nobody_trusts_is_told(jvm: Any, broker: SecureKafka) -> None:
+    options = {n: v for n, v in _login(broker).items() if not n.startswith("ssl.")}
+    error = _refusal(jvm, broker.with_login, options)
+    assert isinstance(error, ConfigError) and "signed by nobody that the truststore holds" in str(error)
+
+
+def test_tls_on_one_side_only_is_among_the_reasons_for_no_answer(jvm: Any, broker: SecureKafka) -> None:
+    tls = {"security.protocol": "SSL", **_trust(broker, "PEM file")}
+    for servers, options in ((broker.topics.bootstrap_servers, tls), (broker.with_login, {})):
+        error = _refusal(jvm, servers, options)
+        assert isinstance(error, SinkUnavailable)
+        assert f"Kafka at {servers} does not answer" in str(error) and "security.protocol" in str(error)
+
+
+def test_a_missing_store_file_is_named(jvm: Any, broker: SecureKafka) -> None:
+    error = _refusal(jvm, broker.with_login, {**_login(broker), "ssl.truststore.location": "/not/there.pem"})
+    assert isinstance(error, ConfigError) and "the file /not/there.pem is not there" in str(error)
+
+
+def test_a_wrong_password_of_a_store_names_the_store(jvm: Any, broker: SecureKafka) -> None:
+    trust = {**_trust(broker, "PKCS12"), "ssl.truststore.password": "no"}
+    error = _refusal(jvm, broker.with_login, {**_login(broker), **trust})
+    assert isinstance(error, ConfigError) and "trust.pkcs12 cannot be opened as PKCS12" in str(error)
+
+
+def test_a_jaas_text_that_cannot_be_read_is_not_repeated(jvm: Any, broker: SecureKafka) -> None:
+    options = {**_login(broker), "sasl.jaas.config": "x.Module required username=me password=top secret"}
+    error = _refusal(jvm, broker.with_login, options)
+    assert isinstance(error, ConfigError) and "sasl.jaas.config" in str(error) and "secret" not in str(error)
+
+
+def test_hosts_and_ports_where_nobody_answers_are_named(jvm: Any) -> None:
+    unknown = _refusal(jvm, "no-such-host.invalid:9092", {})
+    assert isinstance(unknown, SinkUnavailable) and "no host of no-such-host.invalid:9092 is known" in str(unknown)
+    silent = _refusal(jvm, f"127.0.0.1:{free_port()}", {})
+    assert isinstance(silent, SinkUnavailable) and "does not answer" in str(silent)
+
+
+def test_listed_topics_that_are_missing_are_named_with_the_nearest(jvm: Any, broker: SecureKafka) -> None:
+    source = _source(broker.topics.bootstrap_servers, {}, "secure.public.order")
+    with (
+        kafka_admin(jvm, source) as admin,
+        pytest.raises(ConfigError, match=r"not there.*'secure\.public\.order' \(did you mean 'secure\.public\.orders'"),
+    ):
+        source_bounds(admin, source)

@@ -1,0 +1,68 @@
+"""Failures of Kafka's client as Spark tells them, in our words."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from pipelines.kafka.failures import causes_in, is_of_kafka, kafka_failure
+
+POSITION = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in
+stage 2.0 failed 1 times: Lost task 0.0: org.apache.kafka.common.errors.TimeoutException: Timeout of
+60000ms expired before the position for partition shop.public.items-0 could be determined
+Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position \
+for partition shop.public.items-0 could be determined
+\tat org.apache.kafka.clients.consumer.KafkaConsumer.position(KafkaConsumer.java:1)
+"""
+
+
+def test_a_timeout_within_a_spark_failure_is_named() -> None:
+    assert is_of_kafka(POSITION)
+    failure = kafka_failure("b:1", causes_in(POSITION))
+    assert isinstance(failure, SinkUnavailable)
+    assert "Kafka at b:1 does not answer" in str(failure) and "shop.public.items-0" in str(failure)
+    assert "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("causes", "kind", "told"),
+    [
+        ([("TopicAuthorizationException", "Not authorized to access topics: [a]")], ConfigError, "Describe and Read"),
+        (
+            [("KafkaException", "x"), ("LoginException", "No key to store")],
+            ConfigError,
+            "before Kafka is asked (No key",
+        ),
+        ([("ConfigException", "Invalid value -1 for configuration x")], ConfigError, "refuses properties"),
+        ([("SSLHandshakeException", "Received fatal alert: bad_certificate")], ConfigError, "our own certificate"),
+        (
+            [("SslAuthenticationException", "f"), ("CertPathValidatorException", "NotBefore: x")],
+            SinkUnavailable,
+            "clocks",
+        ),
+        ([], SinkUnavailable, "does not answer"),
+    ],
+)
+def test_causes_are_told_apart(causes: list[tuple[str, str]], kind: type[TidemarkError], told: str) -> None:
+    failure = kafka_failure("b:1", causes)
+    assert type(failure) is kind and told in str(failure)
+
+
+def test_failures_of_others_are_left_alone() -> None:
+    plan = "StreamingDataSourceV2ScanRelation org.apache.spark.sql.kafka010.KafkaSourceProvider$KafkaTable@1"
+    frames = "\tat org.apache.kafka.common.SomeException.of(SomeException.java:1)"
+    assert not is_of_kafka(f"Job aborted: java.io.IOException: No space left on device\n{frames}\n{plan}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Partition a-0's offset was changed from 20 to 3. Some data may have been lost because they are not available"
+        " in Kafka any more; either the data was aged out",
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position FetchPosition{offset=50} is out of"
+        " range for partition a-0",
+        "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow.",
+    ],
+)
+def test_what_spark_says_of_lost_records_is_kafkas(text: str) -> None:
+    assert is_of_kafka(text)

@@ -1,0 +1,63 @@
+"""Topics made anew, as the driver notices them beside a running query, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.topic_record import TopicRecord
+from pipelines.config.config import PipelineConfig
+from pipelines.kafka_reading import KafkaReading
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> KafkaReading:
+    """A pipeline that has read 50 records of topic a and none of b; both are recorded."""
+    config = PipelineConfig.model_validate(
+        {
+            "version": 1,
+            "name": "shop",
+            "source": {
+                "kafka": {"bootstrap_servers": "b:1", "topics": {"include": ["a", "b"]}},
+                "format": "debezium-json",
+            },
+            "checkpoint": str(tmp_path / "cp"),
+            "catalog": {"warehouse": str(tmp_path)},
+            "otherwise": "create",
+        }
+    )
+    offsets = ["v1", json.dumps({"batchTimestampMs": 1}), json.dumps({"a": {"0": 50}, "b": {"0": 0}})]
+    for directory, text in (("offsets", "\n".join(offsets)), ("commits", "v1\n{}")):
+        (tmp_path / "cp" / directory).mkdir(parents=True)
+        (tmp_path / "cp" / directory / "0").write_text(text)
+    checkpoint = Checkpoint(config)
+    TopicRecord(checkpoint).add({"a": "1", "b": "1"})
+    assert config.source.kafka is not None
+    return KafkaReading(cast(Any, SimpleNamespace()), config, config.source.kafka, checkpoint)
+
+
+def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: KafkaReading) -> None:
+    reading.note_topics({"a": "2", "b": "1"})
+
+    assert isinstance(reading.failure, ConfigError)
+    for part in ("pipeline shop", "made anew", "a-0 to offset 50", 'start to {offsets: {"b": {"0": 0}}}'):
+        assert part in str(reading.failure)
+
+
+def test_a_topic_made_anew_before_anything_was_read_is_as_good_as_new(reading: KafkaReading) -> None:
+    reading.note_topics({"a": "1", "b": "2"})
+    reading.note_topics({"a": "1", "b": "2", "c": "1"})
+    assert reading.failure is None
+
+
+def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReading) -> None:
+    reading.note_topics({"b": "1"})
+    assert reading.failure is None
+    reading.note_topics({"a": "2", "b": "1"})
+    assert "a-0 to offset 50" in str(reading.failure)

@@ -1,0 +1,139 @@
+"""Messages of a run: one form for all lines, a sign of life that is bounded, a start line."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from paimon_table.errors import ConfigError
+from pipelines.batch.compactions import Compactions
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_file import load_pipeline
+from pipelines.config.source_config import FilesSource
+from pipelines.report.heartbeat import Heartbeat, duration_words
+from pipelines.report.progress import ProgressLine
+from pipelines.report.run_log import Activity, ConsoleHandler, in_pipeline
+from pipelines.report.start_line import check_files, files_words, kafka_words, start_line
+
+LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (\S+: )?\S.*")
+
+
+@pytest.fixture
+def lines() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def log(lines: io.StringIO) -> logging.Logger:
+    logger = logging.Logger("a run")
+    logger.addHandler(ConsoleHandler(Console(file=lines, soft_wrap=True, highlight=False, markup=False)))
+    return logger
+
+
+def test_each_line_has_date_time_and_pipeline(log: logging.Logger, lines: io.StringIO) -> None:
+    log.info("starting Spark")
+    with in_pipeline("shop"):
+        log.info("creating table %s [bold]", "lake.orders")
+        log.warning("shop: said before")
+        log.warning("pipeline shop: said in full")
+    told = lines.getvalue().splitlines()
+    assert all(LINE.fullmatch(line) for line in told)
+    assert [line[20:] for line in told] == [
+        "starting Spark",
+        "shop: creating table lake.orders [bold]",
+        "shop: said before",
+        "shop: said in full",
+    ]
+
+
+def test_work_on_another_thread_keeps_its_pipeline(log: logging.Logger, lines: io.StringIO) -> None:
+    compactions = Compactions()
+    with in_pipeline("shop"):
+        compactions.start(lambda: log.info("compacting"))
+    compactions.wait()
+    assert lines.getvalue().endswith(" shop: compacting\n")
+
+
+def test_an_idle_pipeline_says_so_after_a_minute_and_then_every_five() -> None:
+    beat = Heartbeat(0.0)
+    beat.moved(0.0, None)
+    told = [second for second in range(1000) if beat.due(float(second))]
+    assert told == [60, 360, 660, 960]
+    assert beat.now(4000.0) == "idle, nothing new for 1 h 6 min"
+
+
+def test_a_long_batch_is_told_less_and_less_often() -> None:
+    beat = Heartbeat(0.0)
+    beat.moved(100.0, 7)
+    told = [second for second in range(100, 2000) if beat.due(float(second))]
+    assert told == [110, 120, 140, 180, 260, 420, 720, 1020, 1320, 1620, 1920]
+    assert beat.now(145.0) == "still working on batch 7, 45 s"
+
+
+def test_before_the_first_batch_nobody_says_that_there_is_nothing_new() -> None:
+    beat = Heartbeat(0.0)
+    assert beat.due(9.0) is None
+    assert beat.due(10.0) == "no batch yet, 10 s since the start"
+    assert duration_words(119.4) == "119 s"
+
+
+def test_a_batch_that_is_still_compacted_is_the_one_that_runs() -> None:
+    moment = [0.0]
+    line = ProgressLine("shop", now=lambda: moment[0])
+    line.begin(3)
+    line.begin(4)
+    moment[0] = 5.0
+    assert line.tick() == "shop: still working on batch 3, 5 s"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> PipelineConfig:
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "version: 1\nname: shop\nsource: { files: { path: 'dumps/*.jsonl' }, format: debezium-json }\n"
+        "trigger: { interval: 5s }\ncheckpoint: state\ncatalog: { warehouse: lake }\notherwise: create\n"
+    )
+    return load_pipeline(file)
+
+
+def test_the_start_line_says_what_is_read_and_from_where(config: PipelineConfig) -> None:
+    words = kafka_words("kafka:9092", [(f"t{i}", p) for i in range(4) for p in range(3)])
+    assert words == "4 topics with 12 partitions of kafka:9092 (t0, t1, t2, and 1 more)"
+    assert kafka_words("kafka:9092", []) == "no topic of kafka:9092 yet"
+    line = start_line(config, words, 41, False, once=False)
+    assert line.startswith(f"reads {words}; goes on after batch 41; a batch every 5s; tables in ")
+    assert "; until all is read; " in start_line(config, words, None, True, once=True)
+    assert "positions in the tables" in start_line(config, words, None, True, once=True)
+    assert "begins at the earliest record" in start_line(config, words, None, False, once=True)
+
+
+def test_files_are_counted_and_a_pattern_without_files_is_refused(config: PipelineConfig, tmp_path: Path) -> None:
+    source = config.source.reader
+    assert isinstance(source, FilesSource)
+    (tmp_path / "a.jsonl").write_text("x" * 200_000)
+    assert files_words(source, [("a.jsonl", str(tmp_path / "a.jsonl"))]) == "1 file, 0.2 MB (a.jsonl)"
+    with pytest.raises(ConfigError, match=r"no file matches .*dumps/\*\.jsonl; correct the path"):
+        check_files(source, [])
+    waiting = source.model_copy(update={"path": str(tmp_path)})
+    check_files(waiting, [])
+    assert files_words(waiting, []) == f"no file of {tmp_path} yet"
+
+
+def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:
+    for is_terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=is_terminal, soft_wrap=True)
+        with Activity(console) as activity:
+            activity.show("starting [Spark]")
+            logger = logging.Logger("a run")
+            logger.addHandler(ConsoleHandler(console))
+            logger.info("creating table lake.orders")
+        assert ("starting [Spark]" in out.getvalue()) is is_terminal
+        assert "creating table lake.orders" in out.getvalue()
+    with Activity(None) as activity:
+        activity.show("nothing")

@@ -1,0 +1,174 @@
+"""Progress lines and the summary after `run --once`."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from paimon_table.errors import MalformedRecord
+from pipelines.batch.batch_report import BatchReport, TableReport
+from pipelines.batch.decode_task import kind_of_reason
+from pipelines.config.config_file import load_pipeline
+from pipelines.report.progress import ProgressLine, progress_line, reasons_text
+from pipelines.report.run_summary import summarize
+from pipelines.report.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+from tests.support.small_table import SmallTable
+
+ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 10, 45678)
+
+
+def report(
+    batch_id: int = 3,
+    records: int = 50_000,
+    quarantined: int = 0,
+    tables: int = 2,
+    started_s: float = 10.0,
+    skipped: dict[str, int] | None = None,
+) -> BatchReport:
+    written = tuple(TableReport(f"lake.t{i}", 1000 + i, 2, (1, 2), 1000) for i in range(tables))
+    return BatchReport(
+        batch_id,
+        records,
+        quarantined,
+        skipped or {},
+        written,
+        {"plan": 0.5, "write": 1.5},
+        {},
+        started_s,
+        started_s + 2,
+    )
+
+
+def printed(summary: RunSummary) -> str:
+    stream = io.StringIO()
+    print_summary(summary, Console(file=stream, highlight=False))
+    return stream.getvalue()
+
+
+def test_a_progress_line_says_what_a_batch_did() -> None:
+    assert progress_line(report(), 2.0) == (
+        "batch 3: 50,000 records in 2.0 s (25,000/s) -> lake.t1 1,001, lake.t0 1,000"
+    )
+    skipped = {"tombstones": 1200, "of skipped tables": 3}
+    assert progress_line(report(tables=0, quarantined=7, skipped=skipped), 2.0).endswith(
+        "; 7 quarantined; skipped: 1,200 tombstones, 3 of skipped tables"
+    )
+    assert progress_line(report(records=0, tables=0), 2.0) == "batch 3: 0 records in 2.0 s"
+    assert progress_line(report(quarantined=7, tables=5), 2.0).endswith(
+        "lake.t4 1,004, lake.t3 1,003, lake.t2 1,002, and 2 more tables; 7 quarantined"
+    )
+
+
+def test_the_rate_of_the_first_batch_is_not_told() -> None:
+    assert progress_line(report(0), 2.0, is_first=True).startswith(
+        "batch 0: 50,000 records in 2.0 s, the start of the workers in it -> lake.t1"
+    )
+
+
+def test_quarantined_records_are_told_with_directory_and_reasons() -> None:
+    told = replace(report(quarantined=7), quarantined_reasons={"value is not JSON": 4, "no key": 2, "a": 1, "b": 0})
+    assert progress_line(told, 2.0, quarantine="/state/q").endswith(
+        "; 7 quarantined in /state/q: 4 value is not JSON; 2 no key; 1 a; 0 for other reasons"
+    )
+
+
+def test_reasons_that_differ_in_values_are_one_kind() -> None:
+    assert kind_of_reason("column 'total': 12.5e3 is no DECIMAL(10, 2)") == "column ...: ... is no DECIMAL(..., ...)"
+    assert len(kind_of_reason("x" * 500)) == 80
+    assert reasons_text({}) == ""
+
+
+def test_progress_adds_batches_up(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pipelines.report.progress")
+    progress = ProgressLine("shop")
+    progress.begin(0)
+    progress(report(0))
+    progress(report(1, quarantined=2, started_s=11.5, skipped={"tombstones": 2}))
+    progress(report(2, records=0, started_s=13.5, skipped={"tombstones": 3}))
+    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 5.5)
+    assert progress.skipped == {"tombstones": 5}
+    assert (progress.first_record_count, progress.first_seconds) == (50_000, 2.0)
+    assert [(r.levelname, r.getMessage()[:14]) for r in caplog.records] == [
+        ("INFO", "shop: batch 0:"),
+        ("WARNING", "shop: batch 1:"),
+        ("INFO", "shop: batch 2:"),
+    ]
+
+
+def test_the_summary_shows_tables_samples_and_next_commands() -> None:
+    rows = pa.table({"id": [1, 100], "name": ["a", None]})
+    changes = pa.table({"_row_kind": ["-U", "+U"], "id": [1, 1], "name": ["x", "a"]})
+    text = printed(RunSummary("shop", 20_000, 0, 4.0, (ORDERS,), TableSample("lake.orders", rows, changes, ("note",))))
+    assert text.startswith("shop: 20,000 events in 4.0 s, 5,000 events/s\n")
+    assert "45,678" in text
+    assert "-U" in text
+    assert "NULL" in text
+    assert "\n  1  a" in text, "numbers stand at the right side"
+    assert "columns not shown: note" in text
+    assert " -m tidemark table scan '/data/my lake/lake.db/orders' --limit 10" in text
+
+
+def test_a_run_of_one_batch_has_no_rate() -> None:
+    summary = RunSummary("shop", 10, 0, 4.0, (), first_record_count=10, first_seconds=4.0)
+    assert headline(summary) == "shop: 10 events in 4.0 s, most of it the start of Spark's workers"
+
+
+def test_a_run_without_events_says_so() -> None:
+    assert headline(RunSummary("shop", 0, 0, 0.0, (ORDERS,))) == "shop: nothing new since the last run"
+    assert next_commands(RunSummary("shop", 0, 0, 0.0, (ORDERS,)), ".venv/bin/tidemark")[2] == (
+        ".venv/bin/tidemark table snapshots '/data/my lake/lake.db/orders'"
+    )
+
+
+def test_quarantined_records_are_told_with_their_place() -> None:
+    summary = RunSummary("shop", 30, 2, 3.0, (), None, "/state/q", {}, {"not JSON": 2}, 10, 1.0)
+    assert headline(summary) == (
+        "shop: 30 events in 3.0 s, 10 events/s after the first batch (1.0 s with the start); 2 could not be decoded and"
+        " lie in /state/q: 2 not JSON"
+    )
+
+
+def test_skipped_records_are_told_by_kind() -> None:
+    told = headline(RunSummary("shop", 10, 0, 1.0, (), None, None, {"tombstones": 4, "messages": 1}))
+    assert told == "shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 messages"
+
+
+def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "lake" / "shop.db" / "orders", tmp_path / "work")
+    small.commit(0, [("+I", n, "x", None, None) for n in range(20)], pipeline="shop")
+    small.commit(1, [("+U", 1, "y", None, None), ("-D", 2, "x", None, None)], pipeline="shop")
+    SmallTable(tmp_path / "lake" / "shop.db" / "other", tmp_path / "work").commit(0, [("+I", 1, "x", None, None)])
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "version: 1\nname: shop\nsource: { files: { path: d }, format: debezium-json }\n"
+        "checkpoint: state\ncatalog: { warehouse: lake }\notherwise: create\n"
+    )
+    summary = summarize(load_pipeline(file), {}, ProgressLine("shop"))
+    (table,) = summary.tables
+    assert (table.identifier, table.row_count, table.changelog_row_count) == ("shop.orders", 19, 23)
+    assert summary.sample is not None
+    assert summary.sample.rows.num_rows == 5
+    assert summary.sample.changes is not None
+    assert {"-U", "+U"} <= set(summary.sample.changes.column("_row_kind").to_pylist())
+
+
+def test_a_large_table_is_not_read_for_its_row_count() -> None:
+    text = printed(RunSummary("shop", 1, 0, 1.0, (replace(ORDERS, is_counted=False),)))
+    assert "at most 12,345" in text
+
+
+def test_a_table_that_cannot_be_read_is_said_in_the_summary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise MalformedRecord("table /data/t: the key {'id': 2} has a -D")
+
+    table = SmallTable(tmp_path / "lake.db" / "t", tmp_path / "work").table
+    monkeypatch.setattr("pipelines.report.run_summary._table_summary", refuse)
+    monkeypatch.setattr("pipelines.report.run_summary._written_tables", lambda _: {"lake.t": table})
+    config = load_pipeline(Path("configs/quickstart.yaml"))
+    text = printed(summarize(config, {}, ProgressLine("shop")))
+    assert "lake.t was written, but cannot be read: table /data/t: the key {'id': 2} has a -D" in text

@@ -1,0 +1,48 @@
+"""What a JVM prints is kept, its newest lines only, and told when something went wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from pipelines.spark.jvm_output import KEPT_LINES, JvmOutput
+
+
+def printed(lines: list[str]) -> JvmOutput:
+    output = JvmOutput()
+    read, write = os.pipe()
+    with open(write, "w", encoding="utf-8") as out:
+        out.write("\n".join(lines) + "\n")
+    output._read(read)
+    return output
+
+
+def test_the_newest_lines_are_kept() -> None:
+    output = printed([f"line {n}" for n in range(KEPT_LINES + 50)])
+    assert output.tail(2) == f"\n  line {KEPT_LINES + 48}\n  line {KEPT_LINES + 49}"
+    assert len(output.tail(10_000).splitlines()) == KEPT_LINES + 1
+
+
+def test_the_announcements_of_a_start_are_no_trouble() -> None:
+    output = printed(
+        [
+            "WARNING: Using incubator modules: jdk.incubator.vector",
+            'Setting default log level to "WARN".',
+            "java.lang.OutOfMemoryError: Java heap space",
+            "",
+        ]
+    )
+    assert output.troubles() == "\n  java.lang.OutOfMemoryError: Java heap space"
+
+
+def test_errors_that_spark_logs_are_warnings_and_the_rest_is_for_verbose_runs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, "pipelines.spark.jvm_output"):
+        printed([":: resolving dependencies ::", "spark ERROR Client: connection lost"])
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("DEBUG", ":: resolving dependencies ::"),
+        ("WARNING", "spark ERROR Client: connection lost"),
+    ]

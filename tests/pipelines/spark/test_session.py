@@ -1,0 +1,169 @@
+"""What a session is started with, and what of a plan may be read by others."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord, SinkUnavailable, TidemarkError
+from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.spark.session import open_session
+from pipelines.spark.session_properties import names_collector
+from pipelines.spark.spark_errors import first_cause, second_run, task_failure
+from sources.changes import RECORD_SCHEMA, DecoderOptions
+from tests.support.events import History, write_dump
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+
+_RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
+
+
+def _records(directory: Path) -> pa.RecordBatch:
+    history = History("orders", seed=3, keys=5).extend(40)
+    write_dump(directory / "dump", [history])
+    return next(dump_batches(directory / "dump" / f"{history.topic}.jsonl", 1000))
+
+
+@pytest.mark.parametrize(
+    ("properties", "variables", "expected"),
+    [
+        ({}, {}, False),
+        ({"spark.driver.extraJavaOptions": "-Dgc.log=GC -Xss2m"}, {}, False),
+        ({"spark.driver.extraJavaOptions": "-XX:+UseZGC"}, {}, True),
+        ({"spark.driver.defaultJavaOptions": "-Xss2m -XX:+UseG1GC"}, {}, True),
+        ({}, {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}, True),
+    ],
+)
+def test_a_garbage_collector_that_somebody_chose_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], variables: dict[str, str], expected: bool
+) -> None:
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert names_collector(properties) is expected
+
+
+def test_the_plan_of_decode_tasks_holds_no_storage(tmp_path: Path) -> None:
+    """It stands in the properties of the job, which Spark may write to its event log."""
+    tables = pipeline_tables(tmp_path, _RULES)
+    records = _records(tmp_path)
+    run_batches(tables, [records], tmp_path)
+
+    plan = plan_batch(tables, BatchRun(1), TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None))
+
+    assert plan.decode.targets and b"file_io" not in pickle.dumps(plan.decode)
+    assert b"file_io" in pickle.dumps(plan.write)
+
+
+def test_rows_that_an_engine_refuses_are_reported_with_table_and_bucket(tmp_path: Path) -> None:
+    options = {"merge-engine": "first-row", "changelog-producer": "lookup", "rowkind.field": "kind"}
+    tables = pipeline_tables(tmp_path, _RULES, **options)
+    source = {"db": "shop", "schema": "public", "table": "orders"}
+    rows = []
+    for offset, kind in enumerate(("+I", "-D")):
+        place = {"topic": "shop.public.orders", "partition": 0, "offset": offset, "timestamp": 0, "headers": None}
+        event = {"after": {"id": 1, "kind": kind}, "source": source, "op": "c"}
+        rows.append({**place, "key": b'{"id": 1}', "value": json.dumps(event).encode()})
+    records = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    seen = run_tasks(records, plan_batch(tables, BatchRun(0), settings))
+    tables.apply(o for report in seen.reports for o in report.observations)
+
+    with pytest.raises(MalformedRecord, match=r"table lake\.orders, bucket \d+: .*ignore-delete"):
+        run_tasks(records, plan_batch(tables, BatchRun(0), settings))
+
+
+def test_an_error_of_a_task_is_told_without_the_frames_of_the_worker() -> None:
+    text = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in <module>
+paimon_table.errors.SinkUnavailable: the disk is full: make room and start again
+"""
+    failure = task_failure(text)
+    assert failure is not None and type(failure).__name__ == "SinkUnavailable"
+    assert str(failure) == "the disk is full: make room and start again"
+    assert task_failure("java.lang.OutOfMemoryError: Java heap space") is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "message"),
+    [
+        (
+            "OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
+            SinkUnavailable,
+            r"storage .* No space left on device; check .* free space",
+        ),
+        (
+            "NotADirectoryError: [Errno 20] Not a directory: '/lake/a'",
+            SinkUnavailable,
+            "a directory: ./lake/a.; check",
+        ),
+        ("KeyError: 'x'", BrokenInvariant, "KeyError: 'x'; TIDEMARK_DEBUG=1"),
+        ("MemoryError", BrokenInvariant, "MemoryError"),
+    ],
+)
+def test_an_unexpected_error_of_a_task_is_one_line(raised: str, kind: type[TidemarkError], message: str) -> None:
+    text = f"""An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 13.0:
+Traceback (most recent call last):
+  File "file_io.py", line 116, in open_output
+    self.delete(path)
+    ^^^^^^^^^^^^^^^^^
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.read(PythonRunner.scala:581)
+Driver stacktrace:
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+    failure = task_failure(text)
+    assert type(failure) is kind
+    assert re.search(message, str(failure))
+    assert "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Job aborted\nDriver stacktrace:\nCaused by: java.io.IOException: broken disk\n\tat a.b", "broken disk"),
+        ("Query [id = 1] terminated with exception: no offsets", "no offsets"),
+        ("null\n=== Streaming Query ===", "lack of memory"),
+        (
+            "Job aborted: Python worker failed to connect back.\nCaused by: java.net.SocketTimeoutException",
+            "overloaded",
+        ),
+        (
+            "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker exited unexpectedly"
+            " (crashed)\nCaused by: java.io.EOFException",
+            "lack of memory",
+        ),
+    ],
+)
+def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
+    assert cause in first_cause(Exception(text))
+    assert "\n" not in first_cause(Exception(text))
+
+
+def test_threads_that_are_not_pinned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "False")
+    with pytest.raises(ConfigError, match=r"PYSPARK_PIN_THREAD.*unset it"):
+        open_session([])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 4.",
+        "An error occurred while calling o89.start.\n: org.apache.spark.SparkConcurrentModificationException: x",
+    ],
+)
+def test_a_second_run_on_a_checkpoint_is_told_in_words(text: str) -> None:
+    error = second_run(text, "s3://lake/checkpoint")
+    assert error is not None
+    assert str(error).startswith("another run uses checkpoint s3://lake/checkpoint: ")
+    assert second_run("[STREAM_FAILED] something else", "s3://lake/checkpoint") is None

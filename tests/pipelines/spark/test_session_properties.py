@@ -1,0 +1,93 @@
+"""Properties of a session: ports on loopback, private local files, nothing secret on a command line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.config.config import PipelineConfig
+from pipelines.spark.session_properties import session_properties, with_kafka_connector, without_sensitive
+
+
+def config(tmp_path: Path, **spark: str) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            "version": 1,
+            "name": "shop",
+            "source": {"files": {"path": str(tmp_path)}, "format": "debezium-json"},
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "catalog": {"warehouse": str(tmp_path / "warehouse")},
+            "spark": spark,
+            "otherwise": "create",
+        }
+    )
+
+
+def properties(tmp_path: Path, master: str, is_joined: bool = False, **spark: str) -> dict[str, str]:
+    return session_properties([config(tmp_path, **spark)], master, is_joined, [str(tmp_path)])
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_local_master_listens_on_loopback_with_authentication_in_private_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_joined: bool
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    found = properties(tmp_path, "local[2]", is_joined)
+    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert found["spark.authenticate"] == "true"
+    assert re.fullmatch(rf"{tmp_path}/tidemark-\d+/\d+-\d+/spark", found["spark.local.dir"])
+    assert ("spark.python.daemon.module" in found) is not is_joined, "its workers need not have our packages"
+
+
+def test_the_values_of_the_file_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    given = {"spark.driver.host": "10.1.1.1", "spark.authenticate": "false", "spark.ui.enabled": "true"}
+    found = properties(tmp_path, "local[*]", **given)
+    assert given.items() <= found.items() and "spark.driver.bindAddress" not in found
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.1.2")
+    assert "spark.driver.host" not in properties(tmp_path, "local[*]")
+
+
+@pytest.mark.parametrize(
+    ("master", "authenticates"),
+    [("yarn", None), ("spark://m:7077", None), ("k8s://https://c", "true"), ("local-cluster[1,1,1024]", None)],
+)
+def test_masters_elsewhere_are_reached_as_the_cluster_says(
+    tmp_path: Path, master: str, authenticates: str | None
+) -> None:
+    found = properties(tmp_path, master)
+    assert found.get("spark.authenticate") == authenticates
+    assert ("spark.driver.host" in found) is master.startswith("local-cluster")
+
+
+def test_command_lines_hold_no_secrets(tmp_path: Path) -> None:
+    found = properties(
+        tmp_path,
+        "yarn",
+        **{
+            "spark.hadoop.fs.s3a.secret.key": "s1",
+            "spark.hadoop.fs.s3a.access.key": "s2",
+            "spark.executorEnv.TOKENS": "s3",
+            "spark.ssl.keyPassword": "s4",
+            "spark.driver.memory": "3g",
+        },
+    )
+    shown = without_sensitive(found)
+    assert not {"s1", "s2", "s3", "s4"} & set(shown.values()) and shown["spark.driver.memory"] == "3g"
+    masked = re.compile(found["spark.redaction.regex"])
+    assert all(masked.search(name) for name in found if found[name] in {"s1", "s2", "s3", "s4"})
+
+
+def test_the_kafka_connector_is_fetched_unless_somebody_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    fetched = with_kafka_connector(None)["spark.jars.packages"]
+    assert re.fullmatch(r"org\.apache\.spark:spark-sql-kafka-0-10_2\.13:[\d.]+", fetched)
+    assert with_kafka_connector("a:b:1") == {"spark.jars.packages": f"a:b:1,{fetched}"}
+    assert with_kafka_connector("x:spark-sql-kafka:1") == {"spark.jars.packages": "x:spark-sql-kafka:1"}
+    assert with_kafka_connector("") == {}
+    assert with_kafka_connector(None, "/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar") == {}
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.0.0.jar").touch()
+    assert with_kafka_connector(None) == {} and with_kafka_connector("a:b:1") == {"spark.jars.packages": "a:b:1"}

@@ -1,0 +1,138 @@
+"""Declared column types: they hold against single records, and columns that no event has are told."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.ids import Offset
+from paimon_table.scan.scan import read_all
+from paimon_table.table import Table
+from paimon_table.types import parse_type
+from sources.changes import RECORD_SCHEMA, Observation, ObservedColumn, SourceTable
+from tests.support.local_batches import pipeline_tables, run_batches
+
+
+def creates(offset: int, *rows: dict[str, Any], partition: int = 0) -> pa.RecordBatch:
+    records = []
+    for at, row in enumerate(rows, offset):
+        source = {"db": "shop", "schema": "public", "table": "t"}
+        value = json.dumps({"before": None, "after": row, "source": source, "op": "c"}).encode()
+        place = {"topic": "shop.public.t", "partition": partition, "offset": at, "timestamp": 0, "headers": None}
+        records.append({**place, "key": json.dumps({"id": row["id"]}).encode(), "value": value})
+    return pa.RecordBatch.from_pylist(records, schema=RECORD_SCHEMA)
+
+
+def rules_with(**types: str) -> list[dict[str, object]]:
+    return [{"match": {"table": "t"}, "into": "lake.t", "columns": {"types": types}}]
+
+
+def run(directory: Path, *batches: pa.RecordBatch, first_batch_id: int = 0, **types: str) -> list[str]:
+    """The reasons of the quarantine after a run with these declared types."""
+    quarantine = run_batches(pipeline_tables(directory, rules_with(**types)), batches, directory, first_batch_id)
+    files = sorted(Path(quarantine.path).rglob("*.jsonl"))
+    return [json.loads(line)["reason"] for file in files for line in file.open()]
+
+
+def rows_in(directory: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "t"))).to_pylist()
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def seen_by_two_tasks(first: str, second: str) -> list[Observation]:
+    """Column n with a type of its own in each of two tasks."""
+    source = SourceTable("shop.public.t", "shop", "public", "t")
+    columns = [
+        (ObservedColumn("id", parse_type("BIGINT")), ObservedColumn("n", parse_type(t))) for t in (first, second)
+    ]
+    return [Observation(source, c, ("id",), partition, Offset(7)) for partition, c in enumerate(columns)]
+
+
+@pytest.mark.parametrize("bad", ["two", 2.5, True])
+def test_a_record_against_a_declared_type_does_not_stop_the_first_batch(tmp_path: Path, bad: object) -> None:
+    tables = pipeline_tables(tmp_path, rules_with(n="INT"))
+
+    assert tables.apply(seen_by_two_tasks("BIGINT", "STRING"))
+
+    reasons = run(tmp_path, creates(0, {"id": 1, "n": 1}, {"id": 2, "n": bad}), n="INT")
+    assert rows_in(tmp_path) == [{"id": 1, "n": 1}]
+    assert len(reasons) == 1 and "column n INT" in reasons[0]
+
+
+def test_types_of_values_that_contradict_each_other_make_a_text_column(
+    tmp_path: Path,
+) -> None:
+    tables = pipeline_tables(tmp_path, rules_with())
+
+    assert tables.apply(seen_by_two_tasks("BIGINT", "STRING"))
+
+    assert str(tables.sinks["lake.t"].table.schema.field("n").type) == "STRING"
+
+
+def test_a_restart_does_not_guess_types_that_the_table_has(tmp_path: Path) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": "one"}))
+
+    assert pipeline_tables(tmp_path, rules_with()).apply(seen_by_two_tasks("BIGINT", "STRING"))
+
+    run(tmp_path, creates(1, {"id": 2, "n": 2}), first_batch_id=1)
+    assert [row["n"] for row in rows_in(tmp_path)] == ["one", "2"]
+
+
+def test_a_misspelt_column_makes_no_table(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"lake\.t.*'craeted_at' is declared.*did you mean 'created_at'\?"):
+        run(tmp_path, creates(0, {"id": 1, "created_at": 5}), craeted_at="TIMESTAMP(3)")
+
+    assert not (tmp_path / "warehouse").exists()
+
+
+@pytest.mark.parametrize("declared", ["updated_at", "line2", "note"])
+def test_a_column_that_comes_later_may_be_declared(
+    tmp_path: Path, declared: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path, creates(0, {"id": 1, "created_at": 5, "line1": "a"}), **{declared: "STRING"})
+
+    assert rows_in(tmp_path)[0][declared] is None
+    assert f"column '{declared}' is declared" in caplog.text
+
+
+def test_source_tables_that_meet_bring_a_part_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    types = {"balance": "STRING", "craeted_at": "STRING"}
+    rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "columns": {"types": types}}
+    tables = pipeline_tables(tmp_path, [{**rule, "merge_sources": "same_rows"}])
+
+    run_batches(tables, [creates(0, {"id": 1, "created_at": 5})], tmp_path)
+
+    assert "balance" not in caplog.text
+    assert "did you mean 'created_at'" in caplog.text
+
+
+def test_schema_changes_are_told_in_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        run(tmp_path, creates(0, {"id": 1, "n": 1}), creates(1, {"id": 2, "n": 2**65, "note": "x"}))
+
+    assert "pipeline shop: shop.public.t: creating table lake.t" in caplog.text
+    told = next(r.getMessage() for r in caplog.records if "added" in r.getMessage())
+    assert "pipeline shop: lake.t: " in told
+    assert "column note STRING added" in told and "column n widened from BIGINT to DECIMAL(38, 0)" in told
+
+
+def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, rules_with())
+    tables.apply(seen_by_two_tasks("BIGINT", "BIGINT"))
+    source = tables.config.source.model_copy(update={"on_bad_record": "fail"})
+    tables.config = tables.config.model_copy(update={"source": source})
+    with pytest.raises(SchemaChangeRefused, match=r"declare `n: BIGINT` under columns\.types"):
+        tables.apply(seen_by_two_tasks("STRING", "STRING"))
+
+    declared = pipeline_tables(tmp_path, rules_with(n="BIGINT"))
+    assert [declared.apply(seen_by_two_tasks("STRING", "STRING")) for _ in range(2)] == [True, False]
+
+    reasons = run(tmp_path, creates(1, {"id": 2, "n": "two"}, {"id": 3, "n": 3}), n="BIGINT")
+    assert [row["id"] for row in rows_in(tmp_path)] == [3] and len(reasons) == 1

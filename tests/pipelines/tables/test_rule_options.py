@@ -1,0 +1,104 @@
+"""Options of a rule whose table exists already, and tables that a restarted pipeline knows before their next event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from paimon_table.scan.changelog_scan import read_changes
+from paimon_table.scan.scan import read_all
+from paimon_table.table import Table
+from sources.changes import RECORD_SCHEMA
+from tests.support.local_batches import pipeline_tables, run_batches
+
+RULES: list[dict[str, object]] = [{"match": {"table": "(a|b)"}, "into": "lake.{table}"}]
+
+
+def records(table: str, first_offset: int, *events: tuple[str, Mapping[str, Any]]) -> pa.RecordBatch:
+    """Debezium events of one topic: (op, row)."""
+    rows = []
+    for offset, (op, row) in enumerate(events, first_offset):
+        images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+        source = {"db": "shop", "schema": "public", "table": table}
+        place = {"topic": f"shop.public.{table}", "partition": 0, "offset": offset, "timestamp": 0, "headers": None}
+        value = json.dumps({**images, "source": source, "op": op}).encode()
+        rows.append({**place, "key": json.dumps({"id": row["id"]}).encode(), "value": value})
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def table_of(directory: Path, name: str) -> Table:
+    return Table.open(str(directory / "warehouse" / "lake.db" / name))
+
+
+def run(directory: Path, batch_id: int, batch: pa.RecordBatch, **options: str) -> None:
+    """One batch of a pipeline that has just been started."""
+    run_batches(pipeline_tables(directory, RULES, **options), [batch], directory, batch_id)
+
+
+def test_changed_options_are_published_once(tmp_path: Path) -> None:
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "n": 1})), **{"changelog-producer": "none"})
+    run(tmp_path, 1, records("a", 1, ("c", {"id": 1, "n": 2})), **{"changelog-producer": "lookup"})
+    changed = table_of(tmp_path, "a")
+    assert changed.options.changelog_producer == "lookup" and changed.schema.id == 1
+
+    run(tmp_path, 2, records("a", 2, ("c", {"id": 1, "n": 3})), **{"changelog-producer": "lookup"})
+
+    assert table_of(tmp_path, "a").schema.id == 1
+    kinds = [k for _, rows in read_changes(changed) for k in rows.column("_VALUE_KIND").to_pylist()]
+    assert kinds[-2:] == [1, 2]
+
+
+@pytest.mark.parametrize("options", [{"bucket": "7"}, {"merge-engine": "aggregation"}])
+def test_options_that_may_not_change_are_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "n": 1})))
+    latest = table_of(tmp_path, "a").snapshots.latest_id()
+
+    with pytest.raises(ConfigError, match=rf"lake\.a.*{next(iter(options))}.*nothing was written"):
+        run(tmp_path, 1, records("a", 1, ("c", {"id": 2, "n": 2})), **options)
+
+    assert table_of(tmp_path, "a").snapshots.latest_id() == latest
+
+
+def test_the_remedy_that_an_error_names_brings_the_pipeline_back(tmp_path: Path) -> None:
+    first_row = {"merge-engine": "first-row", "changelog-producer": "lookup", "rowkind.field": "kind"}
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "kind": "+I"})), **first_row)
+    delete = records("a", 1, ("c", {"id": 1, "kind": "-D"}), ("c", {"id": 2, "kind": "+I"}))
+    with pytest.raises(MalformedRecord, match="ignore-delete"):
+        run(tmp_path, 1, delete, **first_row)
+
+    run(tmp_path, 1, delete, **first_row, **{"ignore-delete": "true"})
+
+    assert sorted(row["id"] for row in read_all(table_of(tmp_path, "a")).to_pylist()) == [1, 2]
+
+
+def test_options_of_a_column_wait_until_it_comes(tmp_path: Path) -> None:
+    summed = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "n": 1})), **summed)
+    listed = {**summed, "fields.note.aggregate-function": "listagg"}
+    run(tmp_path, 1, records("a", 1, ("c", {"id": 1, "n": 1})), **listed)
+    run(tmp_path, 2, records("a", 2, ("c", {"id": 1, "n": 1, "note": "x"})), **listed)
+    run(tmp_path, 3, records("a", 3, ("c", {"id": 1, "n": 1, "note": "y"})), **listed)
+
+    assert read_all(table_of(tmp_path, "a")).to_pylist() == [{"id": 1, "n": 4, "note": "x,y"}]
+
+
+def test_a_due_full_compaction_reaches_tables_not_seen_since_the_start(tmp_path: Path) -> None:
+    options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}
+    both = pa.concat_tables(
+        [pa.Table.from_batches([records(name, 0, ("c", {"id": 1, "n": 1}))]) for name in ("a", "b")]
+    ).combine_chunks()
+    run(tmp_path, 0, both.to_batches()[0], **options)
+    assert [rows for _, rows in read_changes(table_of(tmp_path, "a")) if rows.num_rows] == []
+
+    run(tmp_path, 1, records("b", 1, ("c", {"id": 2, "n": 2})), **options)
+
+    published = [rows.num_rows for _, rows in read_changes(table_of(tmp_path, "a")) if rows.num_rows]
+    assert published == [1]

@@ -1,0 +1,342 @@
+"""What the decoder makes of single events: kinds of rows, keys, policies, observations and quarantine."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.row_kind import RowKind
+from paimon_table.types import parse_type
+from sources.changes import (
+    RECORD_SCHEMA,
+    Decoded,
+    DecoderOptions,
+    DecodeTarget,
+    ObservedColumn,
+    SourceTable,
+    with_declared_types,
+)
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+
+TOPIC = "shop.public.orders"
+SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
+Json = Mapping[str, Any]
+
+
+def target(primary_key: str = "id", update_before: bool = False, **types: str) -> DecodeTarget:
+    columns = tuple((name, parse_type(t)) for name, t in types.items())
+    return DecodeTarget(columns, tuple(primary_key.split()), update_before)
+
+
+def event(op: str, before: Json | None = None, after: Json | None = None, table: str = "orders") -> Json:
+    source = {"version": "3.7.0.Final", "db": "shop", "schema": "public", "table": table}
+    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1}
+
+
+def records(values: Sequence[Any], keys: Sequence[Any] = (), topic: str = TOPIC) -> pa.RecordBatch:
+    """A batch of records; dicts are written as JSON, bytes and None stay."""
+    rows = [
+        {
+            "topic": topic,
+            "partition": 2,
+            "offset": 100 + i,
+            "key": raw(keys[i] if keys else None),
+            "value": raw(value),
+            "headers": [{"key": "h", "value": b"1"}],
+        }
+        for i, value in enumerate(values)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def raw(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(batch: pa.RecordBatch, goal: DecodeTarget | None = None, options: DecoderOptions | None = None) -> Decoded:
+    return DebeziumJsonDecoder(options).decode(batch, {SOURCE: goal})
+
+
+def kinds_and(decoded: Decoded, *columns: str) -> list[tuple[Any, ...]]:
+    (change,) = decoded.changes
+    return [
+        (RowKind(row["_VALUE_KIND"]).short, *(row[c] for c in columns), row["_OFFSET"])
+        for row in change.rows.to_pylist()
+    ]
+
+
+TWO_COLUMNS = target(id="INT NOT NULL", v="STRING")
+
+
+def test_operations_become_row_kinds() -> None:
+    old, new = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}
+    batch = records([event("r", None, old), event("c", None, old), event("u", None, new), event("d", new, None)])
+
+    decoded = decode(batch, TWO_COLUMNS)
+
+    assert kinds_and(decoded, "id", "v") == [
+        ("+I", 1, "a", 100),
+        ("+I", 1, "a", 101),
+        ("+U", 1, "b", 102),
+        ("-D", 1, "b", 103),
+    ]
+    assert decoded.changes[0].partition == 2
+    assert decoded.changes[0].rows.schema.field("id").type == pa.int32()
+
+
+def test_update_before_is_given_only_if_asked_for_and_complete() -> None:
+    goal = replace(TWO_COLUMNS, emit_update_before=True)
+    full = event("u", {"id": 1, "v": "a"}, {"id": 1, "v": "b"})
+    hidden = event("u", {"id": 1, "v": "__debezium_unavailable_value"}, {"id": 1, "v": "c"})
+
+    assert [k for k, *_ in kinds_and(decode(records([full, hidden, event("u", None, {"id": 2})]), goal))] == [
+        "-U",
+        "+U",
+        "+U",
+        "+U",
+    ]
+    assert [k for k, *_ in kinds_and(decode(records([full]), TWO_COLUMNS))] == ["+U"]
+
+
+def test_an_update_of_the_primary_key_deletes_the_old_row() -> None:
+    goal = target("a b", a="INT", b="STRING", v="INT")
+    batch = records([event("u", {"a": 1, "b": "x", "v": 1}, {"a": 1, "b": "y", "v": 2})])
+
+    assert kinds_and(decode(batch, goal), "b", "v") == [("-D", "x", 1, 100), ("+I", "y", 2, 100)]
+
+
+@pytest.mark.parametrize("before", [None, {"v": "made up"}, {"id": None, "v": None}])
+def test_a_delete_without_a_row_takes_the_message_key(before: Json | None) -> None:
+    decoded = decode(records([event("c", None, {"id": 7}), event("d", before)], [{"id": 7}, {"id": 7}]), TWO_COLUMNS)
+
+    assert kinds_and(decoded, "id")[1] == ("-D", 7, 101)
+
+
+def test_a_delete_without_any_key_goes_to_quarantine() -> None:
+    decoded = decode(records([event("d", None), event("d", None)], [None, {"other": 1}]), TWO_COLUMNS)
+
+    reason = "op d: neither before nor the message key has the key (id); let the source send whole old rows"
+    assert [q.reason.partition(" (PostgreSQL")[0] for q in decoded.quarantine] == [reason] * 2
+
+
+def test_messages_without_rows_are_counted() -> None:
+    heartbeat = records([{"ts_ms": 1}], topic="__debezium-heartbeat.shop")
+    transaction = records([{"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None}])
+    history = records([{"source": {}, "databaseName": "shop", "ddl": "CREATE TABLE t", "tableChanges": []}])
+    message = records([{"op": "m", "source": {"table": ""}, "message": {"prefix": "p", "content": "aGk="}}])
+
+    assert decode(records([None]), TWO_COLUMNS).counts.tombstones == 1
+    assert decode(heartbeat, TWO_COLUMNS).counts.control == 1
+    assert decode(transaction, TWO_COLUMNS).counts.control == 1
+    assert decode(history, TWO_COLUMNS).counts.control == 1
+    assert decode(message, TWO_COLUMNS).counts.messages == 1
+    assert decode(message, TWO_COLUMNS).refusals == ()
+
+
+def test_policies_for_truncates_and_messages() -> None:
+    truncate, message = records([event("t")]), records([{"op": "m", "source": {}}])
+
+    (refusal,) = decode(truncate, TWO_COLUMNS).refusals
+    assert (refusal.source, refusal.partition, refusal.offset) == (SOURCE, 2, 100)
+    assert "on_truncate" in refusal.reason
+    assert decode(truncate, TWO_COLUMNS, DecoderOptions(on_truncate="skip")).refusals == ()
+    assert decode(truncate, None).refusals == ()
+    assert len(decode(message, TWO_COLUMNS, DecoderOptions(on_message="fail")).refusals) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"{", "value is not JSON"),
+        (b"\xff\xfe{}", "value is not UTF-8"),
+        (b"[1]", "not a JSON object"),
+        (b"{}", "it has no field op"),
+        (event("x"), "op is 'x'"),
+        (event("c"), "op c without a row in after"),
+        (event("c", None, {"id": 1 << 31, "v": "x"}), "column id INT NOT NULL: number 2147483648 is out of the range"),
+        (event("c", None, {"id": None, "v": "x"}), "NULL in a column that takes none"),
+        (event("c", None, {"id": "x"}), 'column id INT NOT NULL: string "x" does not fit INT'),
+        (raw(event("c", None, {"id": 3, "v": "x"}))[:-1], "value is not JSON"),  # type: ignore[index]
+        (raw(event("c", None, {"id": 3, "v": "x"})) * 2, "value is not JSON: Extra data"),  # type: ignore[operator]
+    ],
+)
+@pytest.mark.parametrize("neighbours", [0, 30])
+def test_a_bad_record_goes_to_quarantine_alone(value: Any, reason: str, neighbours: int) -> None:
+    good = [event("c", None, {"id": i, "v": "ok"}) for i in range(neighbours)]
+
+    decoded = decode(records([*good, value, *good]), TWO_COLUMNS)
+
+    (row,) = decoded.quarantine
+    assert reason in row.reason
+    assert (row.offset, row.value, row.headers) == (100 + neighbours, raw(value), (("h", b"1"),))
+    assert sum(c.rows.num_rows for c in decoded.changes) == 2 * neighbours
+
+
+def test_an_unknown_table_is_observed_with_its_columns_and_key() -> None:
+    batch = records(
+        [event("c", None, {"id": 1, "v": None, "w": 1.5}), event("c", None, {"id": 2})], [{"id": 1}, {"id": 2}]
+    )
+
+    decoded = DebeziumJsonDecoder().decode(batch, {})
+
+    (seen,) = decoded.observations
+    assert (seen.source, seen.key_columns, seen.partition, seen.offset) == (SOURCE, ("id",), 2, 100)
+    assert seen.columns == (
+        ObservedColumn("id", parse_type("BIGINT")),
+        ObservedColumn("v", None),
+        ObservedColumn("w", parse_type("DOUBLE")),
+    )
+    assert decoded.changes == ()
+    declared = with_declared_types(seen, {"v": parse_type("DATE")})
+    assert declared.columns[1] == ObservedColumn("v", parse_type("DATE"))
+
+
+def test_a_skipped_table_is_counted() -> None:
+    decoded = decode(records([event("c", None, {"id": 1})] * 20), None)
+
+    assert (decoded.counts.skipped_tables, decoded.changes, decoded.observations) == (20, (), ())
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_new_and_outgrown_columns_are_observed_and_known_ones_decoded(copies: int) -> None:
+    goal = target(id="INT NOT NULL", n="INT", d="INT", x="INT")
+    goal = replace(goal, declared=frozenset({"d"}), ignored=frozenset({"secret"}))
+    plain = event("c", None, {"id": 1, "n": 1})
+    news = event("u", None, {"id": 2, "n": 1 << 40, "d": 5, "x": None, "new": "2024-01-01", "secret": 1, "empty": None})
+    fixed = event("u", None, {"id": 3, "d": 1 << 40})
+
+    decoded = decode(records([plain] * copies + [news, fixed]), goal)
+
+    (seen,) = decoded.observations
+    assert set(seen.columns) == {ObservedColumn("n", parse_type("BIGINT")), ObservedColumn("new", parse_type("STRING"))}
+    assert sum(c.rows.num_rows for c in decoded.changes) == copies
+    assert [q.offset for q in decoded.quarantine] == [100 + copies, 101 + copies]
+
+
+def test_values_not_sent_are_named_by_position() -> None:
+    goal = target(id="INT", s="STRING", b="BYTES", a="ARRAY<STRING>", n="ARRAY<INT>", v="STRING")
+    hidden = "__debezium_unavailable_value"
+    row = {
+        "id": 1,
+        "s": hidden,
+        "b": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+        "a": [hidden],
+        "n": list(hidden.encode()),
+    }
+
+    decoded = decode(records([event("u", None, {**row, "v": "here"}), event("u", None, {"id": 2})]), goal)
+
+    rows = decoded.changes[0].rows
+    assert rows.column("_UNAVAILABLE").to_pylist() == [[1, 2, 3, 4], []]
+    assert rows.drop_columns(["_VALUE_KIND", "_OFFSET", "_UNAVAILABLE"]).to_pylist()[0] == {
+        **dict.fromkeys("sban"),
+        "id": 1,
+        "v": "here",
+    }
+
+
+def test_many_tables_in_one_topic_are_told_apart() -> None:
+    names = ["orders", "orders_2023", "orders_2024", 'odd "name"']
+    values = [event("c", None, {"id": i, "v": names[i % 4]}, names[i % 4]) for i in range(80)]
+    targets = {SourceTable(TOPIC, "shop", "public", name): TWO_COLUMNS for name in names}
+
+    decoded = DebeziumJsonDecoder().decode(records(values), targets)
+
+    assert {c.source.table: set(c.rows.column("v").to_pylist()) for c in decoded.changes} == {n: {n} for n in names}
+    assert all(
+        c.rows.column("_OFFSET").to_pylist() == sorted(c.rows.column("_OFFSET").to_pylist()) for c in decoded.changes
+    )
+
+
+def test_without_a_source_block_the_topic_names_the_table() -> None:
+    value = {"before": None, "after": {"id": 1}, "op": "c"}
+
+    (seen,) = DebeziumJsonDecoder().decode(records([value], topic="p.shop.public.t"), {}).observations
+
+    assert seen.source == SourceTable("p.shop.public.t", "shop", "public", "t")
+
+
+@pytest.mark.parametrize("order", [("schema", "payload"), ("payload", "schema")])
+def test_embedded_schemas_are_used_in_any_layout(order: tuple[str, str]) -> None:
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int64", "optional": True, "name": "io.debezium.time.MicroTime", "field": "v"},
+    ]
+    row = {"type": "struct", "fields": fields, "optional": True, "field": "after"}
+    schema = {"type": "struct", "fields": [{**row, "field": "before"}, row, {"type": "string", "field": "op"}]}
+    parts = {"schema": schema, "payload": event("c", None, {"id": 1, "v": 1_000_000})}
+    batch = records([{name: parts[name] for name in order}])
+
+    assert kinds_and(decode(batch, TWO_COLUMNS), "id", "v") == [("+I", 1, "00:00:01", 100)]
+    (seen,) = DebeziumJsonDecoder().decode(batch, {}).observations
+    assert seen.columns[1] == ObservedColumn("v", parse_type("STRING"))
+
+
+def test_digits_alone_are_what_the_other_decimals_are() -> None:
+    goal = target(id="INT", n="DECIMAL(12, 2)")
+
+    def amounts(*texts: str, form: str = "auto") -> list[str]:
+        batch = records([event("c", None, {"id": i, "n": text}) for i, text in enumerate(texts)])
+        decoded = decode(batch, goal, DecoderOptions(decimal_format=form))
+        rows = [str(n) for c in decoded.changes for n in c.rows.column("n").to_pylist()]
+        return rows + [q.reason.split(": ")[-1] for q in decoded.quarantine]
+
+    assert amounts("1234", "12.50") == ["1234.00", "12.50"]
+    assert amounts("1234", "Nw==") == ["-26588.24", "0.55"]
+    assert amounts("1234", form="text") == ["1234.00"]
+    assert amounts("1234", form="base64") == ["-26588.24"]
+    assert amounts("1234") == ["set decimal_format to base64 or text"]
+
+
+def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> None:
+    goal = target(id="BIGINT", n="DECIMAL(10, 2)", d="DOUBLE", t="TIMESTAMP_LTZ(6)", b="BYTES", s="STRING")
+    row = {"n": 12.5, "d": 1, "t": "2024-02-29T12:34:56.789012Z", "b": "AQ==", "s": None}
+
+    decoded = decode(records([event("c", None, {"id": (1 << 53) + i, **row}) for i in range(500)]), goal)
+
+    assert (decoded.counts.exact, decoded.counts.rows) == (0, 500)
+    assert decoded.changes[0].rows.column("id").to_pylist() == [(1 << 53) + i for i in range(500)]
+
+
+def test_the_decoder_travels_to_executors() -> None:
+    decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DecoderOptions(on_truncate="skip"))))
+
+    assert decoder.options.on_truncate == "skip"
+    assert decoder.decode(records([event("c", None, {"id": 1})]), {SOURCE: TWO_COLUMNS}).counts.rows == 1
+
+
+def test_an_empty_batch_gives_nothing() -> None:
+    assert decode(records([]), TWO_COLUMNS) == Decoded()
+
+
+@pytest.mark.parametrize(
+    "number", ["12345678901234567890123456789012345678.9", "1e35", "99999999999999999999999999999999999999999.99"]
+)
+def test_huge_numbers_never_wrap_around(number: str) -> None:
+    goal = target(id="INT", n="DECIMAL(38, 30)")
+    text = json.dumps(event("c", None, {"id": 1, "n": 0})).replace('"n": 0', f'"n": {number}')
+    usual = [event("c", None, {"id": i, "n": 1.5}) for i in range(20)]
+
+    decoded = decode(records([*usual, text.encode()]), goal)
+
+    assert [str(n) for n in set(decoded.changes[0].rows.column("n").to_pylist())] == ["1.5" + "0" * 29]
+    assert "does not fit DECIMAL(38, 30)" in decoded.quarantine[0].reason
+
+
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_deeply_nested_values_do_no_harm(brackets: str) -> None:
+    deep = ('{"a":' if brackets == "{}" else "[") * 50_000 + "1" + brackets[1] * 50_000
+    text = json.dumps(event("c", None, {"id": 1, "new": 0})).replace('"new": 0', f'"new": {deep}')
+    usual = [event("c", None, {"id": i}) for i in range(20)]
+
+    decoded = decode(records([*usual, text.encode()]), TWO_COLUMNS)
+
+    assert (decoded.counts.rows, len(decoded.quarantine)) == (20, 1)

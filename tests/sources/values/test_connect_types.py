@@ -1,0 +1,132 @@
+"""Every Kafka Connect and Debezium type has its Paimon type and encoding."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.types import parse_type
+from sources.changes import DecoderOptions
+from sources.values.connect_types import struct_columns
+from sources.values.scalar_conversion import convert_value
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+POINT = {
+    "type": "struct",
+    "name": "io.debezium.data.geometry.Point",
+    "fields": [
+        {"type": "double", "field": "x"},
+        {"type": "double", "field": "y"},
+        {"type": "bytes", "optional": True, "field": "wkb"},
+        {"type": "int32", "optional": True, "field": "srid"},
+    ],
+}
+
+
+def time(name: str, primitive: str) -> dict[str, Any]:
+    return {"type": primitive, "name": f"io.debezium.time.{name}"}
+
+
+def decimal(**parameters: str) -> dict[str, Any]:
+    return {"type": "bytes", "name": DECIMAL, "parameters": {k.replace("_", "."): v for k, v in parameters.items()}}
+
+
+def unsigned(source_type: str) -> dict[str, Any]:
+    return {"type": "int64", "parameters": {"__debezium.source.column.type": source_type}}
+
+
+CASES: list[tuple[dict[str, Any], str, Any, Any]] = [
+    ({"type": "int8"}, "TINYINT", -128, -128),
+    ({"type": "int16"}, "SMALLINT", 7, 7),
+    ({"type": "int32"}, "INT", 7, 7),
+    ({"type": "int64"}, "BIGINT", 9007199254740993, 9007199254740993),
+    ({"type": "float"}, "FLOAT", 1.5, 1.5),
+    ({"type": "double"}, "DOUBLE", "-Infinity", float("-inf")),
+    ({"type": "boolean"}, "BOOLEAN", True, True),
+    ({"type": "string", "name": "io.debezium.data.Json"}, "STRING", '{"a": 1}', '{"a": 1}'),
+    ({"type": "bytes"}, "BYTES", "3q2+7w==", b"\xde\xad\xbe\xef"),
+    ({"type": "bytes", "name": "io.debezium.data.Bits"}, "BYTES", "qg==", b"\xaa"),
+    (decimal(scale="2", connect_decimal_precision="10"), "DECIMAL(10, 2)", "AeJA", "1234.56"),
+    (decimal(scale="2"), "DECIMAL(38, 2)", "nA==", "-1.00"),
+    (decimal(scale="4", connect_decimal_precision="2"), "DECIMAL(4, 4)", "AQ==", "0.0001"),
+    (decimal(scale="-2", connect_decimal_precision="5"), "DECIMAL(7, 0)", "AQ==", "100"),
+    (decimal(scale="5", connect_decimal_precision="60"), "STRING", "BMsv", "3.14159"),
+    (
+        {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": []},
+        "STRING",
+        {"scale": 5, "value": "BMsv"},
+        "3.14159",
+    ),
+    (time("Date", "int32"), "DATE", 19782, 19782),
+    ({"type": "int32", "name": "org.apache.kafka.connect.data.Date"}, "DATE", -1, -1),
+    (time("IsoDate", "string"), "DATE", "2024-02-29Z", 19782),
+    (time("Time", "int32"), "TIME(3)", 3723004, 3723004),
+    ({"type": "int32", "name": "org.apache.kafka.connect.data.Time"}, "TIME(3)", 1, 1),
+    (time("MicroTime", "int64"), "STRING", 86399123456, "23:59:59.123456"),
+    (time("NanoTime", "int64"), "STRING", 86399123456789, "23:59:59.123456789"),
+    (time("MicroTime", "int64"), "STRING", -3020399000000, "-838:59:59"),
+    (time("MicroTime", "int64"), "STRING", 3020399000000, "838:59:59"),
+    (time("MicroTime", "int64"), "STRING", -1, "-00:00:00.000001"),
+    (unsigned("BIGINT UNSIGNED"), "DECIMAL(20, 0)", -1, "18446744073709551615"),
+    (unsigned("bigint unsigned zerofill"), "DECIMAL(20, 0)", -(1 << 63), "9223372036854775808"),
+    (unsigned("BIGINT UNSIGNED"), "DECIMAL(20, 0)", (1 << 63) - 1, "9223372036854775807"),
+    (unsigned("BIGINT"), "BIGINT", -1, -1),
+    (time("ZonedTime", "string"), "STRING", "08:11:12Z", "08:11:12Z"),
+    (time("IsoTime", "string"), "STRING", "08:11:12Z", "08:11:12Z"),
+    (time("Timestamp", "int64"), "TIMESTAMP(3)", -1, -1),
+    ({"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}, "TIMESTAMP(3)", 5, 5),
+    (time("MicroTimestamp", "int64"), "TIMESTAMP(6)", 1709210096789012, 1709210096789012),
+    (time("NanoTimestamp", "int64"), "TIMESTAMP(9)", 1709210096789012345, 1709210096789012345),
+    (time("IsoTimestamp", "string"), "TIMESTAMP(6)", "1970-01-01T00:00:01Z", 1_000_000),
+    (time("ZonedTimestamp", "string"), "TIMESTAMP_LTZ(6)", "1970-01-01T00:00:00.000001Z", 1),
+    (time("MicroDuration", "int64"), "BIGINT", 37091106700000, 37091106700000),
+    (time("NanoDuration", "int64"), "BIGINT", 5, 5),
+    (time("Interval", "string"), "STRING", "P1Y", "P1Y"),
+    (time("Year", "int32"), "INT", 2024, 2024),
+    ({"type": "array", "items": {"type": "int32", "optional": True}}, "ARRAY<INT>", [1, None], [1, None]),
+    (
+        {"type": "array", "items": decimal(scale="2", connect_decimal_precision="6")},
+        "ARRAY<DECIMAL(6, 2)>",
+        ["fQ==", None],
+        [Decimal("1.25"), None],
+    ),
+    (
+        {"type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
+        "MAP<STRING NOT NULL, BIGINT>",
+        {"a": 1},
+        [("a", 1)],
+    ),
+    (
+        {"type": "map", "keys": {"type": "int16"}, "values": {"type": "double"}},
+        "MAP<SMALLINT NOT NULL, DOUBLE>",
+        [[1, 2.5]],
+        [(1, 2.5)],
+    ),
+    (
+        POINT,
+        "ROW<x DOUBLE, y DOUBLE, wkb BYTES, srid INT>",
+        {"x": 1.0, "y": 2.0, "wkb": "AQ=="},
+        (1.0, 2.0, b"\1", None),
+    ),
+    ({"type": "string", "name": "com.example.Unknown"}, "STRING", "x", "x"),
+]
+
+
+@pytest.mark.parametrize(("schema", "paimon", "value", "stored"), CASES)
+def test_types_and_values(schema: dict[str, Any], paimon: str, value: Any, stored: Any) -> None:
+    (column,) = struct_columns({"type": "struct", "fields": [{**schema, "optional": True, "field": "c"}]})
+
+    converted = convert_value(value, column.encoding, column.type, DecoderOptions())
+
+    assert str(column.type) == str(parse_type(paimon))
+    assert column.type.nullable
+    assert (str(converted) if paimon.startswith("DECIMAL") else converted) == stored
+
+
+@pytest.mark.parametrize("schema", [{}, {"fields": [{"type": "int32"}]}, {"fields": [{"type": "what", "field": "c"}]}])
+def test_what_is_no_schema_is_named(schema: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRecord, match="embedded schema"):
+        struct_columns(schema)
