@@ -90,7 +90,7 @@ class EngineRun:
     def __init__(self, directory: Path, options: Mapping[str, str]) -> None:
         self.table = new_table(directory / "tidemark", COLUMNS, ["k"], options=options)
         environment = WriterEnvironment(str(directory / "lookup"), new_uuid, clock_ms)
-        self._writer = BucketWriter(self.table.context(), BUCKET, (), environment)
+        self._writer = BucketWriter(self.table.context, BUCKET, (), environment)
         self._identifier = 0
 
     def commit_seconds(self, first: int, count: int, keys: int, in_halves: bool = False, full: bool = False) -> float:
@@ -100,10 +100,7 @@ class EngineRun:
         self._writer.write(rows)
         message = self._writer.prepare_commit(full_compact=full)
         self._identifier += 1
-        table = self.table
-        commit = TableCommit(
-            table.io, table.paths, table.schema, table.options, "benchmark", clock_ms=clock_ms, new_uuid=new_uuid
-        )
+        commit = TableCommit(self.table.context, "benchmark", clock_ms=clock_ms, new_uuid=new_uuid)
         commit.commit(self._identifier, [message], {})
         return time.perf_counter() - started
 

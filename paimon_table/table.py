@@ -28,11 +28,8 @@ _EVOLVE_ATTEMPTS = 10
 class Table:
     """A table as of its latest schema when it was opened."""
 
-    io: FileIO
-    paths: TablePaths
-    schema: TableSchema
-    options: TableOptions
-    schemas: Mapping[int, TableSchema]
+    context: TableContext
+    """What readers and writers of its files need; values only."""
 
     @staticmethod
     def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
@@ -99,11 +96,29 @@ class Table:
         return Table.open(path, io_options, io)
 
     @property
+    def io(self) -> FileIO:
+        return self.context.io
+
+    @property
+    def paths(self) -> TablePaths:
+        return self.context.paths
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.context.schema
+
+    @property
+    def options(self) -> TableOptions:
+        return self.context.options
+
+    @property
+    def created_ms(self) -> int:
+        """When its first schema was made, which no change of the table takes away."""
+        return self.context.schemas[min(self.context.schemas)].time_ms
+
+    @property
     def snapshots(self) -> SnapshotStore:
         return SnapshotStore(self.io, self.paths)
-
-    def context(self) -> TableContext:
-        return TableContext(self.io, self.paths, self.schema, self.options, self.schemas)
 
     def refreshed(self) -> Table:
         """The table with schema versions that others have published meanwhile; itself when there are none."""
@@ -148,7 +163,7 @@ def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], Tab
         options = options_of(latest)
     except ConfigError as error:
         raise type(error)(f"table {paths.root}: {error}") from error
-    return Table(io, paths, latest, options, schemas)
+    return Table(TableContext(io, paths, latest, options, schemas))
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:

@@ -40,12 +40,10 @@ from paimon_table.metadata.index_manifest import IndexEntry, combined, find_inde
 from paimon_table.metadata.manifest import ManifestFileMeta
 from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
-from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.table_options import TableOptions
-from paimon_table.schema.table_schema import TableSchema
-from paimon_table.storage.file_io import FileIO
 
 CLOCK_SKEW_MS = 600_000
 """How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
@@ -90,10 +88,7 @@ class TableCommit:
 
     def __init__(
         self,
-        io: FileIO,
-        paths: TablePaths,
-        schema: TableSchema,
-        options: TableOptions,
+        ctx: TableContext,
         commit_user: str,
         clock_ms: Callable[[], int],
         new_uuid: Callable[[], str],
@@ -102,20 +97,20 @@ class TableCommit:
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
     ) -> None:
-        self._io = io
-        self._paths = paths
-        self._options = options
-        self._schema = schema
+        self._io = ctx.io
+        self._paths = ctx.paths
+        self._options = ctx.options
+        self._schema = ctx.schema
         self._user = commit_user
         self._clock_ms = clock_ms
         self._new_uuid = new_uuid
         self._on_step = on_step
         self._retry_wait = retry_wait or RetryWait()
-        self._partition_types = [f.type for f in schema.partition_fields]
-        self._key_types = [f.type for f in schema.key_fields]
-        self._schema_id = schema.id
-        self._snapshots = SnapshotStore(io, paths)
-        self._reader = ManifestReader(io, paths)
+        self._partition_types = [f.type for f in ctx.schema.partition_fields]
+        self._key_types = [f.type for f in ctx.schema.key_fields]
+        self._schema_id = ctx.schema.id
+        self._snapshots = SnapshotStore(ctx.io, ctx.paths)
+        self._reader = ManifestReader(ctx.io, ctx.paths)
         self._state = state or TableState()
         self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
         self._own: Snapshot | None = None

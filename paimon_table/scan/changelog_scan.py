@@ -47,7 +47,7 @@ def iter_changes(table: Table, snapshot: Snapshot, columns: Sequence[str] | None
     """The changes of one snapshot in pieces of bounded size, as ``read_changes`` describes them."""
     index = ManifestReader(table.io, table.paths).index_entries(snapshot)
     refuse_unreadable(table.schema, table.options, index)
-    ctx = table.context()
+    ctx = table.context
     names = checked_columns(table.schema, columns)
     for entry in _in_bucket_order(_entries(table, snapshot)):
         if entry.bucket.bucket != POSTPONED:

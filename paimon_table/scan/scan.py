@@ -282,10 +282,10 @@ def _at_snapshot(
 ) -> tuple[TableScan, TableState]:
     """The latest schema for the latest state; for time travel the schema of the snapshot."""
     snapshot = _snapshot(table, snapshot_id, timestamp_ms)
-    ctx = table.context()
+    ctx = table.context
     travels = snapshot_id is not None or timestamp_ms is not None
     if travels and snapshot is not None and snapshot.schema_id != ctx.schema.id:
-        schema = table.schemas[snapshot.schema_id]
+        schema = table.context.schemas[snapshot.schema_id]
         ctx = replace(ctx, schema=schema, options=reading_options(schema))
     return TableScan.make(ctx, columns, predicate), load_state(table.io, table.paths, snapshot)
 

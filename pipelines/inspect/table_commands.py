@@ -228,7 +228,7 @@ def _schema_at(table: Table, snapshot_id: int | None, timestamp_ms: int | None) 
         chosen = table.snapshots.at_or_before(timestamp_ms)
     else:
         chosen = None
-    return table.schema if chosen is None else table.schemas[chosen.schema_id]
+    return table.schema if chosen is None else table.context.schemas[chosen.schema_id]
 
 
 def _column_names(text: str | None, known: Sequence[str]) -> list[str] | None:

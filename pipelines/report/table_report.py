@@ -189,7 +189,7 @@ def _sorted_files(table: Table, snapshot: Snapshot | None) -> list[tuple[BucketI
 
 
 def _partition_text(table: Table, bucket: BucketId) -> str:
-    return table.context().partition_path(bucket.partition)
+    return table.context.partition_path(bucket.partition)
 
 
 def _key_text(key: bytes, types: Sequence[DataType]) -> str | None:

@@ -82,9 +82,9 @@ class CheckpointRecord:
         """Record tables durably before anything is committed to them; costs nothing once they are."""
         known = self._record or Record(self._config.name, {})
         new = {
-            identifier: table.schemas[min(table.schemas)].time_ms
+            identifier: table.created_ms
             for identifier, table in tables
-            if identifier not in known.tables or known.tables[identifier] != table.schemas[min(table.schemas)].time_ms
+            if identifier not in known.tables or known.tables[identifier] != table.created_ms
         }
         if new:
             self._write(Record(known.pipeline, {**known.tables, **new}))

@@ -349,7 +349,7 @@ class PipelineTables:
 
     def _room(self, sink: TableSink) -> int:
         """How many columns the table may get today."""
-        added = added_within_a_day(sink.table.schemas.values(), _now_ms())
+        added = added_within_a_day(sink.table.context.schemas.values(), _now_ms())
         return self._rules[sink.identifier].new_columns.max_per_day - added
 
 

@@ -94,7 +94,7 @@ class TableSink:
     def target(self, batch_id: int, started_ms: int | None) -> Target:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
         with self._lock:
-            context = self.table.context()
+            context = self.table.context
             is_appended = self.is_appended(batch_id, started_ms)
             return Target(
                 self.identifier,
@@ -187,10 +187,7 @@ class TableSink:
 
     def _committer(self, state: TableState | None) -> TableCommit:
         return TableCommit(
-            self.table.io,
-            self.table.paths,
-            self.table.schema,
-            self.table.options,
+            self.table.context,
             self._user,
             clock_ms=lambda: time.time_ns() // 1_000_000,
             new_uuid=lambda: str(uuid.uuid4()),

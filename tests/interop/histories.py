@@ -92,7 +92,7 @@ class Readers:
 def _fields_at(table: Table, snapshot_id: int | None) -> Sequence[DataField]:
     if snapshot_id is None:
         return table.schema.fields
-    return table.schemas[table.snapshots.read(snapshot_id).schema_id].fields
+    return table.context.schemas[table.snapshots.read(snapshot_id).schema_id].fields
 
 
 def _plain(rows: pa.Table | None, fields: Sequence[DataField]) -> Rows:

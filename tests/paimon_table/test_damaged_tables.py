@@ -163,10 +163,10 @@ def test_files_outside_of_the_table_are_read_by_their_uri(walk: Walk, tmp_path: 
     def moved(uri: str) -> Any:
 
         return read_key_value_file(
-            table.context(), table.context().bucket_dir(bucket), replace(files[0], external_path=uri)
+            table.context, table.context.bucket_dir(bucket), replace(files[0], external_path=uri)
         )
 
-    inside = Path(table.context().bucket_dir(bucket), files[0].file_name)
+    inside = Path(table.context.bucket_dir(bucket), files[0].file_name)
     (outside / files[0].file_name).write_bytes(inside.read_bytes())
     assert moved(f"file:{outside}/{files[0].file_name}").num_rows == files[0].row_count
     assert moved(f"file://{outside}/{files[0].file_name}").num_rows == files[0].row_count

@@ -99,7 +99,7 @@ def test_open_or_create_asks_for_a_schema_only_when_needed():
 def test_evolution_publishes_the_next_version_and_keeps_the_older_ones():
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
     evolved = table.evolve([AddColumn("x", parse_type("INT")), SetOption("write-only", "true")], time_ms=5)
-    assert (evolved.schema.id, evolved.options.write_only, evolved.schemas[0]) == (1, True, table.schema)
+    assert (evolved.schema.id, evolved.options.write_only, evolved.context.schemas[0]) == (1, True, table.schema)
     assert Table.open("/w/t", io=table.io) == evolved == table.refreshed()
     assert table.evolve([AddColumn("x", parse_type("INT"))], time_ms=6) == evolved
 
@@ -123,12 +123,12 @@ def test_options_are_fixed_once_there_is_a_snapshot():
 
 def test_context_travels_and_knows_the_bucket_directories(tmp_path):
     table = Table.create(f"{tmp_path}/t", orders_schema(partition_by=["dt"]))
-    context = pickle.loads(pickle.dumps(table.context()))
-    assert context == table.context()
+    context = pickle.loads(pickle.dumps(table.context))
+    assert context == table.context
     partition = serialize_row(["a/b"], [parse_type("STRING")])
     bucket = BucketId(partition, 3)
     assert context.partition_values(partition) == ("a/b",)
     assert context.bucket_dir(bucket) == f"{tmp_path}/t/dt=a%2Fb/bucket-3"
     assert context.data_file(bucket, data_file("f")) == f"{tmp_path}/t/dt=a%2Fb/bucket-3/f"
-    plain = Table.create(f"{tmp_path}/u", orders_schema()).context()
+    plain = Table.create(f"{tmp_path}/u", orders_schema()).context
     assert plain.bucket_dir(BucketId(EMPTY_ROW, 0)) == f"{tmp_path}/u/bucket-0"

@@ -32,14 +32,12 @@ class SmallTable:
         self.now_ms = 1_714_521_600_000
         self._uuids = (f"{n:08d}-0000-4000-8000-000000000000" for n in count())
         self._work = work
-        ctx = self.table.context()
-        self._commit = TableCommit(
-            ctx.io, ctx.paths, ctx.schema, ctx.options, "tester", lambda: self.now_ms, lambda: next(self._uuids)
-        )
+        ctx = self.table.context
+        self._commit = TableCommit(ctx, "tester", lambda: self.now_ms, lambda: next(self._uuids))
 
     def commit(self, identifier: int, rows: list[tuple[Any, ...]], pipeline: str | None = None) -> None:
         """Write and publish rows given in the order of ``COLUMNS`` after their kind, as a run of ``pipeline``."""
-        ctx = self.table.context()
+        ctx = self.table.context
         schema = ctx.schema.arrow_schema
         values = [pa.array([row[i + 1] for row in rows], schema.field(i).type) for i in range(len(schema))]
         kinds = pa.array([KINDS[row[0]] for row in rows], pa.int8())

@@ -193,15 +193,7 @@ class TableDriver:
         return result
 
     def _commit(self) -> TableCommit:
-        return TableCommit(
-            self.table.io,
-            self.table.paths,
-            self.table.schema,
-            self.table.options,
-            self._commit_user,
-            clock_ms=clock_ms,
-            new_uuid=new_uuid,
-        )
+        return TableCommit(self.table.context, self._commit_user, clock_ms=clock_ms, new_uuid=new_uuid)
 
     def _writer(self, bucket: BucketId, state: TableState) -> BucketWriter:
         if bucket not in self._writers:
@@ -215,7 +207,7 @@ class TableDriver:
         return BucketWriter(context, bucket, files, self._environment, deletion_files, partition_buckets)
 
     def _context(self) -> TableContext:
-        context = self.table.context()
+        context = self.table.context
         return _with_write_only(context, True) if self._write_only else context
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
@@ -233,7 +225,7 @@ class TableDriver:
         """The rows of the table, sorted, without kinds."""
         schema = self.table.schema
         if snapshot_id is not None:
-            schema = self.table.schemas[self.table.snapshots.read(snapshot_id).schema_id]
+            schema = self.table.context.schemas[self.table.snapshots.read(snapshot_id).schema_id]
         return sorted_rows(rows_plain(read_all(self.table, snapshot_id=snapshot_id), schema.fields))
 
     def changes(self, from_snapshot: int | None = None, to_snapshot: int | None = None) -> list[SnapshotChanges]:

@@ -113,7 +113,7 @@ def test_levels_are_read_without_a_merge(tmp_path: Path) -> None:
     it = driver(tmp_path)
     it.commit(adds(range(100), "a"))
     it.commit(adds([3], "b"))
-    splits = TableScan.make(it.table.context()).plan(it.state())
+    splits = TableScan.make(it.table.context).plan(it.state())
     assert sorted(f.level for split in splits for f in split.files) == [4, 5]
     assert all(split.is_raw for split in splits)
     assert [r.data_file for split in splits for f in split.deletion_files for r in f.vector_ranges or ()] == [
@@ -339,7 +339,7 @@ def writer_of(it: TableDriver, tmp_path: Path) -> BucketWriter:
     state = it.state()
     environment = WriterEnvironment(str(tmp_path / "lookup"), lambda: str(uuid.uuid4()), lambda: 0)
     deletion_files = state.deletion_files().get(BUCKET, ())
-    return BucketWriter(it.table.context(), BUCKET, state.files_of(BUCKET), environment, deletion_files)
+    return BucketWriter(it.table.context, BUCKET, state.files_of(BUCKET), environment, deletion_files)
 
 
 def test_a_compaction_that_did_not_see_new_upper_rows_is_not_published(tmp_path: Path) -> None:

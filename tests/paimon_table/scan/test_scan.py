@@ -64,7 +64,7 @@ def test_empty_table_gives_no_rows_of_the_right_schema(tmp_path: Path) -> None:
 
 
 def _plan(driver: TableDriver, predicate: pc.Expression) -> list[str]:
-    scan = TableScan.make(driver.table.context(), None, predicate)
+    scan = TableScan.make(driver.table.context, None, predicate)
     return [file.file_name for split in scan.plan(driver.state()) for file in split.files]
 
 
@@ -94,7 +94,7 @@ def test_splits_and_scans_travel_to_executors(tmp_path: Path) -> None:
     driver = _driver(tmp_path)
     driver.commit([["+I", k, "x", "v", k] for k in range(20)])
     driver.commit([["-D", 7, "x", "v", 7]])
-    scan = TableScan.make(driver.table.context(), ["k"], pc.field("n") < 10)
+    scan = TableScan.make(driver.table.context, ["k"], pc.field("n") < 10)
 
     splits = pickle.loads(pickle.dumps(scan.plan(driver.state())))
     copy = pickle.loads(pickle.dumps(scan))

@@ -174,7 +174,7 @@ def test_new_rows_are_merged_as_if_nothing_had_been_there(tmp_path: Path, option
 
 def test_files_that_the_compaction_of_the_new_rows_replaced_are_gone(tmp_path: Path) -> None:
     table = plain(tmp_path, {"changelog-producer": "lookup"})
-    writer = OverwriteWriter(table.table.context(), BucketId(EMPTY_ROW, 0), flushing_at_once(tmp_path))
+    writer = OverwriteWriter(table.table.context, BucketId(EMPTY_ROW, 0), flushing_at_once(tmp_path))
     for value in (1, 2):
         writer.write(table.arrow(rows(1, 2, value=value)))
     made = writer.prepare()
@@ -213,7 +213,7 @@ def test_files_with_deletes_and_files_that_overlap_stay_on_level_0(tmp_path: Pat
     assert levels(table) == [0]
     table.overwrite(rows(1))
     assert levels(table) == [5]
-    writer = OverwriteWriter(table.table.context(), BucketId(EMPTY_ROW, 0), flushing_at_once(tmp_path))
+    writer = OverwriteWriter(table.table.context, BucketId(EMPTY_ROW, 0), flushing_at_once(tmp_path))
     for value in (1, 2):
         writer.write(table.arrow(rows(1, value=value)))
     made = writer.prepare()
@@ -270,7 +270,7 @@ def test_refused_rows_leave_no_file(tmp_path: Path) -> None:
 def test_writer_refuses_rows_for_another_number_of_buckets(tmp_path: Path) -> None:
     table = plain(tmp_path, {"bucket": "4"})
     environment = flushing_at_once(tmp_path)
-    writer = BucketWriter(table.table.context(), BucketId(EMPTY_ROW, 3), (), environment, partition_buckets=2)
+    writer = BucketWriter(table.table.context, BucketId(EMPTY_ROW, 3), (), environment, partition_buckets=2)
     with pytest.raises(ConfigError, match=r"bucket num 4, .*bucket num is 2"):
         writer.write(table.arrow(rows(1)))
     assert not (tmp_path / "t" / "bucket-3").exists()

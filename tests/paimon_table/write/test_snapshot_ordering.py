@@ -96,7 +96,7 @@ def test_rows_of_a_file_read_with_the_id_and_of_a_compaction_with_their_own(tmp_
     assert merged.file_source == FileSource.COMPACT
     assert numbers([merged]) == [(1, 2)]
     (bucket,) = ordered.state().files
-    ctx = ordered.table.context()
+    ctx = ordered.table.context
     stored = read_key_value_file(ctx, ctx.bucket_dir(bucket), merged)
     assert stored.column("_SEQUENCE_NUMBER").to_pylist() == [1, 2, 2]
 
@@ -139,7 +139,7 @@ def test_file_of_unknown_origin_is_refused(tmp_path: Path) -> None:
     ordered = driver(tmp_path)
     ordered.commit(rows(1, 1))
     (bucket, (file,)) = next(iter(ordered.state().files.items()))
-    ctx = ordered.table.context()
+    ctx = ordered.table.context
     unknown = data_file(file.file_name, file_source=None)
     with pytest.raises(UnsupportedFeature, match="does not say whether a flush or a compaction"):
         read_key_value_file(ctx, ctx.bucket_dir(bucket), unknown)

@@ -168,14 +168,12 @@ def test_rows_in_postponed_buckets_are_told_and_not_shown(warehouse: Path) -> No
     """As Java Paimon writes them: their bucket is -2, the table's as well, and the directory has a name of its own."""
     path = warehouse / "shop.db" / "late"
     table = new_table(path, [("id", "INT"), ("name", "STRING")], ["id"])
-    ctx = table.context()
+    ctx = table.context
     environment = WriterEnvironment(str(warehouse / "lookup"), new_uuid, clock_ms)
     writer = BucketWriter(ctx, BucketId(EMPTY_ROW, POSTPONED), (), environment)
     writer.write(TableDriver(table, warehouse / "lookup").arrow([["+I", 1, "a"], ["+I", 2, "b"]]))
     message = writer.prepare_commit()
-    commit = TableCommit(
-        table.io, table.paths, table.schema, table.options, "java", clock_ms=clock_ms, new_uuid=new_uuid
-    )
+    commit = TableCommit(ctx, "java", clock_ms=clock_ms, new_uuid=new_uuid)
     commit.commit(1, [message], {})
     schema = path / "schema" / "schema-0"
     schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "-2"'))
