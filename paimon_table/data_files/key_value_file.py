@@ -48,6 +48,9 @@ ROW_GROUP_ROWS = 1 << 17
 SMALLEST_ROW_GROUP = 1_000
 """Rows that a row group has at least, except the last one; files are cut only between row groups."""
 
+SMALLEST_BLOCK = 100
+"""The same where ``file.block-size`` says how large row groups are; Java looks at their size every so many rows."""
+
 BATCH_ROWS = 1 << 16
 _SYSTEM_FIELDS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
 
@@ -134,6 +137,7 @@ class KeyValueFileWriter:
         self._clock_ms = clock_ms
         self._settings = settings or data_file_settings(ctx.options, level)
         self._target_bytes = ctx.options.target_file_size_bytes if rolls else None
+        self._block_bytes = ctx.options.file_block_size_bytes
         self._file_schema = key_value_schema(ctx.schema)
         self._buffer: list[pa.Table] = []
         self._buffered_rows = 0
@@ -184,8 +188,12 @@ class KeyValueFileWriter:
     def _next_group_rows(self) -> int:
         """Rows of the next row group: what fits the memory limit and, by experience so far, the rest of the file."""
         memory_bytes_per_row = max(self._buffered_bytes / max(self._buffered_rows, 1), 1)
-        fitting = ROW_GROUP_BYTES / memory_bytes_per_row
-        return max(SMALLEST_ROW_GROUP, int(min(ROW_GROUP_ROWS, fitting, self._rows_left(memory_bytes_per_row))))
+        left = self._rows_left(memory_bytes_per_row)
+        if self._block_bytes is None:
+            return max(SMALLEST_ROW_GROUP, int(min(ROW_GROUP_ROWS, ROW_GROUP_BYTES / memory_bytes_per_row, left)))
+        fitting = max(ROW_GROUP_BYTES, self._block_bytes) / memory_bytes_per_row
+        in_block = self._block_bytes / max(self._disk_bytes_per_row or memory_bytes_per_row, 1)
+        return max(SMALLEST_BLOCK, int(min(in_block, fitting, left)))
 
     def _rows_left(self, memory_bytes_per_row: float) -> float:
         """How many more rows the current file takes until it has the target size."""

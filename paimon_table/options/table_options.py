@@ -95,6 +95,7 @@ class TableOptions:
     changelog_file_stats_mode: str | None = _option("changelog-file.stats-mode", plain, None)
     zstd_level: int = _option("file.compression.zstd-level", integer(), 1)
     file_block_size_bytes: int | None = _option("file.block-size", size_bytes, None)
+    """Size in the file of a row group of Parquet or a stripe of ORC; Avro knows none, as in Java."""
     data_file_prefix: str = _option("data-file.prefix", file_prefix, "data-")
     changelog_file_prefix: str = _option("changelog-file.prefix", file_prefix, "changelog-")
     write_only: bool = _option("write-only", boolean, False, "write.compaction-skip")

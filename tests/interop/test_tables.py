@@ -172,3 +172,17 @@ def test_rows_lie_in_the_buckets_that_java_gives_them(scenario: Scenario, tmp_pa
         (new,) = files - before
         assert new.parent.name == f"bucket-{expected[position - 1]}", row
         before = files
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_java_reads_files_of_small_blocks(file_format: str, tmp_path: Path, java: JavaPaimon) -> None:
+    path = str(tmp_path / "small-blocks")
+    options = {"bucket": "1", "file.format": file_format, "file.block-size": "8 kb"}
+    java.create_table(path, [("k", "INT"), ("v", "STRING")], ["k"], options=options)
+    driver = TableDriver(Table.open(path), tmp_path / "lookup")
+    rows = [["+I", k, f"{k}-" * 20] for k in range(3_000)]
+
+    driver.commit(rows, full_compact=True)
+    java.write(path, [["+U", k, "new"] for k in range(0, 3_000, 7)], identifier=100, compact=True)
+
+    assert sorted_rows(row[1:] for row in java.read(path)) == driver.content()
