@@ -41,7 +41,6 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.start_offsets import Positions, recorded_positions
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
-from sources.changes import DecoderOptions
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class PipelineQuery:
         self._checkpoint = Checkpoint(config)
         self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
         self._settings = TaskSettings(
-            _decoder_options(config), write_slots(spark), lookup_root(spark), None, spool(spark)
+            config.source.format.decoder, write_slots(spark), lookup_root(spark), None, spool(spark)
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
@@ -330,19 +329,6 @@ class PipelineQuery:
 
 def _commit_user(config: PipelineConfig, query_id: str) -> str:
     return f"tidemark-{config.name}-{query_id}"
-
-
-def _decoder_options(config: PipelineConfig) -> DecoderOptions:
-    given = config.source.format.debezium_json
-    return DecoderOptions(
-        on_truncate=given.on_truncate,
-        on_message=given.on_message,
-        decimal_format=given.decimal_format,
-        time_precision=given.time_precision,
-        binary_format=given.binary_format,
-        infinity=given.infinity,
-        unavailable_value=given.unavailable_value,
-    )
 
 
 def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:

@@ -7,7 +7,7 @@ Arrow tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -23,6 +23,10 @@ OFFSET_COLUMN = "_OFFSET"
 
 UNAVAILABLE_COLUMN = "_UNAVAILABLE"
 """Optional column of change rows: positions (list<int16>) of the columns whose value the source did not send."""
+
+OTHER_KEY_COLUMN = "_OTHER_KEY"
+"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
+order: of a delete the new key, of a row with values that were not sent the old one. NULL everywhere else."""
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -121,27 +125,6 @@ Goal: TypeAlias = DecodeTarget | Rejection | None
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderOptions:
-    """Named policies of a decoder; docs/TYPES.md explains those that concern values."""
-
-    on_truncate: str = "fail"
-    """``fail`` gives a Refusal for op t, ``skip`` counts it."""
-    on_message: str = "skip"
-    """``skip`` counts op m (logical decoding messages), ``fail`` gives a Refusal."""
-    decimal_format: str = "auto"
-    """How decimals look in strings without schema: ``base64``, ``text``, or ``auto`` (told by the column's values)."""
-    binary_format: str = "base64"
-    """How bytes look in strings: ``base64``, ``base64-url-safe`` or ``hex``."""
-    time_precision: str = "adaptive"
-    """Unit of epoch numbers without schema: ``adaptive`` (by the precision of the column) or ``connect`` (ms)."""
-    infinity: str = "extreme"
-    """What 'infinity' and '-infinity' become in timestamps: ``extreme`` (largest and smallest value), ``null`` or
-    ``quarantine``."""
-    unavailable_value: str = "__debezium_unavailable_value"
-    """Debezium's ``unavailable.value.placeholder``."""
-
-
-@dataclass(frozen=True, slots=True)
 class ObservedColumn:
     """A column of the source; ``type`` is None when only NULLs were seen and there is no schema."""
 
@@ -184,8 +167,8 @@ class NewestRow:
 class ChangeBatch:
     """Change rows of one source table and one Kafka partition, in arrival order.
 
-    ``rows`` has the target's columns in table order with their exact Arrow types, then ``_VALUE_KIND``, ``_OFFSET``
-    and, if any value was not sent, ``_UNAVAILABLE``.
+    ``rows`` has the target's columns in table order with their exact Arrow types, then ``_VALUE_KIND``, ``_OFFSET``,
+    if any value was not sent ``_UNAVAILABLE``, and if a key change is known ``_OTHER_KEY``.
     """
 
     source: SourceTable
@@ -287,7 +270,10 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Turns Kafka records into change rows; runs on executors, keeps no state that changes its answers."""
+    """Turns Kafka records into change rows; runs on executors, keeps no state that changes its answers.
+
+    Picklable and small: it travels with every batch.
+    """
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """Decode records for the given targets.
@@ -298,9 +284,3 @@ class Decoder(Protocol):
         makes this raise.
         """
         ...
-
-
-def with_declared_types(observation: Observation, types: Mapping[str, DataType]) -> Observation:
-    """The observation with the user's column types in place of the observed ones."""
-    columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in observation.columns)
-    return replace(observation, columns=columns)

@@ -22,10 +22,8 @@ from sinks.quarantine import Quarantine
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.changes import (
     OFFSET_COLUMN,
-    ChangeBatch,
     DecodeCounts,
-    DecoderOptions,
-    DecodeTarget,
+    Decoder,
     Goal,
     NewestRow,
     Observation,
@@ -33,8 +31,6 @@ from sources.changes import (
     Refusal,
     SourceTable,
 )
-from sources.debezium_json.decoder import DebeziumJsonDecoder
-from sources.debezium_json.moved_keys import other_keys
 from sources.dumps.dump_records import without_malformed
 
 
@@ -72,7 +68,7 @@ class DecodeTask:
     """
 
     batch_id: int
-    options: DecoderOptions
+    decoder: Decoder
     routes: Mapping[SourceTable, int | None]
     decode_targets: Mapping[SourceTable, Goal]
     targets: tuple[Routing, ...]
@@ -89,23 +85,22 @@ class DecodeTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = DecodeReport()
-        decoder = DebeziumJsonDecoder(self.options)
         asked_at = time.perf_counter()
         for batch in batches:
             _add(report.seconds, "read", time.perf_counter() - asked_at)
             if batch.num_rows:
-                blobs = list(self._blobs(decoder, batch, report))
+                blobs = list(self._blobs(batch, report))
                 if blobs:
                     yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
             asked_at = time.perf_counter()
         yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
 
-    def _blobs(self, decoder: DebeziumJsonDecoder, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
+    def _blobs(self, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
         started = time.perf_counter()
         report.record_count += batch.num_rows
         _note_ends(batch, report)
         batch, malformed = without_malformed(batch)
-        decoded = decoder.decode(batch, self.decode_targets)
+        decoded = self.decoder.decode(batch, self.decode_targets)
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         for row in decoded.newest:
@@ -125,9 +120,9 @@ class DecodeTask:
                 self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
             )
             report.counts += DecodeCounts(with_rows=-stored_before, already_stored=stored_before)
-            rows = self._with_other_keys(batch, change, report)
+            report.moved_count += _moved_count(change.rows)
             table = self.targets[index]
-            rows = without_sequence_of_deletes(rows, table.options.sequence_fields, table.schema.primary_keys)
+            rows = without_sequence_of_deletes(change.rows, table.options.sequence_fields, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
@@ -143,17 +138,14 @@ class DecodeTask:
             self.quarantine.add(self.batch_id, report.stretch_count, bad)
         report.stretch_count += 1
 
-    def _with_other_keys(self, batch: pa.RecordBatch, change: ChangeBatch, report: DecodeReport) -> pa.Table:
-        """The rows, with the other keys of those that a change of the primary key moved."""
-        target = self.decode_targets[change.source]
-        if not isinstance(target, DecodeTarget):
-            return change.rows
-        moved = other_keys(batch, change.source.topic, change.partition, change.rows, target.primary_key)
-        if moved is None:
-            return change.rows
-        deletes = pc.equal(change.rows.column(VALUE_KIND), RowKind.DELETE)
-        report.moved_count += pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(moved))).as_py() or 0
-        return change.rows.append_column(OTHER_KEY, moved)
+
+def _moved_count(rows: pa.Table) -> int:
+    """Rows that need values of the row that a key change took away."""
+    if OTHER_KEY not in rows.column_names:
+        return 0
+    deletes = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
+    count: int | None = pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(rows.column(OTHER_KEY)))).as_py()
+    return count or 0
 
 
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.:eETZ+-]*")

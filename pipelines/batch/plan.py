@@ -12,14 +12,14 @@ from pipelines.tables.tables import PipelineTables
 from sinks.exchange.spool import Spool
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import WriteTask
-from sources.changes import DecoderOptions, SourceTable
+from sources.changes import Decoder, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
     """What is the same for every batch of a pipeline."""
 
-    decoder_options: DecoderOptions
+    decoder: Decoder
     slots: int
     """Number of write tasks; a bucket belongs to exactly one."""
     lookup_root: str | SharedDirectory
@@ -74,7 +74,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
     index_of = {name: i for i, name in enumerate(tables.sinks)}
     return DecodeTask(
         batch.id,
-        settings.decoder_options,
+        settings.decoder,
         {source: None if name is None else index_of[name] for source, name in tables.routes.items()},
         tables.decode_targets(),
         tuple(sink.routing() for sink in tables.sinks.values()),

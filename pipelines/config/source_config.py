@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, GetJsonSchemaHandler, Tag, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -21,22 +21,9 @@ from pipelines.config.config_values import (
     name_matches,
     refused,
 )
+from pipelines.config.format_config import FORMAT_WORDS, SourceFormat
 from pipelines.config.kafka_checks import misplaced
 from pipelines.config.yaml_hints import list_words
-
-UNSUPPORTED_FORMATS = (
-    "debezium-avro",
-    "debezium-protobuf",
-    "canal-json",
-    "maxwell-json",
-    "ogg-json",
-    "dms-json",
-    "avro",
-    "csv",
-    "json",
-)
-"""Formats that the design names and this version refuses."""
-
 
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """What Kafka allows as the name of a topic."""
@@ -205,61 +192,6 @@ class FilesSource(ConfigModel):
     )
 
 
-class DebeziumJsonOptions(ConfigModel):
-    """How Debezium's JSON envelopes are read."""
-
-    on_truncate: Literal["fail", "skip"] = Field(
-        default="fail", description="What a TRUNCATE event (op `t`) does: stop the pipeline, or nothing."
-    )
-    on_message: Literal["skip", "fail"] = Field(
-        default="skip", description="What a logical decoding message (op `m`) does: nothing, or stop the pipeline."
-    )
-    decimal_format: Literal["auto", "base64", "text"] = Field(
-        default="auto",
-        description="How decimals are written where the records carry no schema; the connector's "
-        "`decimal.handling.mode`. `auto` tells it from the values and the column's type.",
-    )
-    time_precision: Literal["adaptive", "connect"] = Field(
-        default="adaptive",
-        description="How times are written where the records carry no schema; the connector's `time.precision.mode`.",
-    )
-    binary_format: Literal["base64", "base64-url-safe", "hex"] = Field(
-        "base64", description="How bytes are written; the connector's `binary.handling.mode`."
-    )
-    infinity: Literal["extreme", "null", "quarantine"] = Field(
-        "extreme",
-        description="What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or "
-        "the record goes to quarantine.",
-    )
-    unavailable_value: Text = Field(
-        "__debezium_unavailable_value",
-        description="The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
-    )
-
-
-class SourceFormat(ConfigModel):
-    """The format of the records: a word, or a word with its options."""
-
-    NOT_YET: ClassVar[Mapping[str, str]] = dict.fromkeys(UNSUPPORTED_FORMATS, "use debezium-json")
-
-    debezium_json: DebeziumJsonOptions = Field(alias="debezium-json", description="Debezium's JSON envelopes.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_word(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            if value in UNSUPPORTED_FORMATS:
-                raise refused(f"format {value} is not supported yet; use debezium-json")
-            if value != "debezium-json":
-                raise refused("unknown format; supported: debezium-json")
-            return {"debezium-json": {}}
-        return value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": ["debezium-json"]}, handler.resolve_ref_schema(handler(core))]}
-
-
 class Source(ConfigModel):
     """Where changes come from: exactly one of `kafka` and `files`."""
 
@@ -267,7 +199,7 @@ class Source(ConfigModel):
 
     kafka: KafkaSource | None = Field(default=None, description="Read topics of a Kafka cluster.")
     files: FilesSource | None = Field(default=None, description="Read dumped topics from files.")
-    format: SourceFormat = Field(description="`debezium-json`, or `{debezium-json: {option: value}}`.")
+    format: SourceFormat = Field(description=FORMAT_WORDS)
     on_bad_record: Literal["quarantine", "fail"] = Field(
         default="quarantine",
         description="What a record that cannot be decoded or converted does: go to the quarantine directory, "

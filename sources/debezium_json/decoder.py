@@ -5,23 +5,28 @@ records of one topic partition
   -> texts are grouped by embedded schema, payloads are cut out
   -> payloads are grouped by source table and parsed in stretches
   -> events become change rows, change rows are converted column by column
+  -> headers give rows of changed primary keys their other key
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sources.changes import Decoded, DecoderOptions, Goal, SourceTable
+from sources.changes import Decoded, Goal, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.moved_keys import with_other_keys
+from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.placeholders import placeholder
+from sources.values.value_forms import ValueForms
 
 _HEARTBEAT_PREFIX = "__debezium-heartbeat"
 
@@ -29,13 +34,14 @@ _HEARTBEAT_PREFIX = "__debezium-heartbeat"
 class DebeziumJsonDecoder:
     """Decoder of Debezium's change events in JSON. Picklable; remembers embedded schemas as a cache."""
 
-    def __init__(self, options: DecoderOptions | None = None) -> None:
-        self.options = options or DecoderOptions()
+    def __init__(self, policies: DebeziumPolicies | None = None, forms: ValueForms | None = None) -> None:
+        self.policies = policies or DebeziumPolicies()
+        self.forms = forms or ValueForms()
         self._cutter = SchemaCutter()
-        self._hidden = placeholder(self.options.unavailable_value)
+        self._hidden = placeholder(self.policies.unavailable_value)
 
-    def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DecoderOptions]]:
-        return DebeziumJsonDecoder, (self.options,)
+    def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DebeziumPolicies, ValueForms]]:
+        return DebeziumJsonDecoder, (self.policies, self.forms)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
@@ -53,10 +59,11 @@ class DebeziumJsonDecoder:
                     continue
                 part = Texts(group.payloads, texts.positions[group.indices])
                 decoding = TableDecoding(
-                    batch, topic, partition, group.schema, self.options, self._hidden, keys, outcome
+                    batch, topic, partition, group.schema, self.policies, self.forms, self._hidden, keys, outcome
                 )
                 decoding.decode(part, targets)
-        return outcome.decoded()
+        decoded = outcome.decoded()
+        return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
 
     def _texts(self, batch: pa.RecordBatch, positions: npt.NDArray[np.int64], outcome: Outcome) -> Texts:
         """The values that are there and UTF-8."""

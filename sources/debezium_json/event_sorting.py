@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from sources.changes import DecoderOptions, SourceTable
+from sources.changes import SourceTable
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
+from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.texts import SourceNames, Texts, op_code
 from sources.json_changes.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.json_changes.outcome import Outcome
@@ -54,10 +55,10 @@ class TableEvents:
 class EventSorter:
     """Sorts texts; ``events`` has what was found, by source table in order of first sight."""
 
-    def __init__(self, names: SourceNames, options: DecoderOptions, outcome: Outcome) -> None:
+    def __init__(self, names: SourceNames, policies: DebeziumPolicies, outcome: Outcome) -> None:
         self.events: dict[SourceTable, list[TableEvents]] = {}
         self._names = names
-        self._options = options
+        self._policies = policies
         self._outcome = outcome
 
     def sort(self, texts: Texts) -> None:
@@ -147,7 +148,7 @@ class EventSorter:
 
     def _message(self, position: int) -> None:
         self._outcome.count(messages=1)
-        if self._options.on_message == "fail":
+        if self._policies.on_message == "fail":
             reason = "logical decoding message (op m): set on_message to skip, or keep it out of the topics"
             self._outcome.refuse(self._names.from_topic(), position, reason)
 

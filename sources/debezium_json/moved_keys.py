@@ -8,39 +8,71 @@ row under the old key before that delete.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
-from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN
+from sources.changes import (
+    OFFSET_COLUMN,
+    OTHER_KEY_COLUMN,
+    UNAVAILABLE_COLUMN,
+    VALUE_KIND_COLUMN,
+    ChangeBatch,
+    DecodeTarget,
+    Goal,
+    SourceTable,
+)
 
 OLD_KEY_HEADER = "__debezium.oldkey"
 NEW_KEY_HEADER = "__debezium.newkey"
 
 
-def other_keys(
-    batch: pa.RecordBatch, topic: str, partition: int, rows: pa.Table, key: Sequence[str]
-) -> pa.Array | None:
-    """Per row of ``rows`` the other key of its key change, as JSON text of a list in the order of ``key``.
+def with_other_keys(
+    batch: pa.RecordBatch, changes: Iterable[ChangeBatch], targets: Mapping[SourceTable, Goal]
+) -> tuple[ChangeBatch, ...]:
+    """The changes that the records gave, with the column of other keys where headers tell one."""
+    moves = _records_with_moves(batch)
+    if not len(moves):
+        return tuple(changes)
+    return tuple(_with_column(batch, moves, change, targets[change.source]) for change in changes)
 
-    Deletes get the new key, rows with values that were not sent the old one, all others NULL. None if that is all.
-    """
+
+def _records_with_moves(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Positions of the records that have a header of a key change."""
     if "headers" not in batch.schema.names:
-        return None
+        return np.empty(0, np.int64)
     headers = batch.column("headers")
     names = pc.struct_field(headers.flatten(), "key")
     is_move = pc.is_in(names, value_set=pa.array([OLD_KEY_HEADER, NEW_KEY_HEADER]))
     if not pc.any(is_move).as_py():
-        return None
-    parents = np.unique(np.asarray(pc.list_parent_indices(headers))[np.asarray(is_move)])
-    here = pc.and_(pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition))
+        return np.empty(0, np.int64)
+    return np.unique(np.asarray(pc.list_parent_indices(headers))[np.asarray(is_move)]).astype(np.int64)
+
+
+def _with_column(batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, target: Goal) -> ChangeBatch:
+    if not isinstance(target, DecodeTarget):
+        return change
+    keys = _other_keys(batch, moves, change, target.primary_key)
+    return change if keys is None else replace(change, rows=change.rows.append_column(OTHER_KEY_COLUMN, keys))
+
+
+def _other_keys(
+    batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, key: Sequence[str]
+) -> pa.Array | None:
+    """Per change row the other key of its key change. None if no row has one."""
+    headers, rows = batch.column("headers"), change.rows
+    here = pc.and_(
+        pc.equal(batch.column("topic"), change.source.topic), pc.equal(batch.column("partition"), change.partition)
+    )
     texts = {
         batch.column("offset")[position].as_py(): _texts(headers[position].as_py(), key)
-        for position in parents[np.asarray(here)[parents]].tolist()
+        for position in moves[np.asarray(here)[moves]].tolist()
     }
     header_of = _wanted_headers(rows)
     offsets = rows.column(OFFSET_COLUMN).to_pylist()

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import (
-    DecoderOptions,
     DecodeTarget,
     Goal,
     Observation,
@@ -25,6 +24,7 @@ from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
 from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.texts import SourceNames, Texts
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
@@ -43,12 +43,13 @@ from sources.json_changes.change_rows import (
     present,
 )
 from sources.json_changes.column_plan import Plan, plan_columns
-from sources.json_changes.decimal_forms import column_options
+from sources.json_changes.decimal_forms import column_forms
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.placeholders import Placeholder
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.values.value_forms import ValueForms
 
 _MOST_SAMPLED = 10_000
 
@@ -61,14 +62,15 @@ class TableDecoding:
     topic: str
     partition: int
     schema: EmbeddedSchema | None
-    options: DecoderOptions
+    policies: DebeziumPolicies
+    forms: ValueForms
     hidden: Placeholder
     keys: MessageKeys
     outcome: Outcome
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
         """Decode all texts, one source table after the other."""
-        sorter = EventSorter(SourceNames(self.topic), self.options, self.outcome)
+        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
         sorter.sort(texts)
         for source, parts in sorter.events.items():
             if source not in goals:
@@ -93,7 +95,7 @@ class TableDecoding:
                 self.outcome.quarantine(position, str(value))
                 continue
             self.outcome.count(truncates=1)
-            if self.options.on_truncate == "fail":
+            if self.policies.on_truncate == "fail":
                 reason = "the source table was truncated (op t): empty the Paimon table, or set on_truncate to skip"
                 self.outcome.refuse(source, position, reason)
         return part.chosen(~truncates)
@@ -172,8 +174,8 @@ class TableDecoding:
         if not events:
             return
         pieces = [piece for e in events for piece in self._change_rows(e, plan, target)]
-        options = column_options(pieces, plan, self.options)
-        converted = [convert_rows(piece, plan, target, options, self.hidden) for piece in pieces]
+        forms = column_forms(pieces, plan, self.forms)
+        converted = [convert_rows(piece, plan, target, forms, self.hidden) for piece in pieces]
         for piece in converted:
             for row, reason in piece.problems.items():
                 self.outcome.quarantine(piece.positions[row], reason)
@@ -268,7 +270,7 @@ class TableDecoding:
         telling += [e.positions[_has_unexpected(e, target)] for e in events]
         told = np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
         if len(told):
-            self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.options), told)
+            self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.forms), told)
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
         """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""

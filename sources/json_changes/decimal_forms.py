@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.types import Root
-from sources.changes import DecoderOptions
 from sources.json_changes.change_rows import ChangeRows, image_column
 from sources.json_changes.column_plan import Plan
 from sources.values.base64_columns import text_of
 from sources.values.encodings import AUTO
 from sources.values.json_values import decimal_form
+from sources.values.value_forms import ValueForms
 
 _POINT_OR_MINUS = np.zeros(256, np.bool_)
 _POINT_OR_MINUS[[ord("."), ord("-")]] = True
@@ -27,17 +27,17 @@ _NO_DIGIT = np.ones(256, np.bool_)
 _NO_DIGIT[list(b"0123456789")] = False
 
 
-def column_options(pieces: Sequence[ChangeRows], plan: Plan, options: DecoderOptions) -> list[DecoderOptions]:
-    """The options for each column of the plan, with ``decimal_format: auto`` settled as far as the values tell."""
+def column_forms(pieces: Sequence[ChangeRows], plan: Plan, forms: ValueForms) -> list[ValueForms]:
+    """The forms for each column of the plan, with ``decimal_format: auto`` settled as far as the values tell."""
     settled = []
     for column in plan:
         form = None
-        if options.decimal_format == "auto" and column.encoding == AUTO and column.type.root is Root.DECIMAL:
+        if forms.decimal_format == "auto" and column.encoding == AUTO and column.type.root is Root.DECIMAL:
             told: set[str] = set()
             for piece in pieces:
                 told |= _told_forms(image_column(piece.images, column.name))
             form = f"auto-{told.pop()}" if len(told) == 1 else None
-        settled.append(options if form is None else replace(options, decimal_format=form))
+        settled.append(forms if form is None else replace(forms, decimal_format=form))
     return settled
 
 

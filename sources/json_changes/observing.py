@@ -8,12 +8,13 @@ from typing import Any
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, string
-from sources.changes import DecoderOptions, DecodeTarget, ObservedColumn
+from sources.changes import DecodeTarget, ObservedColumn
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.values.encodings import AUTO
 from sources.values.inference import infer_type
 from sources.values.json_values import Unconvertible
 from sources.values.scalar_conversion import convert_value
+from sources.values.value_forms import ValueForms
 
 
 def all_columns(
@@ -38,7 +39,7 @@ def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count
 
 
 def changed_by_values(
-    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, options: DecoderOptions
+    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, forms: ValueForms
 ) -> tuple[ObservedColumn, ...]:
     """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
 
@@ -48,7 +49,7 @@ def changed_by_values(
     telling: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
-            if (not _fits(value, known[name], options)) if name in known else target.is_news(name):
+            if (not _fits(value, known[name], forms)) if name in known else target.is_news(name):
                 telling.setdefault(name, []).append(value)
     found: list[ObservedColumn] = []
     for name, values in telling.items():
@@ -60,9 +61,9 @@ def changed_by_values(
     return tuple(found)
 
 
-def _fits(value: Any, t: DataType, options: DecoderOptions) -> bool:
+def _fits(value: Any, t: DataType, forms: ValueForms) -> bool:
     try:
-        convert_value(value, AUTO, t, options)
+        convert_value(value, AUTO, t, forms)
         return True
     except Unconvertible:
         return False

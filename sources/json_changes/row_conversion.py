@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import DataType
-from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecoderOptions, DecodeTarget
+from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.placeholders import Mask, Placeholder
 from sources.values.conversion import Converted, convert_column, convert_values
+from sources.values.value_forms import ValueForms
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class ConvertedRows:
 
 
 def convert_rows(
-    rows: ChangeRows, plan: Plan, target: DecodeTarget, options: Sequence[DecoderOptions], hidden: Placeholder
+    rows: ChangeRows, plan: Plan, target: DecodeTarget, forms: Sequence[ValueForms], hidden: Placeholder
 ) -> ConvertedRows:
-    """Convert all columns of the target, each under its own options."""
+    """Convert all columns of the target, each under its own forms."""
     columns: list[pa.Array] = []
     unavailable: dict[int, Mask] = {}
     problems: dict[int, str] = {}
@@ -50,7 +51,7 @@ def convert_rows(
         if mask is not None:
             values = _without(values, mask)
             unavailable[position] = mask
-        converted = _convert(values, column, options[position])
+        converted = _convert(values, column, forms[position])
         columns.append(converted.values)
         found = dict(converted.problems)
         if column.name in target.unstorable:
@@ -84,10 +85,10 @@ def _refused_deletes(kinds: npt.NDArray[np.int8], columns: Sequence[pa.Array], t
     return rows
 
 
-def _convert(values: pa.Array | list[Any], column: PlannedColumn, options: DecoderOptions) -> Converted:
+def _convert(values: pa.Array | list[Any], column: PlannedColumn, forms: ValueForms) -> Converted:
     if isinstance(values, list):
-        return convert_values(values, column.encoding, column.type, options)
-    return convert_column(values, column.encoding, column.type, options)
+        return convert_values(values, column.encoding, column.type, forms)
+    return convert_column(values, column.encoding, column.type, forms)
 
 
 def _without(values: pa.Array | list[Any], mask: Mask) -> pa.Array | list[Any]:

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType, Root, arrow_type
-from sources.changes import DecoderOptions
 from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, unscaled_decimals
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.json_values import Unconvertible
 from sources.values.scalar_conversion import EXTREMES, convert_value, epoch_unit
 from sources.values.stored_arrays import stored_array
 from sources.values.stored_values import INTEGER_BITS, UNITS
+from sources.values.value_forms import ValueForms
 
 Mask = npt.NDArray[np.bool_]
 _UNIT_DIGITS = {1000: 3, 1_000_000: 6, 1_000_000_000: 9}
@@ -44,27 +44,27 @@ class _Plain:
     doubt: Mask | None = None
 
 
-def convert_column(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+def convert_column(array: pa.Array, encoding: Encoding, target: DataType, forms: ValueForms) -> Converted:
     """Convert one column of parsed JSON values to ``arrow_type(target)``."""
     if pa.types.is_null(array.type):
         return Converted(pa.nulls(len(array), arrow_type(target)))
     if pa.types.is_list(array.type) and target.root is Root.ARRAY:
-        return _convert_lists(array, encoding.element or AUTO, target, options)
-    plain = _convert_plain(array, encoding, target, options)
+        return _convert_lists(array, encoding.element or AUTO, target, forms)
+    plain = _convert_plain(array, encoding, target, forms)
     if plain is None:
-        return _decide(None, np.flatnonzero(array.is_valid()), array, encoding, target, options)
+        return _decide(None, np.flatnonzero(array.is_valid()), array, encoding, target, forms)
     if plain.doubt is None or not plain.doubt.any():
         return Converted(plain.values)
-    return _decide(plain.values, np.flatnonzero(plain.doubt), array, encoding, target, options)
+    return _decide(plain.values, np.flatnonzero(plain.doubt), array, encoding, target, forms)
 
 
-def convert_values(values: list[Any], encoding: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+def convert_values(values: list[Any], encoding: Encoding, target: DataType, forms: ValueForms) -> Converted:
     """Convert JSON values one by one; the exact path."""
     stored: list[Any] = []
     problems: dict[int, str] = {}
     for position, value in enumerate(values):
         try:
-            stored.append(convert_value(value, encoding, target, options))
+            stored.append(convert_value(value, encoding, target, forms))
         except Unconvertible as error:
             stored.append(None)
             problems[position] = str(error)
@@ -77,10 +77,10 @@ def _decide(
     array: pa.Array,
     encoding: Encoding,
     target: DataType,
-    options: DecoderOptions,
+    forms: ValueForms,
 ) -> Converted:
     """Put the exact conversions of the doubtful entries into ``values`` (all NULL if None)."""
-    decided = convert_values(array.take(pa.array(doubtful)).to_pylist(), encoding, target, options)
+    decided = convert_values(array.take(pa.array(doubtful)).to_pylist(), encoding, target, forms)
     kept = pa.nulls(len(array), arrow_type(target)) if values is None else values
     index = np.arange(len(array))
     index[doubtful] = len(array) + np.arange(len(doubtful))
@@ -88,16 +88,16 @@ def _decide(
     return Converted(merged, {int(doubtful[i]): reason for i, reason in decided.problems.items()})
 
 
-def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, forms: ValueForms) -> _Plain | None:
     kind = array.type
     if pa.types.is_boolean(kind):
         return _Plain(array) if target.root is Root.BOOLEAN and encoding.kind is Kind.AUTO else None
     if pa.types.is_integer(kind):
-        return _from_integers(array, encoding, target, options)
+        return _from_integers(array, encoding, target, forms)
     if pa.types.is_floating(kind) and encoding.kind is Kind.AUTO:
         return _from_floats(array, target)
     if pa.types.is_string(kind):
-        return _from_strings(array, encoding, target, options)
+        return _from_strings(array, encoding, target, forms)
     if pa.types.is_decimal(kind) and target.root is Root.DECIMAL and encoding.kind in (Kind.AUTO, Kind.DECIMAL):
         values = _rescaled(array, target)
         return None if values is None else _Plain(values)
@@ -124,18 +124,18 @@ def _numbers(array: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
     return np.asarray(array if array.null_count == 0 else array.fill_null(0)), valid
 
 
-def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, forms: ValueForms) -> _Plain | None:
     root = target.root
     if encoding.kind is Kind.UNSIGNED:
-        return _from_unsigned(array, target, options)
+        return _from_unsigned(array, target, forms)
     if root in INTEGERS and encoding.kind in (Kind.AUTO, Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
         return _to_integers(array, target)
     if encoding.kind is Kind.DATE or (encoding.kind is Kind.AUTO and root is Root.DATE):
         return _to_dates(array) if root is Root.DATE else None
     if encoding.kind in (Kind.TIME, Kind.AUTO) and root is Root.TIME:
-        return _to_times(array, encoding.unit or epoch_unit(target, options))
+        return _to_times(array, encoding.unit or epoch_unit(target, forms))
     if encoding.kind in (Kind.TIMESTAMP, Kind.AUTO) and root in TIMESTAMPS:
-        return _to_timestamps(array, encoding.unit or epoch_unit(target, options), target, options)
+        return _to_timestamps(array, encoding.unit or epoch_unit(target, forms), target, forms)
     if encoding.kind not in (Kind.AUTO, Kind.DECIMAL):
         return None
     if root is Root.DECIMAL:
@@ -147,9 +147,9 @@ def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, option
     return None
 
 
-def _from_unsigned(array: pa.Array, target: DataType, options: DecoderOptions) -> _Plain | None:
+def _from_unsigned(array: pa.Array, target: DataType, forms: ValueForms) -> _Plain | None:
     """As signed numbers, except those with the first bit set, which are in doubt."""
-    plain = _from_integers(array, AUTO, target, options)
+    plain = _from_integers(array, AUTO, target, forms)
     if plain is None:
         return None
     numbers, _ = _numbers(array)
@@ -181,14 +181,14 @@ def _to_times(array: pa.Array, unit: int) -> _Plain:
     return _Plain(times.view(pa.time32("ms")), doubt)
 
 
-def _to_timestamps(array: pa.Array, unit: int, target: DataType, options: DecoderOptions) -> _Plain:
+def _to_timestamps(array: pa.Array, unit: int, target: DataType, forms: ValueForms) -> _Plain:
     stored = arrow_type(target)
     numbers, valid = _numbers(array)
     doubt = np.zeros(len(numbers), np.bool_)
     finer = _UNIT_DIGITS[unit] - (target.precision or 0)
     if finer > 0:
         doubt |= numbers % 10**finer != 0
-    if options.infinity != "extreme":
+    if forms.infinity != "extreme":
         doubt |= (numbers == EXTREMES[0]) | (numbers == EXTREMES[1])
     parts = UNITS[stored.unit]
     if parts == unit:
@@ -231,20 +231,20 @@ def _from_floats(array: pa.Array, target: DataType) -> _Plain | None:
 # ---------------------------------------------------------------- strings
 
 
-def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, options: DecoderOptions) -> _Plain | None:
+def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: ValueForms) -> _Plain | None:
     root = target.root
     if root in CHARACTERS and encoding.kind is Kind.AUTO:
         if target.length == MAX_LENGTH:
             return _Plain(array)
         return _Plain(array, np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), target.length), False)))
-    if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and options.binary_format == "base64":
+    if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and forms.binary_format == "base64":
         return _to_bytes(array, target)
     if root is Root.DECIMAL:
         if encoding.kind is Kind.DECIMAL:
             return _base64_decimals(array, encoding.scale, target)
-        if encoding.kind is Kind.AUTO and options.decimal_format in ("base64", "auto-base64"):
+        if encoding.kind is Kind.AUTO and forms.decimal_format in ("base64", "auto-base64"):
             return _base64_decimals(array, target.scale or 0, target)
-        if encoding.kind is Kind.AUTO and options.decimal_format in ("text", "auto-text"):
+        if encoding.kind is Kind.AUTO and forms.decimal_format in ("text", "auto-text"):
             return _text_decimals(array, target)
     if encoding.kind is Kind.AUTO and root in TIMESTAMPS:
         return _iso_timestamps(array, target)
@@ -320,12 +320,12 @@ def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
 # ---------------------------------------------------------------- arrays
 
 
-def _convert_lists(array: pa.Array, element: Encoding, target: DataType, options: DecoderOptions) -> Converted:
+def _convert_lists(array: pa.Array, element: Encoding, target: DataType, forms: ValueForms) -> Converted:
     """Convert the elements as one column; a list with a bad element is bad."""
     assert target.element is not None
     offsets = np.asarray(array.offsets).astype(np.int64)
     valid = np.asarray(array.is_valid())
-    children = convert_column(array.values, element, target.element, options)
+    children = convert_column(array.values, element, target.element, forms)
     problems: dict[int, str] = {}
     bad = dict(children.problems)
     if not target.element.nullable:

@@ -10,7 +10,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from paimon_table.types import DataType, Root
-from sources.changes import DecoderOptions
+from sources.values.value_forms import ValueForms
 
 EXACT = Context(prec=200_000, Emax=999_999, Emin=-999_999)
 """Context in which no number that gets here is rounded."""
@@ -52,18 +52,18 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def read_bytes(value: Any, options: DecoderOptions) -> bytes:
+def read_bytes(value: Any, forms: ValueForms) -> bytes:
     """The bytes that a string stands for, by ``binary_format``."""
     if not isinstance(value, str):
         raise Unconvertible(f"{describe(value)} does not hold bytes")
     try:
-        if options.binary_format == "hex":
+        if forms.binary_format == "hex":
             return bytes.fromhex(value)
-        if options.binary_format == "base64-url-safe":
+        if forms.binary_format == "base64-url-safe":
             return base64.b64decode(value, altchars=b"-_", validate=True)
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise Unconvertible(f"{describe(value)} is not {options.binary_format}") from None
+        raise Unconvertible(f"{describe(value)} is not {forms.binary_format}") from None
 
 
 def read_decimal(value: str, scale: int, target: DataType) -> Decimal:

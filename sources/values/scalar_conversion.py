@@ -11,7 +11,6 @@ from decimal import Decimal, DecimalException
 from typing import Any
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, timestamp_unit
-from sources.changes import DecoderOptions
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.iso_time import NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp
 from sources.values.json_values import (
@@ -40,6 +39,7 @@ from sources.values.stored_values import (
     store_temporal,
     store_text,
 )
+from sources.values.value_forms import ValueForms
 
 EXTREMES = (-(1 << 63), (1 << 63) - 1)
 """The smallest and largest timestamp: Debezium's form of PostgreSQL's -infinity and infinity."""
@@ -53,7 +53,7 @@ _LONGEST_INTEGER = 1000
 _INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
 
 
-def convert_value(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+def convert_value(value: Any, encoding: Encoding, target: DataType, forms: ValueForms) -> Any:
     """The stored form (see ``stored_arrays``) of one JSON value; None stays None. Raises Unconvertible.
 
     JSON numbers come as int, Decimal or float; objects as dict; arrays as list.
@@ -62,39 +62,39 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, options: Dec
         return None
     match encoding.kind:
         case Kind.AUTO:
-            return _convert_plain(value, target, options)
+            return _convert_plain(value, target, forms)
         case Kind.ARRAY:
-            return _convert_list(value, encoding.element or AUTO, target, options)
+            return _convert_list(value, encoding.element or AUTO, target, forms)
         case Kind.MAP:
-            return _convert_map(value, encoding, target, options)
+            return _convert_map(value, encoding, target, forms)
         case Kind.STRUCT:
-            return _convert_struct(value, encoding, target, options)
+            return _convert_struct(value, encoding, target, forms)
         case Kind.BYTES:
-            return store_bytes(read_bytes(value, options), target, value)
+            return store_bytes(read_bytes(value, forms), target, value)
         case Kind.DECIMAL if isinstance(value, str):
             return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:
-            return _convert_plain(value, target, options)
+            return _convert_plain(value, target, forms)
         case Kind.UNSIGNED:
             is_wrapped = isinstance(value, int) and -(1 << 63) <= value < 0
-            return _convert_plain(value + (1 << 64) if is_wrapped else value, target, options)
+            return _convert_plain(value + (1 << 64) if is_wrapped else value, target, forms)
         case Kind.VARIABLE_DECIMAL:
             return store_decimal(read_variable_decimal(value, target), target)
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP if target.root in INTEGERS:
-            return _convert_plain(value, target, options)
+            return _convert_plain(value, target, forms)
         case Kind.DATE:
             return store_temporal(Date(_integer(value, "epoch day")), target)
         case Kind.TIME:
             nanos = _integer(value, "time of day") * (NANOS_PER_SECOND // encoding.unit)
             return store_temporal(TimeOfDay(nanos), target)
         case Kind.TIMESTAMP:
-            return _epoch_moment(_integer(value, "epoch number"), encoding.unit, target, options)
+            return _epoch_moment(_integer(value, "epoch number"), encoding.unit, target, forms)
 
 
 # ---------------------------------------------------------------- values without schema
 
 
-def _convert_plain(value: Any, target: DataType, options: DecoderOptions) -> Any:
+def _convert_plain(value: Any, target: DataType, forms: ValueForms) -> Any:
     root = target.root
     if root in CHARACTERS:
         return store_text(text_of_value(value, target), target)
@@ -105,16 +105,16 @@ def _convert_plain(value: Any, target: DataType, options: DecoderOptions) -> Any
     if root in (Root.FLOAT, Root.DOUBLE):
         return _plain_float(value, target)
     if root is Root.DECIMAL:
-        return _plain_decimal(value, target, options)
+        return _plain_decimal(value, target, forms)
     if root in BINARIES:
-        return store_bytes(read_bytes(value, options), target, value)
+        return store_bytes(read_bytes(value, forms), target, value)
     if root in (Root.DATE, Root.TIME) or root in TIMESTAMPS:
-        return _plain_temporal(value, target, options)
+        return _plain_temporal(value, target, forms)
     if root is Root.ARRAY:
-        return _convert_list(value, AUTO, target, options)
+        return _convert_list(value, AUTO, target, forms)
     if root is Root.ROW:
-        return _convert_struct(value, Encoding(Kind.STRUCT), target, options)
-    return _convert_map(value, Encoding(Kind.MAP), target, options)
+        return _convert_struct(value, Encoding(Kind.STRUCT), target, forms)
+    return _convert_map(value, Encoding(Kind.MAP), target, forms)
 
 
 def _plain_boolean(value: Any, target: DataType) -> bool:
@@ -154,23 +154,23 @@ def _plain_float(value: Any, target: DataType) -> float:
     return store_float(number, value, target)
 
 
-def _plain_decimal(value: Any, target: DataType, options: DecoderOptions) -> Decimal:
+def _plain_decimal(value: Any, target: DataType, forms: ValueForms) -> Decimal:
     if isinstance(value, dict):
         return store_as_decimal(read_variable_decimal(value, target), target)
     if isinstance(value, str):
-        return store_as_decimal(_decimal_of_string(value, target, options), target)
+        return store_as_decimal(_decimal_of_string(value, target, forms), target)
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise unfit(value, target)
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return store_as_decimal(number, target)
 
 
-def _decimal_of_string(value: str, target: DataType, options: DecoderOptions) -> Decimal:
-    form = options.decimal_format
+def _decimal_of_string(value: str, target: DataType, forms: ValueForms) -> Decimal:
+    form = forms.decimal_format
     if form not in ("base64", "text"):
         form = decimal_form(value)
     if form == "ambiguous":
-        form = AMBIGUOUS_DECIMALS.get(options.decimal_format, "ambiguous")
+        form = AMBIGUOUS_DECIMALS.get(forms.decimal_format, "ambiguous")
     if form == "text" and _DECIMAL_TEXT.fullmatch(value):
         try:
             return Decimal(value)
@@ -185,34 +185,34 @@ def _decimal_of_string(value: str, target: DataType, options: DecoderOptions) ->
     raise unfit(value, target)
 
 
-def _plain_temporal(value: Any, target: DataType, options: DecoderOptions) -> Any:
+def _plain_temporal(value: Any, target: DataType, forms: ValueForms) -> Any:
     if isinstance(value, str):
-        return _temporal_of_text(value, target, options)
+        return _temporal_of_text(value, target, forms)
     if isinstance(value, bool) or not isinstance(value, int):
         raise unfit(value, target)
     if target.root is Root.DATE:
         return store_temporal(Date(value), target)
-    unit = epoch_unit(target, options)
+    unit = epoch_unit(target, forms)
     if target.root is Root.TIME:
         return store_temporal(TimeOfDay(value * (NANOS_PER_SECOND // unit)), target)
-    return _epoch_moment(value, unit, target, options)
+    return _epoch_moment(value, unit, target, forms)
 
 
-def _epoch_moment(value: int, unit: int, target: DataType, options: DecoderOptions) -> Any:
+def _epoch_moment(value: int, unit: int, target: DataType, forms: ValueForms) -> Any:
     """Debezium writes PostgreSQL's infinities as the largest and the smallest 64-bit number."""
-    if value in EXTREMES and options.infinity != "extreme" and target.root in TIMESTAMPS:
-        return _infinite(value, target, options)
+    if value in EXTREMES and forms.infinity != "extreme" and target.root in TIMESTAMPS:
+        return _infinite(value, target, forms)
     return store_temporal(Moment(value * (NANOS_PER_SECOND // unit), None), target)
 
 
-def epoch_unit(target: DataType, options: DecoderOptions) -> int:
+def epoch_unit(target: DataType, forms: ValueForms) -> int:
     """Parts of a second that an epoch number without schema counts, for a TIME or TIMESTAMP column."""
-    if options.time_precision == "connect":
+    if forms.time_precision == "connect":
         return UNITS["ms"]
     return UNITS[timestamp_unit(target.precision or 0)]
 
 
-def _temporal_of_text(text: str, target: DataType, options: DecoderOptions) -> Any:
+def _temporal_of_text(text: str, target: DataType, forms: ValueForms) -> Any:
     if target.root is Root.DATE:
         days = parse_date(text)
         if days is None:
@@ -224,7 +224,7 @@ def _temporal_of_text(text: str, target: DataType, options: DecoderOptions) -> A
             raise unfit(text, target)
         return store_temporal(TimeOfDay(nanos), target)
     if text in _INFINITIES:
-        return _infinite(text, target, options)
+        return _infinite(text, target, forms)
     moment = parse_timestamp(text)
     if moment is None:
         raise unfit(text, target)
@@ -234,10 +234,10 @@ def _temporal_of_text(text: str, target: DataType, options: DecoderOptions) -> A
     return store_temporal(Moment(nanos, zoned), target)
 
 
-def _infinite(value: int | str, target: DataType, options: DecoderOptions) -> int | None:
-    if options.infinity == "null":
+def _infinite(value: int | str, target: DataType, forms: ValueForms) -> int | None:
+    if forms.infinity == "null":
         return None
-    if options.infinity == "quarantine":
+    if forms.infinity == "quarantine":
         raise Unconvertible(f"{describe(value)} is not a value of {target} (infinity: quarantine)")
     extreme = value if isinstance(value, int) else _INFINITIES[value]
     return extreme // 1000 if timestamp_unit(target.precision or 0) == "ms" else extreme
@@ -246,22 +246,22 @@ def _infinite(value: int | str, target: DataType, options: DecoderOptions) -> in
 # ---------------------------------------------------------------- nested values
 
 
-def _convert_list(value: Any, element: Encoding, target: DataType, options: DecoderOptions) -> Any:
+def _convert_list(value: Any, element: Encoding, target: DataType, forms: ValueForms) -> Any:
     if target.root in CHARACTERS:
         return store_text(text_of_value(value, target), target)
     if not isinstance(value, list) or target.element is None or target.root is not Root.ARRAY:
         raise unfit(value, target)
-    return [_nested(item, element, target.element, options) for item in value]
+    return [_nested(item, element, target.element, forms) for item in value]
 
 
-def _nested(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
-    stored = convert_value(value, encoding, target, options)
+def _nested(value: Any, encoding: Encoding, target: DataType, forms: ValueForms) -> Any:
+    stored = convert_value(value, encoding, target, forms)
     if stored is None and not target.nullable:
         raise Unconvertible(f"NULL inside a value whose elements are {target}")
     return stored
 
 
-def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+def _convert_struct(value: Any, encoding: Encoding, target: DataType, forms: ValueForms) -> Any:
     if target.root in CHARACTERS:
         return store_text(text_of_value(value, target), target)
     if not isinstance(value, dict) or target.root is not Root.ROW:
@@ -271,10 +271,10 @@ def _convert_struct(value: Any, encoding: Encoding, target: DataType, options: D
     lost = next((name for name, item in value.items() if name not in names and item is not None), None)
     if lost is not None:
         raise Unconvertible(f"object has a field {lost!r} that {target} lacks")
-    return tuple(_nested(value.get(f.name), encodings.get(f.name, AUTO), f.type, options) for f in target.fields)
+    return tuple(_nested(value.get(f.name), encodings.get(f.name, AUTO), f.type, forms) for f in target.fields)
 
 
-def _convert_map(value: Any, encoding: Encoding, target: DataType, options: DecoderOptions) -> Any:
+def _convert_map(value: Any, encoding: Encoding, target: DataType, forms: ValueForms) -> Any:
     if target.root in CHARACTERS:
         return store_text(text_of_value(value, target), target)
     pairs = list(value.items()) if isinstance(value, dict) else value
@@ -282,7 +282,7 @@ def _convert_map(value: Any, encoding: Encoding, target: DataType, options: Deco
         raise unfit(value, target)
     key, item = encoding.key or AUTO, encoding.element or AUTO
     return [
-        (_nested(k, key, target.key.with_nullable(False), options), _nested(v, item, target.value, options))
+        (_nested(k, key, target.key.with_nullable(False), forms), _nested(v, item, target.value, forms))
         for k, v in pairs
     ]
 

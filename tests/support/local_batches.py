@@ -16,7 +16,8 @@ from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
-from sources.changes import DecoderOptions
+from sources.changes import Decoder
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
 
 
@@ -25,10 +26,10 @@ def run_batches(
     batches: Iterable[pa.RecordBatch],
     directory: Path,
     first_batch_id: int = 0,
-    options: DecoderOptions | None = None,
+    decoder: Decoder | None = None,
 ) -> Quarantine:
     """Bring each Arrow batch in as one micro-batch; returns the quarantine that they used."""
-    return reported_batches(tables, batches, directory, first_batch_id, options)[0]
+    return reported_batches(tables, batches, directory, first_batch_id, decoder)[0]
 
 
 def reported_batches(
@@ -36,11 +37,11 @@ def reported_batches(
     batches: Iterable[pa.RecordBatch],
     directory: Path,
     first_batch_id: int = 0,
-    options: DecoderOptions | None = None,
+    decoder: Decoder | None = None,
 ) -> tuple[Quarantine, list[BatchReport]]:
     """``run_batches``, with what each batch reports."""
     quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
-    settings = TaskSettings(options or DecoderOptions(), 1, str(directory / "lookup"), quarantine)
+    settings = TaskSettings(decoder or DebeziumJsonDecoder(), 1, str(directory / "lookup"), quarantine)
     reports = []
     for batch_id, records in enumerate(batches, first_batch_id):
         appended = appended_batch(tables, records, settings, batch_id)

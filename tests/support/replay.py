@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_table.row_kind import RowKind
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root
-from sources.changes import Decoded, DecodeTarget, Observation, SourceTable, with_declared_types
+from sources.changes import Decoded, DecodeTarget, Observation, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.values.iso_time import parse_date, parse_time, parse_timestamp
@@ -48,11 +48,17 @@ def replay_capture(
             while decoded.observations:
                 for observation in decoded.observations:
                     types = (declared or {}).get(observation.source.table, {})
-                    evolve(replay.targets, with_declared_types(observation, types), frozenset(types))
+                    evolve(replay.targets, _with_types(observation, types), frozenset(types))
                 decoded = decoder.decode(batch, replay.targets)
             replay.decoded.append(decoded)
             apply(replay, decoded)
     return replay
+
+
+def _with_types(observation: Observation, types: Mapping[str, DataType]) -> Observation:
+    """The observation with the user's column types in place of the observed ones."""
+    columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in observation.columns)
+    return replace(observation, columns=columns)
 
 
 def evolve(
@@ -90,6 +96,7 @@ def apply(replay: Replay, decoded: Decoded) -> None:
                 table.clear()
             kind, hidden = row.pop("_VALUE_KIND"), row.pop("_UNAVAILABLE", None)
             row.pop("_OFFSET")
+            row.pop("_OTHER_KEY", None)
             bag.append({"kind": RowKind(kind).short, **row})
             key = tuple(row[k] for k in target.primary_key)
             if kind in (RowKind.DELETE, RowKind.UPDATE_BEFORE):

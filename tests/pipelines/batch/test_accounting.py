@@ -20,7 +20,9 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, DecodeCounts, DecoderOptions
+from sources.changes import RECORD_SCHEMA, DecodeCounts
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.policies import DebeziumPolicies
 from tests.support.local_batches import pipeline_tables, reported_batches, run_tasks
 
 RULES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
@@ -136,7 +138,8 @@ def test_every_kind_of_skip_is_counted(tmp_path: Path) -> None:
         first_offset=3,
     )
 
-    _, reports = reported_batches(tables, [batch], tmp_path, 1, DecoderOptions(on_truncate="skip"))
+    skipping = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
+    _, reports = reported_batches(tables, [batch], tmp_path, 1, skipping)
 
     assert reports[0].skipped == {
         "tombstones": 1,
@@ -162,7 +165,7 @@ def test_records_that_a_lost_checkpoint_finds_stored_are_counted(tmp_path: Path)
 
 def test_a_truncate_of_a_skipped_table_does_not_stop_a_process_that_has_just_started(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
-    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
     batch = records(event("t", 1, table="other"))
 
     first = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
@@ -176,7 +179,7 @@ def test_a_truncate_of_a_skipped_table_does_not_stop_a_process_that_has_just_sta
 
 def test_a_truncate_of_a_table_with_a_rule_still_stops(tmp_path: Path) -> None:
     tables = filled(tmp_path)
-    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
     batch = records(event("t", 1), first_offset=3)
     first = run_tasks(batch, plan_batch(tables, BatchRun(1), settings))
     assert tables.apply(o for r in first.reports for o in r.observations)

@@ -84,11 +84,11 @@ def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: P
 def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
     from pipelines.batch.batch import stop_on_refusals
     from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
-    from sources.changes import DecoderOptions
+    from sources.debezium_json.decoder import DebeziumJsonDecoder
     from tests.support.local_batches import run_tasks
 
     tables = pipeline_tables(tmp_path, [{"match": {"table": "wiped"}, "into": "lake.wiped"}])
-    settings = TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 2, str(tmp_path / "lookup"), None)
     batch = next(dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000))
     result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
     assert tables.apply(o for r in result.reports for o in r.observations)

@@ -10,7 +10,8 @@ from pipelines.batch.batch import stop_on_refusals
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.job_result import JobResult
 from pipelines.batch.plan import TaskSettings
-from sources.changes import DecoderOptions, QuarantineRow
+from sources.changes import QuarantineRow
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_a_record_is_told_with_its_place_and_a_line_that_is_none_with_its_byte(
     topic: str, partition: int, reason: str, told: str
 ) -> None:
     bad = QuarantineRow(topic, partition, Offset(50), None, reason, None, b"x")
-    settings = TaskSettings(DecoderOptions(), 1, "lookup", None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, "lookup", None)
 
     with pytest.raises(MalformedRecord) as ended:
         stop_on_refusals(JobResult(reports=[DecodeReport(first_quarantined=bad)]), settings)

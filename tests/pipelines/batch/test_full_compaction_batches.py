@@ -24,7 +24,7 @@ from pipelines.batch.job_result import JobResult
 from pipelines.batch.plan import TaskSettings
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import newest_position
-from sources.changes import DecoderOptions
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.local_batches import appended_batch, dump_batches, pipeline_tables, run_batches
@@ -193,13 +193,13 @@ def test_nothing_is_left_to_do_where_nobody_waits_for_compactions(tmp_path: Path
 
 
 def _compact(appended: AppendedBatch, tables: PipelineTables, directory: Path) -> BatchReport:
-    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(directory / "lookup"), None)
     return compact_batch(appended, tables, settings, lambda task, due: list(task(due)), JobResult())
 
 
 def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> AppendedBatch:
     """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
-    settings = TaskSettings(DecoderOptions(), 1, str(directory / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(directory / "lookup"), None)
     return appended_batch(tables, records, settings, batch_id)
 
 

@@ -16,13 +16,15 @@ import pytest
 from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, DecoderOptions
+from sources.changes import RECORD_SCHEMA
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.policies import DebeziumPolicies
 from sources.dumps.dump_records import record_batches_from_dump
 from tests.support.local_batches import pipeline_tables, reported_batches
 from tests.support.mutants import Record, mutated
 from tests.support.replay import CAPTURES, plain_rows
 
-SKIPPING = DecoderOptions(on_truncate="skip")
+SKIPPING = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
 KNOWN = "customers|orders|order_items|varied|varied_full|edge|defaults|acct|acct_full|late|wiped"
 RULES: list[dict[str, object]] = [{"match": {"schema": "public", "table": f"{KNOWN}|x(?s:.)*"}, "into": "lake.{table}"}]
 _IDS = re.compile(rb'("(?:id|order_id)":\s*"?)(\d{1,18})')
@@ -88,7 +90,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
     mutants = [mutated(r.choice(models), r) for _ in range(mutant_count)]
     tables = pipeline_tables(tmp_path, RULES)
     alone, beside = batches_of(good, mixed(again, mutants, r))
-    reported_batches(tables, [alone], tmp_path, options=SKIPPING)
+    reported_batches(tables, [alone], tmp_path, decoder=SKIPPING)
     expected = content(tables)
 
     quarantine, (report,) = reported_batches(tables, [beside], tmp_path, 1, SKIPPING)

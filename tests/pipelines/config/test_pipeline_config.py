@@ -14,6 +14,8 @@ from paimon_table.types import parse_type
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.config.source_config import KafkaSource, StartOffsets, StartTimestamp, TopicFilter
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.values.value_forms import ValueForms
 
 KAFKA = """\
 version: 1
@@ -63,8 +65,10 @@ def test_defaults_stand_for_everything_left_out(tmp_path: Path) -> None:
     assert config.on_lost_checkpoint == "resume"
     assert config.source.on_bad_record == "quarantine"
     assert config.quarantine == f"{tmp_path}/state/shop-quarantine"
-    assert config.source.format.debezium_json.on_truncate == "skip"
-    assert config.source.format.debezium_json.on_message == "skip"
+    decoder = config.source.format.decoder
+    assert isinstance(decoder, DebeziumJsonDecoder)
+    assert (decoder.policies.on_truncate, decoder.policies.on_message) == ("skip", "skip")
+    assert decoder.forms == ValueForms()
     assert kafka(config).bootstrap_servers == "localhost:9092"
 
 

@@ -15,7 +15,8 @@ from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.spark.session import open_session
 from pipelines.spark.session_properties import names_collector
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
-from sources.changes import RECORD_SCHEMA, DecoderOptions
+from sources.changes import RECORD_SCHEMA
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
 
@@ -54,7 +55,7 @@ def test_the_plan_of_decode_tasks_holds_no_storage(tmp_path: Path) -> None:
     records = _records(tmp_path)
     run_batches(tables, [records], tmp_path)
 
-    plan = plan_batch(tables, BatchRun(1), TaskSettings(DecoderOptions(), 2, str(tmp_path / "lookup"), None))
+    plan = plan_batch(tables, BatchRun(1), TaskSettings(DebeziumJsonDecoder(), 2, str(tmp_path / "lookup"), None))
 
     assert plan.decode.targets and b"file_io" not in pickle.dumps(plan.decode)
     assert b"file_io" in pickle.dumps(plan.write)
@@ -70,7 +71,7 @@ def test_rows_that_an_engine_refuses_are_reported_with_table_and_bucket(tmp_path
         event = {"after": {"id": 1, "kind": kind}, "source": source, "op": "c"}
         rows.append({**place, "key": b'{"id": 1}', "value": json.dumps(event).encode()})
     records = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
-    settings = TaskSettings(DecoderOptions(), 1, str(tmp_path / "lookup"), None)
+    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
     seen = run_tasks(records, plan_batch(tables, BatchRun(0), settings))
     tables.apply(o for report in seen.reports for o in report.observations)
 

@@ -16,13 +16,13 @@ from paimon_table.types import parse_type
 from sources.changes import (
     RECORD_SCHEMA,
     Decoded,
-    DecoderOptions,
     DecodeTarget,
     ObservedColumn,
     SourceTable,
-    with_declared_types,
 )
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.policies import DebeziumPolicies
+from sources.values.value_forms import ValueForms
 
 TOPIC = "shop.public.orders"
 SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
@@ -61,8 +61,13 @@ def raw(value: Any) -> bytes | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode(batch: pa.RecordBatch, goal: DecodeTarget | None = None, options: DecoderOptions | None = None) -> Decoded:
-    return DebeziumJsonDecoder(options).decode(batch, {SOURCE: goal})
+def decode(
+    batch: pa.RecordBatch,
+    goal: DecodeTarget | None = None,
+    policies: DebeziumPolicies | None = None,
+    forms: ValueForms | None = None,
+) -> Decoded:
+    return DebeziumJsonDecoder(policies, forms).decode(batch, {SOURCE: goal})
 
 
 def kinds_and(decoded: Decoded, *columns: str) -> list[tuple[Any, ...]]:
@@ -147,9 +152,9 @@ def test_policies_for_truncates_and_messages() -> None:
     (refusal,) = decode(truncate, TWO_COLUMNS).refusals
     assert (refusal.source, refusal.partition, refusal.offset) == (SOURCE, 2, 100)
     assert "on_truncate" in refusal.reason
-    assert decode(truncate, TWO_COLUMNS, DecoderOptions(on_truncate="skip")).refusals == ()
+    assert decode(truncate, TWO_COLUMNS, DebeziumPolicies(on_truncate="skip")).refusals == ()
     assert decode(truncate, None).refusals == ()
-    assert len(decode(message, TWO_COLUMNS, DecoderOptions(on_message="fail")).refusals) == 1
+    assert len(decode(message, TWO_COLUMNS, DebeziumPolicies(on_message="fail")).refusals) == 1
 
 
 @pytest.mark.parametrize(
@@ -195,8 +200,6 @@ def test_an_unknown_table_is_observed_with_its_columns_and_key() -> None:
         ObservedColumn("w", parse_type("DOUBLE")),
     )
     assert decoded.changes == ()
-    declared = with_declared_types(seen, {"v": parse_type("DATE")})
-    assert declared.columns[1] == ObservedColumn("v", parse_type("DATE"))
 
 
 def test_a_skipped_table_is_counted() -> None:
@@ -285,7 +288,7 @@ def test_digits_alone_are_what_the_other_decimals_are() -> None:
 
     def amounts(*texts: str, form: str = "auto") -> list[str]:
         batch = records([event("c", None, {"id": i, "n": text}) for i, text in enumerate(texts)])
-        decoded = decode(batch, goal, DecoderOptions(decimal_format=form))
+        decoded = decode(batch, goal, forms=ValueForms(decimal_format=form))
         rows = [str(n) for c in decoded.changes for n in c.rows.column("n").to_pylist()]
         return rows + [q.reason.split(": ")[-1] for q in decoded.quarantine]
 
@@ -307,9 +310,9 @@ def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> N
 
 
 def test_the_decoder_travels_to_executors() -> None:
-    decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DecoderOptions(on_truncate="skip"))))
+    decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))))
 
-    assert decoder.options.on_truncate == "skip"
+    assert decoder.policies.on_truncate == "skip"
     assert decoder.decode(records([event("c", None, {"id": 1})]), {SOURCE: TWO_COLUMNS}).counts.rows == 1
 
 

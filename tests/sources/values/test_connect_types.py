@@ -9,9 +9,9 @@ import pytest
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import parse_type
-from sources.changes import DecoderOptions
 from sources.values.connect_types import struct_columns
 from sources.values.scalar_conversion import convert_value
+from sources.values.value_forms import ValueForms
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 POINT = {
@@ -119,7 +119,7 @@ CASES: list[tuple[dict[str, Any], str, Any, Any]] = [
 def test_types_and_values(schema: dict[str, Any], paimon: str, value: Any, stored: Any) -> None:
     (column,) = struct_columns({"type": "struct", "fields": [{**schema, "optional": True, "field": "c"}]})
 
-    converted = convert_value(value, column.encoding, column.type, DecoderOptions())
+    converted = convert_value(value, column.encoding, column.type, ValueForms())
 
     assert str(column.type) == str(parse_type(paimon))
     assert column.type.nullable

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from paimon_table.types import Root, arrow_type, parse_type
-from sources.changes import DecoderOptions
 from sources.values.conversion import convert_column, convert_values
 from sources.values.encodings import AUTO, Encoding, Kind
+from sources.values.value_forms import ValueForms
 
 ENCODINGS = [
     AUTO,
@@ -60,7 +60,7 @@ TYPES = [
     ]
 ]
 OPTIONS = [
-    DecoderOptions(decimal_format=form, infinity=infinity, time_precision=precision)
+    ValueForms(decimal_format=form, infinity=infinity, time_precision=precision)
     for form in ("auto", "auto-base64", "auto-text", "base64", "text")
     for infinity in ("extreme", "null", "quarantine")
     for precision in ("adaptive", "connect")
@@ -161,7 +161,7 @@ def _integers(array: pa.Array) -> pa.Array:
     ],
 )
 def test_reasons_name_value_and_type(column: list[Any], target: str, reason: str) -> None:
-    converted = convert_column(pa.array(column), AUTO, parse_type(target), DecoderOptions())
+    converted = convert_column(pa.array(column), AUTO, parse_type(target), ValueForms())
 
     assert reason in converted.problems[0]
     assert converted.values.null_count == 1

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import DecoderOptions
 from sources.values.conversion import convert_column, convert_values
 from sources.values.encodings import AUTO, Encoding, Kind
+from sources.values.value_forms import ValueForms
 
-OPTIONS = DecoderOptions()
+OPTIONS = ValueForms()
 
 
 @pytest.mark.parametrize("value", [3.5e38, -3.5e38, 3.4028235677973366e38, 1e300, "3.5e38", "1e39", 10**39])

@@ -1,0 +1,88 @@
+"""``source.format``: the format of the records, and its options as the format itself declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pipelines.config.config_values import ConfigModel, Text, refused
+from sources.changes import Decoder
+from sources.format_options import FormatOption
+from sources.formats import FORMATS, PLANNED, RecordFormat
+
+FORMAT_WORDS = " or ".join(f"`{name}`, or `{{{name}: {{option: value}}}}`" for name in FORMATS) + "."
+
+
+class ChosenFormat(ConfigModel):
+    """The format of the records: a word, or a word with its options."""
+
+    formats: ClassVar[Mapping[str, RecordFormat]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value in cls.NOT_YET:
+                raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
+            if value not in cls.formats:
+                raise refused(f"unknown format; supported: {', '.join(cls.formats)}")
+            return {value: {}}
+        return value
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise refused(f"give exactly one format: {', '.join(self.formats)}")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": [*cls.formats]}, handler.resolve_ref_schema(handler(core))]}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourceFormat.model_validate, (self.model_dump(by_alias=True, exclude_unset=True),)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The decoder of this format under the options given."""
+        (field,) = self.model_fields_set
+        name = type(self).model_fields[field].alias or field
+        return self.formats[name].decoder(getattr(self, field).model_dump())
+
+
+def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
+    """The model of ``source.format`` where these formats, by their names, are to be had."""
+    default = ... if len(formats) == 1 else None
+    blocks: dict[str, Any] = {
+        name.replace("-", "_"): _block(name, format_, default) for name, format_ in formats.items()
+    }
+    doc = ChosenFormat.__doc__
+    model = create_model("SourceFormat", __base__=ChosenFormat, __module__=__name__, __doc__=doc, **blocks)
+    model.formats = formats
+    model.NOT_YET = {name: f"use {' or '.join(formats)}" for name in PLANNED if name not in formats}
+    return model
+
+
+def _block(name: str, format_: RecordFormat, default: Any) -> Any:
+    """The field for a format; its options are a mapping of their own."""
+    options: dict[str, Any] = {option.name: _option(option) for option in format_.options}
+    model = create_model(
+        f"Options of {name}", __base__=ConfigModel, __doc__=f"How {format_.title} are read.", **options
+    )
+    return (model, Field(default=default, alias=name, description=f"{format_.title}."))
+
+
+def _option(option: FormatOption) -> Any:
+    values: Any = Literal[option.words] if option.words else Text
+    return (values, Field(default=option.default, description=option.description))
+
+
+# Pydantic makes the class when this module is loaded, which a type checker cannot follow.
+if TYPE_CHECKING:
+    SourceFormat: TypeAlias = ChosenFormat
+else:
+    SourceFormat = format_model(FORMATS)

@@ -1,0 +1,23 @@
+"""What Debezium's own events and forms are taken for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sources.format_options import option
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumPolicies:
+    """The options of the format that are not about the forms of values."""
+
+    on_truncate: str = option("fail", "What a TRUNCATE event (op `t`) does: stop the pipeline, or nothing.", "skip")
+    """``fail`` gives a Refusal, ``skip`` counts the event."""
+    on_message: str = option(
+        "skip", "What a logical decoding message (op `m`) does: nothing, or stop the pipeline.", "fail"
+    )
+    """``skip`` counts the event, ``fail`` gives a Refusal."""
+    unavailable_value: str = option(
+        "__debezium_unavailable_value",
+        "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+    )
