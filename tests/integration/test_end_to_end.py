@@ -15,7 +15,7 @@ from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.integration.comparison import differences, source_rows
 from tests.integration.source_tables import TABLES
-from tests.integration.test_workload import new_workload
+from tests.integration.workload import new_workload
 from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics

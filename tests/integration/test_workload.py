@@ -8,19 +8,12 @@ import pytest
 
 from tests.integration.comparison import differences, source_rows
 from tests.integration.source_tables import EVERY_TYPE, ORDER_LINES, TABLES
-from tests.integration.workload import MARKER_TABLE, Workload
+from tests.integration.workload import MARKER_TABLE, new_workload
 from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-
-
-def new_workload(postgres: Postgres, database: str, seed: int) -> Workload:
-    postgres.create_database(database)
-    workload = Workload(postgres.connect(database), seed)
-    workload.create_tables()
-    return workload
 
 
 def test_the_seed_decides_the_content(postgres: Postgres) -> None:

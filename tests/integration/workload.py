@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from tests.integration.source_tables import NULL_SHARE, TABLES, SourceColumn, SourceTable
+from tests.stack.postgres import Postgres
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Key = tuple[Any, ...]
@@ -172,3 +173,10 @@ class Workload:
 
 def _with_key(table: SourceTable) -> sql.Composed:
     return sql.SQL(" AND ").join(sql.SQL("{} = %s").format(sql.Identifier(column.name)) for column in table.key)
+
+
+def new_workload(postgres: Postgres, database: str, seed: int) -> Workload:
+    postgres.create_database(database)
+    workload = Workload(postgres.connect(database), seed)
+    workload.create_tables()
+    return workload

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_table.table import Table
 from tests.interop.java_paimon import JavaPaimon
-from tests.paimon_table.schema.test_column_defaults import CASTS
+from tests.support.default_texts import CASTS
 from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver
 

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 from paimon_table.types import DataType, parse_type
 from tests.support.plain_values import Plain
 
+OWN_CASES = Path(__file__).with_name("cases")
+
 Row = Sequence[Plain]
 
 

@@ -2,11 +2,8 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
-
-OWN_CASES = Path(__file__).with_name("cases")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

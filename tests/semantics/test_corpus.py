@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import UnsupportedFeature
-from tests.semantics.case import Case, Mode, load_cases
-from tests.semantics.conftest import OWN_CASES
+from tests.semantics.case import OWN_CASES, Case, Mode, load_cases
 from tests.semantics.runner import claims_support, run_case
 
 

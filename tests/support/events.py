@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from sources.changes import RECORD_SCHEMA
+
 Row = dict[str, Any]
 
 
@@ -90,3 +94,21 @@ def write_dump(path: Path, histories: Sequence[History]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for history in histories:
         (path / f"{history.topic}.jsonl").write_text("".join(line + "\n" for line in history.lines()))
+
+
+def records_of(history: History) -> pa.RecordBatch:
+    """The history's events as one Arrow batch of Kafka records."""
+    lines = [json.loads(line) for line in history.lines()]
+    rows = [
+        {
+            "topic": line["topic"],
+            "partition": line["partition"],
+            "offset": line["offset"],
+            "timestamp": line["ts"] * 1000,
+            "key": line["key"].encode(),
+            "value": None if line["payload"] is None else line["payload"].encode(),
+            "headers": None,
+        }
+        for line in lines
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)

@@ -20,6 +20,9 @@ from sources.changes import Decoder
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
 
+ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
+"""The rule that takes every source table of the schema public."""
+
 
 def run_batches(
     tables: PipelineTables,

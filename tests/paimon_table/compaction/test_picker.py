@@ -11,7 +11,7 @@ from paimon_table.compaction.picker import CompactUnit, UniversalParams, force_u
 from paimon_table.mergetree.levels import SortedRun
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
 
-_GOLDEN = Path(__file__).parents[1] / "golden" / "universal_compaction.txt"
+_GOLDEN = Path(__file__).with_name("picks.txt")
 _STRATEGIES = {
     "pick": pick,
     "force": force_up_level0,

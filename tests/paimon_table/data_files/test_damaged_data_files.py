@@ -21,7 +21,7 @@ from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.errors import CorruptFile, TidemarkError
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
-from tests.paimon_table.data_files.test_key_value_file import bucket_dir, context, table, write
+from tests.support.data_files import bucket_dir, context, table, write
 
 ROWS = 300
 COLUMNS = {

@@ -24,7 +24,7 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.rows.binary_row import deserialize_row, serialize_row
 from paimon_table.types import arrow_type, parse_type
-from tests.paimon_table.data_files.test_key_value_file import bucket_dir, context, table, write
+from tests.support.data_files import bucket_dir, context, table, write
 
 DAY_NANOS = 86_400 * 10**9
 JULIAN_EPOCH = 2_440_588

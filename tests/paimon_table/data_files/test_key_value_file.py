@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,63 +20,23 @@ from paimon_table.data_files.key_value_file import (
     KeyValueFileWriter,
     iter_key_value_batches,
     read_key_value_file,
-    write_key_value_file,
     write_rolling,
 )
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
-from paimon_table.metadata.data_file import DataFileMeta, FileSource
-from paimon_table.metadata.paths import TablePaths
-from paimon_table.metadata.table_context import TableContext
-from paimon_table.options.table_options import options_of
+from paimon_table.metadata.data_file import FileSource
 from paimon_table.rows.binary_row import deserialize_row
-from paimon_table.schema.table_schema import create_schema
-from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
-from paimon_table.types import arrow_type, parse_type
-from tests.paimon_table.rows.test_binary_row import VALUES
-
-NOW_MS = 1_700_000_000_000
-
-
-def context(
-    directory: Path,
-    columns: dict[str, str],
-    primary_keys: tuple[str, ...] = ("id",),
-    partition_keys: tuple[str, ...] = (),
-    **options: str,
-) -> TableContext:
-    typed = [(name, parse_type(text)) for name, text in columns.items()]
-    named = {name.replace("__", "-").replace("_", "."): value for name, value in options.items()}
-    schema = create_schema(typed, primary_keys, partition_keys, named)
-    return TableContext(LocalFileIO(), TablePaths(str(directory)), schema, options_of(schema), {0: schema})
-
-
-def table(ctx: TableContext, columns: list[list[Any]], kinds: list[int] | None = None, first: int = 0) -> pa.Table:
-    """Rows as the engine holds them, with sequence numbers from ``first``."""
-    count = len(columns[0])
-    arrays = [pa.array(v, arrow_type(f.type)) for v, f in zip(columns, ctx.schema.fields, strict=True)]
-    system = [pa.array(range(first, first + count), pa.int64()), pa.array(kinds or [0] * count, pa.int8())]
-    return pa.table([*system, *arrays], names=["_SEQUENCE_NUMBER", "_VALUE_KIND", *ctx.schema.column_names])
-
-
-def write(ctx: TableContext, rows: pa.Table, prefix: str = "data-", level: int = 0) -> DataFileMeta:
-    names = FileNames("0a1b", 3)
-    return write_key_value_file(ctx, bucket_dir(ctx), rows, level, FileSource.APPEND, prefix, names, lambda: NOW_MS)
-
-
-def bucket_dir(ctx: TableContext) -> str:
-    return f"{ctx.paths.root}/bucket-0"
-
-
-ALL_TYPES = {
-    "id": "BIGINT", "bool": "BOOLEAN", "tiny": "TINYINT", "small": "SMALLINT", "int": "INT", "float": "FLOAT",
-    "double": "DOUBLE", "char": "CHAR(3)", "varchar": "VARCHAR(9)", "text": "STRING", "binary": "BINARY(2)",
-    "bytes": "BYTES", "dec9": "DECIMAL(9, 2)", "dec18": "DECIMAL(18, 0)", "dec38": "DECIMAL(38, 10)", "date": "DATE",
-    "time": "TIME(3)", "ts3": "TIMESTAMP(3)", "ts6": "TIMESTAMP(6)", "ts9": "TIMESTAMP(9)",
-    "ltz3": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "ltz6": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-    "ltz9": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "array": "ARRAY<STRING>", "map": "MAP<STRING, INT>",
-    "bag": "MULTISET<STRING>", "row": "ROW<x INT, y ARRAY<ROW<z INT, w DECIMAL(20, 1)>>>",
-}  # fmt: skip
+from tests.support.data_files import (
+    ALL_TYPES,
+    COLUMN_VALUES,
+    NOW_MS,
+    bucket_dir,
+    context,
+    read_schema,
+    table,
+    wide_rows,
+    write,
+)
 
 
 def test_parquet_schema_is_the_one_that_java_writes(tmp_path: Path) -> None:
@@ -87,7 +45,7 @@ def test_parquet_schema_is_the_one_that_java_writes(tmp_path: Path) -> None:
 
     schema = str(pq.ParquetFile(f"{bucket_dir(ctx)}/{meta.file_name}").schema).partition("\n")[2]
 
-    golden = Path(__file__).parents[1] / "data" / "key_value_parquet_schema.txt"
+    golden = Path(__file__).with_name("key_value_parquet_schema.txt")
     assert schema.strip() == golden.read_text(encoding="utf-8").strip()
 
 
@@ -110,11 +68,6 @@ def test_the_first_and_the_last_nanosecond_come_back(tmp_path: Path) -> None:
     rows = table(ctx, [list(range(len(ends))), ends])
 
     assert read_key_value_file(ctx, bucket_dir(ctx), write(ctx, rows)).equals(rows.cast(read_schema(ctx)))
-
-
-def read_schema(ctx: TableContext) -> pa.Schema:
-    system = [pa.field("_SEQUENCE_NUMBER", pa.int64(), False), pa.field("_VALUE_KIND", pa.int8(), False)]
-    return pa.schema([*system, *ctx.schema.arrow_schema])
 
 
 def test_parquet_pages_are_version_one_and_zstandard(tmp_path: Path) -> None:
@@ -177,25 +130,6 @@ def test_key_copies_stand_in_the_file_only(tmp_path: Path) -> None:
     assert file.schema_arrow.names == ["_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND", "v", "id"]
     assert file.read(["_KEY_id"]).column(0).to_pylist() == [1, 2]
     assert read_key_value_file(ctx, bucket_dir(ctx), meta).to_pylist() == rows.to_pylist()
-
-
-NESTED_VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "ARRAY<STRING>": st.lists(st.none() | st.text(max_size=3), max_size=3),
-    "MAP<STRING, INT>": st.dictionaries(st.text(max_size=3), st.none() | st.integers(0, 9), max_size=3).map(
-        lambda d: list(d.items())
-    ),
-    "MULTISET<STRING>": st.dictionaries(st.text(max_size=3), st.integers(1, 9), max_size=3).map(
-        lambda d: list(d.items())
-    ),
-    "ROW<x INT, y ARRAY<ROW<z INT NOT NULL>>>": st.fixed_dictionaries(
-        {
-            "x": st.none() | st.integers(0, 9),
-            "y": st.none() | st.lists(st.none() | st.fixed_dictionaries({"z": st.integers(0, 9)}), max_size=2),
-        }
-    ),
-    "TIMESTAMP(9) WITH LOCAL TIME ZONE": st.integers(-(2**63) + 1, 2**63 - 1),
-}
-COLUMN_VALUES = VALUES | NESTED_VALUES
 
 
 @settings(deadline=None)
@@ -270,11 +204,6 @@ def test_row_groups_that_cannot_match_are_left_out(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- rolling
-
-
-def wide_rows(ctx: TableContext, count: int, first: int = 0) -> pa.Table:
-    noise = np.random.default_rng(first).bytes(50 * count).hex()
-    return table(ctx, [list(range(first, first + count)), [noise[100 * i : 100 * i + 100] for i in range(count)]])
 
 
 def test_one_table_is_cut_into_files_of_the_target_size(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexFileMeta, VectorRange
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
-from tests.paimon_table.deletion_vectors.test_deletion_vector import JAVA_V1, vector
+from tests.support.vectors import JAVA_V1, vector
 
 PATHS = TablePaths("/w/t")
 

@@ -27,7 +27,7 @@ from paimon_table.formats.avro.schema import file_schema
 from paimon_table.formats.avro.walk import UnevenLanes
 from paimon_table.formats.file_format import DamagedFile
 from paimon_table.types import DataField, arrow_schema, parse_type
-from tests.paimon_table.data_files.test_key_value_file import bucket_dir, context, table, write
+from tests.support.data_files import bucket_dir, context, table, write
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70)

@@ -38,7 +38,8 @@ from paimon_table.options.table_options import TableOptions, parse_options
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type
 from paimon_table.validation.table_validation import validate_table
-from tests.paimon_table.data_files.test_key_value_file import (
+from tests.support.builders import orders_schema
+from tests.support.data_files import (
     ALL_TYPES,
     COLUMN_VALUES,
     NOW_MS,
@@ -49,7 +50,6 @@ from tests.paimon_table.data_files.test_key_value_file import (
     wide_rows,
     write,
 )
-from tests.support.builders import orders_schema
 
 EPOCH = dt.datetime(1970, 1, 1)
 NANOSECONDS = {name for name in COLUMN_VALUES if "(9)" in name or "(7)" in name}
@@ -332,7 +332,7 @@ def test_avro_schema_is_the_one_that_java_writes(tmp_path: Path) -> None:
     with open(f"{bucket_dir(ctx)}/{meta.file_name}", "rb") as file:
         schema = json.loads(fastavro.reader(file).metadata["avro.schema"])
 
-    golden = Path(__file__).parents[1] / "data" / "key_value_avro_schema.json"
+    golden = Path(__file__).with_name("key_value_avro_schema.json")
     assert schema == json.loads(golden.read_text(encoding="utf-8"))
 
 

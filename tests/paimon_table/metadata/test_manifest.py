@@ -37,7 +37,6 @@ from paimon_table.rows.binary_row import serialize_row
 from paimon_table.types import parse_type
 from tests.support.builders import data_file, orders_schema
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 DT = [parse_type("STRING")]
 
 
@@ -61,7 +60,7 @@ def names(entries: object) -> list[str]:
 )
 def test_stored_schema_is_the_one_that_java_writes(data, golden):
     stored = fastavro.reader(io.BytesIO(data))
-    assert json.loads(stored.metadata["avro.schema"]) == json.loads((GOLDEN / golden).read_text())
+    assert json.loads(stored.metadata["avro.schema"]) == json.loads(Path(__file__).with_name(golden).read_text())
     assert stored.codec == "zstandard"
 
 

@@ -13,8 +13,6 @@ from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore, from_json, to_json
 from paimon_table.storage.memory_io import MemoryFileIO
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-
 FULL = Snapshot(
     id=7,
     uuid="5b7d0c1e-5c9f-4f2c-8f43-111111111111",
@@ -73,7 +71,7 @@ def expire(store: SnapshotStore, *ids: int) -> None:
 
 
 def test_snapshot_file_has_javas_keys_and_order():
-    assert to_json(FULL) == (GOLDEN / "snapshot-7.json").read_text(encoding="utf-8").rstrip("\n")
+    assert to_json(FULL) == Path(__file__).with_name("snapshot-7.json").read_text(encoding="utf-8").rstrip("\n")
 
 
 def test_unset_keys_are_left_out():

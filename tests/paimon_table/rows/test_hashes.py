@@ -16,7 +16,7 @@ from paimon_table.rows.binary_row import serialize_row, serialize_rows
 from paimon_table.rows.hashes import assign_buckets, key_hash64, murmur_hash, murmur_hash_columns, murmur_hash_row
 from paimon_table.types import BINARIES, TIMESTAMPS, DataType, Root, arrow_type, parse_type
 
-VECTOR_FILE = Path(__file__).parents[1] / "data" / "bucket_vectors.jsonl"
+VECTOR_FILE = Path(__file__).with_name("bucket_vectors.jsonl")
 VECTORS = [json.loads(line) for line in VECTOR_FILE.read_text(encoding="utf-8").splitlines()]
 """Key types and values, serialized row (where known), hash and buckets, as Java's classes gave them."""
 

@@ -14,24 +14,9 @@ from paimon_table.schema.table_schema import TableSchema, create_schema, to_json
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn, WidenColumn
+from tests.support.default_texts import CASTS
 from tests.support.plain_values import column_plain
 from tests.support.table_driver import TableDriver
-
-CASTS = [
-    ("BOOLEAN", "Yes", True), ("BOOLEAN", "'0'", False),
-    ("TINYINT", "-128", -128), ("INT", "+7.9", 7), ("INT", ".5", 0), ("BIGINT", "9223372036854775807", 2**63 - 1),
-    ("FLOAT", "1.00000017881393432617187499", 1.0000001192092896), ("DOUBLE", "1e3", 1000.0), ("DOUBLE", "NaN", "NaN"),
-    ("DECIMAL(5, 2)", "1.005", "1.01"), ("DECIMAL(5, 2)", "-1e2", "-100.00"),
-    ("CHAR(3)", "a", "a  "), ("VARCHAR(2)", "'abc'", "ab"), ("STRING", "'", "'"), ("STRING", "''", ""),
-    ("STRING", "it''s", "it''s"), ("BINARY(3)", "é", "0xc3a900"), ("BYTES", "ab", "0x6162"),
-    ("DATE", "2024-2-9", "2024-02-09"), ("DATE", "19723", "2024-01-01"),
-    ("TIME(3)", "1:02:03.5", "01:02:03.500"), ("TIME(0)", "3600000", "01:00:00.000"),
-    ("TIMESTAMP(3)", "2024-01-02", "2024-01-02 00:00:00.000"),
-    ("TIMESTAMP(6)", "2024-01-02T3:04", "2024-01-02 03:04:00.000000"),
-    ("TIMESTAMP(6)", "1960-01-02 03:04:05.123456789", "1960-01-02 03:04:05.123456"),
-    ("TIMESTAMP(9)", "2024-01-02 03:04:05.123456789", "2024-01-02 03:04:05.123456789"),
-    ("TIMESTAMP(0)", "60", "1970-01-01 00:01:00.000"), ("TIMESTAMP(3)", "60", "1970-01-01 00:00:00.060"),
-]  # fmt: skip
 
 
 def schema_with(sql: str, default: str, options: dict[str, str] | None = None) -> TableSchema:

@@ -15,7 +15,7 @@ from paimon_table.errors import CorruptFile, UnsupportedFeature
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.schema.mapping import conform_column
 from paimon_table.types import DataField, DataType, arrow_type, parse_type
-from tests.paimon_table.data_files.test_key_value_file import bucket_dir, context, table, write
+from tests.support.data_files import bucket_dir, context, table, write
 
 
 def evolved(ctx: TableContext, *fields: DataField) -> TableContext:

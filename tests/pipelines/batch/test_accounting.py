@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
@@ -16,54 +13,19 @@ from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.batch.accounting import check_accounted
 from pipelines.batch.batch import stop_on_refusals
-from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, DecodeCounts
+from sources.changes import DecodeCounts
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
-from tests.support.local_batches import pipeline_tables, reported_batches, run_tasks
-
-RULES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
-TOPIC = "shop.public.items"
-
-
-def event(op: str, key: int, after: Any = None, before: Any = None, table: str = "items") -> tuple[Any, Any]:
-    """Message key and value."""
-    source = {"db": "shop", "schema": "public", "table": table}
-    return {"id": key}, {"before": before, "after": after, "source": source, "op": op}
-
-
-def records(*events: tuple[Any, Any], first_offset: int = 0) -> pa.RecordBatch:
-    rows = [
-        {"topic": TOPIC, "partition": 0, "offset": offset, "timestamp": 0, "key": _raw(key), "value": _raw(value)}
-        for offset, (key, value) in enumerate(events, first_offset)
-    ]
-    return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
-
-
-def _raw(value: Any) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-
-
-def filled(directory: Path, rules: Sequence[dict[str, object]] = RULES) -> PipelineTables:
-    """The tables of a process that has just started again over a table with the rows 1, 2 and 3."""
-    tables = pipeline_tables(directory, list(rules))
-    reported_batches(tables, [records(*(event("c", key, {"id": key}) for key in (1, 2, 3)))], directory)
-    return PipelineTables(tables.config, tables.commit_user)
+from tests.support.item_batches import TOPIC, event, filled, records, run
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches, run_tasks
 
 
 def ids(tables: PipelineTables, table: str = "items") -> set[int]:
     found = Table.open(f"{tables.config.catalog.warehouse}/lake.db/{table}")
     return {row["id"] for row in read_all(found).to_pylist()}
-
-
-def run(tables: PipelineTables, directory: Path, *batches: pa.RecordBatch) -> tuple[list[str], list[BatchReport]]:
-    """The reasons of the records in quarantine, and the reports."""
-    quarantine, reports = reported_batches(tables, batches, directory, first_batch_id=1)
-    files = sorted(Path(quarantine.path).rglob("*.jsonl"))
-    return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()], reports
 
 
 def test_a_delete_by_key_alone_is_applied_right_after_a_start(tmp_path: Path) -> None:
@@ -90,7 +52,7 @@ def test_malformed_records_of_a_table_not_seen_yet_go_to_quarantine(tmp_path: Pa
 
 
 def test_malformed_records_of_a_table_that_is_not_made_yet_go_to_quarantine(tmp_path: Path) -> None:
-    tables = pipeline_tables(tmp_path, RULES)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
 
     reasons, (report,) = run(tables, tmp_path, records(event("c", 1), event("u", 2, after=[1])))
 
@@ -100,7 +62,7 @@ def test_malformed_records_of_a_table_that_is_not_made_yet_go_to_quarantine(tmp_
 
 def test_a_delete_of_a_table_that_is_not_made_yet_is_a_counted_skip(tmp_path: Path) -> None:
     """There is nothing that it could delete; the table is made by the first event that shows its columns."""
-    tables = pipeline_tables(tmp_path, RULES)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
     deletes = records(event("d", 1), event("d", 2))
     later = records(event("d", 1), event("c", 2, {"id": 2}), event("d", 3), first_offset=2)
 

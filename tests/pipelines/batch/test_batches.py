@@ -18,11 +18,10 @@ from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
-from tests.support.events import History
-from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
+from tests.support.events import History, records_of
+from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, run_batches
 from tests.support.replay import CAPTURES, final_rows, plain_rows
 
-ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
 SHOP_TYPES = {
     "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
     "orders": {"total": "DECIMAL(10, 2)", "placed_at": "TIMESTAMP_LTZ(6)", "updated_at": "TIMESTAMP_LTZ(6)"},
@@ -269,24 +268,6 @@ def test_a_topic_without_keys_needs_a_primary_key(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="its messages have no key"):
         run_batches(tables, [raw_records("shop.public.plain", 0, 0, [value])], tmp_path)
-
-
-def records_of(history: History) -> pa.RecordBatch:
-    """The history's events as one Arrow batch of Kafka records."""
-    lines = [json.loads(line) for line in history.lines()]
-    rows = [
-        {
-            "topic": line["topic"],
-            "partition": line["partition"],
-            "offset": line["offset"],
-            "timestamp": line["ts"] * 1000,
-            "key": line["key"].encode(),
-            "value": None if line["payload"] is None else line["payload"].encode(),
-            "headers": None,
-        }
-        for line in lines
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
 def raw_copy(batch: pa.RecordBatch, topic: str) -> pa.RecordBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +15,8 @@ from paimon_table.errors import SchemaChangeRefused
 from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
+from tests.support.keyed_events import Event, Row, batch_of, created
 from tests.support.local_batches import pipeline_tables, run_batches
-
-Row = Mapping[str, Any]
-Event = tuple[Row | bytes | None, str, Row | None, Row | None]
-"""Message key, op, before, after."""
-
-COLUMNS = {"id": "int64", "k2": "string", "n": "int32", "note": "string"}
-
-
-def batch_of(
-    offset: int, events: Sequence[Event], with_schema: bool = False, default: str | None = None
-) -> pa.RecordBatch:
-    rows = []
-    for at, (key, op, before, after) in enumerate(events, offset):
-        source = {"db": "shop", "schema": "public", "table": "t"}
-        value: dict[str, Any] = {"before": before, "after": after, "source": source, "op": op}
-        if with_schema:
-            value = {"schema": envelope_schema(default), "payload": value}
-        place = {"topic": "shop.public.t", "partition": 0, "offset": at, "timestamp": 0, "headers": None}
-        raw_key = key if key is None or isinstance(key, bytes) else json.dumps(key).encode()
-        rows.append({**place, "key": raw_key, "value": json.dumps(value).encode()})
-    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
-
-
-def envelope_schema(default: str | None = None) -> dict[str, Any]:
-    """As JsonConverter embeds it: id, k2 and n are NOT NULL, note is not, and has a DEFAULT if one is given."""
-    fields: list[dict[str, Any]] = [
-        {"field": name, "type": t, "optional": name == "note"} for name, t in COLUMNS.items()
-    ]
-    if default is not None:
-        fields[-1]["default"] = default
-    images = [{"field": side, "type": "struct", "fields": fields, "optional": True} for side in ("before", "after")]
-    return {"type": "struct", "fields": [*images, {"field": "op", "type": "string", "optional": False}]}
 
 
 def run(directory: Path, *batches: Sequence[Event], with_schema: bool = False, **rule: object) -> list[str]:
@@ -69,10 +38,6 @@ def reasons_in(quarantine: Path) -> Iterator[str]:
 def rows_in(directory: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "t"))).to_pylist()
     return sorted(rows, key=lambda row: (row["id"], row.get("k2") or ""))
-
-
-def created(key: Row, **row: Any) -> Event:
-    return key, "c", None, {**key, **row}
 
 
 FIRST = created({"id": 1}, k2="a", n=1)

@@ -17,7 +17,7 @@ from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import apply_changes
 from pipelines.tables.column_changes import DAY_MS, added_within_a_day, column_changes
 from pipelines.tables.tables import PipelineTables
-from tests.pipelines.batch.test_accounting import event, filled, records, run
+from tests.support.item_batches import event, filled, records, run
 from tests.support.local_batches import pipeline_tables, reported_batches
 
 Rules = list[dict[str, object]]

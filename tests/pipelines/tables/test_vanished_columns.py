@@ -13,7 +13,7 @@ import pytest
 from paimon_table.ids import Offset
 from pipelines.tables.vanished_columns import VanishedColumns
 from sources.changes import RECORD_SCHEMA, NewestRow, SourceTable
-from tests.pipelines.tables.test_message_keys import Event, batch_of, created
+from tests.support.keyed_events import Event, batch_of, created
 from tests.support.local_batches import pipeline_tables, run_batches
 
 FULL = {"id": 1, "k2": "a", "n": 1, "note": "x"}

@@ -8,9 +8,8 @@ from pathlib import Path
 from paimon_table.metadata.snapshot import Snapshot, from_json
 from paimon_table.table import Table
 from sinks.commit.positions import Position, newest_position, position_of, to_properties
-from tests.pipelines.batch.test_batches import ALL_TABLES, records_of
-from tests.support.events import History
-from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.events import History, records_of
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, run_batches
 
 SNAPSHOT = from_json(
     '{"version": 3, "id": 1, "schemaId": 0, "baseManifestList": "b", "deltaManifestList": "d", "commitUser": "u",'

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
 from paimon_table.merge.aggregate import sketches
 from paimon_table.merge.aggregate.roaring64 import parse_tree, tree_bytes
-from tests.paimon_table.merge.aggregate.functions import function, result
+from tests.support.aggregate_functions import function, result
 
 _HEAD = "0101000000000000000400000000000000000000000000000000000100"
 ONE = bytes.fromhex(_HEAD + "0000fe01000000010201000000010001000000000000000000000000000000")

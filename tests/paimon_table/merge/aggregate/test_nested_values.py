@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from tests.paimon_table.merge.aggregate.functions import function, result
+from tests.support.aggregate_functions import function, result
 
 _ROWS = "ARRAY<ROW<k0 INT, k1 INT, v STRING, seq INT>>"
 

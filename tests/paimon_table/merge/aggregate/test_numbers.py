@@ -4,7 +4,7 @@ import pytest
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.rows.numeric import warn_of_overflow
-from tests.paimon_table.merge.aggregate.functions import result
+from tests.support.aggregate_functions import result
 
 
 def test_sum_skips_nulls_and_subtracts_retracts() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.folding import aggregate, fold
-from tests.paimon_table.merge.aggregate.functions import column, function
+from tests.support.aggregate_functions import column, function
 
 Outcome = pa.Array | str
 

@@ -7,7 +7,7 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
-from tests.paimon_table.merge.aggregate.functions import function
+from tests.support.aggregate_functions import function
 
 
 def test_unknown_names_are_refused_with_all_known_ones() -> None:

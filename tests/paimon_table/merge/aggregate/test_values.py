@@ -5,7 +5,7 @@ import math
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from tests.paimon_table.merge.aggregate.functions import function, result
+from tests.support.aggregate_functions import function, result
 
 
 def test_last_value_takes_nulls_and_is_cleared_by_retracts() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paimon_table.storage.memory_io import MemoryDisk
 from sinks.write.discard import discard
-from tests.sinks.write.test_deletion_vectors import message, sink, table
+from tests.support.table_sinks import message, sink, table
 
 
 def test_index_files_of_dropped_messages_are_deleted(tmp_path: Path) -> None:

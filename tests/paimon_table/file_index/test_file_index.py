@@ -27,8 +27,8 @@ from paimon_table.scan.index_pruning import matching_sections
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import arrow_type, parse_type
 from paimon_table.validation.table_validation import validate_table
-from tests.paimon_table.data_files.test_key_value_file import NOW_MS, bucket_dir, context, table, write
 from tests.support.builders import orders_schema
+from tests.support.data_files import NOW_MS, bucket_dir, context, table, write
 
 COLUMNS = {"id": "INT", "name": "STRING", "n": "BIGINT"}
 ON_NAME = {"file-index.bloom-filter.columns": "name", "file-index.bloom-filter.name.items": "100"}

@@ -6,44 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
-from sinks.commit.table_sink import TableSink
 from sinks.write.bucket_task import WriteTask
 from sinks.write.discard import discard
-from tests.support.table_driver import TableDriver, new_table
+from tests.support.table_driver import TableDriver
+from tests.support.table_sinks import BUCKET, message, rows, sink, table
 
-BUCKET = BucketId(EMPTY_ROW, 0)
 VECTORS = {"deletion-vectors.enabled": "true"}
 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
     return MemoryDisk()
-
-
-def table(disk: MemoryDisk, **options: str) -> Table:
-    given = {name.replace("_", "-"): value for name, value in options.items()}
-    return new_table("/w/t", [("k", "INT"), ("v", "STRING")], ["k"], (), given, MemoryFileIO(disk))
-
-
-def sink(of: Table) -> TableSink:
-    return TableSink("lake.t", of, "shop", "checkpoint", resumes=True)
-
-
-def rows(*keys: int) -> list[list[object]]:
-    return [["+I", key, "a"] for key in keys]
-
-
-def message(target: TableSink, batch_id: int, tmp_path: Path, *keys: int) -> CommitMessage:
-    """What the task of a batch returns for these keys."""
-    driver = TableDriver(target.table, tmp_path)
-    task = WriteTask(batch_id, (target.target(batch_id, None),), str(tmp_path))
-    writer = task.open_writer(task.targets[0], BUCKET)
-    writer.write(driver.arrow(rows(*keys)))
-    return writer.prepare_commit()
 
 
 def test_level_0_that_nobody_compacted_is_compacted_by_the_next_batch(disk: MemoryDisk, tmp_path: Path) -> None:
