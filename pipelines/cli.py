@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.errors import Action, ConfigError, TidemarkError
 from pipelines.config.config_file import load_pipeline, load_pipelines
 from pipelines.config.json_schema import pipeline_schema
 from pipelines.inspect.table_commands import table_app
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _fail("interrupted", FAILED)
         raise
     except TidemarkError as error:
-        _fail(str(error), WRONG_REQUEST if isinstance(error, ConfigError) else FAILED)
+        _fail(str(error), WRONG_REQUEST if error.action is Action.FIX_REQUEST else FAILED)
     except OSError as error:
         _fail(f"storage does not answer as expected: {error}; check the path, the access and the connection", FAILED)
     except Exception as error:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_table.errors import (
+    Action,
     BrokenInvariant,
     SinkUnavailable,
     TidemarkError,
@@ -53,6 +54,8 @@ LONGEST_PAUSE_S = 30.0
 
 class StopRequested(TidemarkError):
     """A batch was about to start after the user asked to stop; Spark runs it after the next start."""
+
+    action = Action.RETRY
 
 
 class PipelineQuery:

@@ -222,7 +222,7 @@ class _SplitReader:
             try:
                 merged = self._function.merge(rows, groups)
             except MalformedRecord as error:
-                raise MalformedRecord(f"table {self._ctx.paths.root}: {error}") from error
+                raise error.told(f"table {self._ctx.paths.root}: {error}") from error
             yield merged
 
     def _batches(

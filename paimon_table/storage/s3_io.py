@@ -72,7 +72,7 @@ class S3FileIO:
 
     def read(self, path: str) -> bytes:
         bucket, key = _split(path)
-        with _translated(path):
+        with translated(path):
             data: bytes = _client(self.settings).get_object(Bucket=bucket, Key=key)["Body"].read()
         return data
 
@@ -81,7 +81,7 @@ class S3FileIO:
 
     def write(self, path: str, data: bytes, durable: bool = True) -> None:
         bucket, key = _split(path)
-        with _translated(path):
+        with translated(path):
             _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
@@ -117,7 +117,7 @@ class S3FileIO:
         bucket, key = _split(directory)
         prefix = key.rstrip("/") + "/"
         names: set[str] = set()
-        with _translated(directory):
+        with translated(directory):
             pages = _client(self.settings).get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"):
                 names.update(found["Key"][len(prefix) :] for found in page.get("Contents", ()))
@@ -126,12 +126,12 @@ class S3FileIO:
 
     def delete(self, path: str) -> None:
         bucket, key = _split(path)
-        with _translated(path):
+        with translated(path):
             _client(self.settings).delete_object(Bucket=bucket, Key=key)
 
     def size_bytes(self, path: str) -> int:
         bucket, key = _split(path)
-        with _translated(path):
+        with translated(path):
             return int(_client(self.settings).head_object(Bucket=bucket, Key=key)["ContentLength"])
 
     def mkdirs(self, path: str) -> None:
@@ -190,19 +190,26 @@ def _check_conditional_put(settings: S3Settings, bucket: str, directory: str) ->
 def _client(settings: S3Settings) -> Any:
     try:
         from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError as error:
         raise ConfigError("tables on S3 need the package botocore; install it, or tidemark-cdc[s3]") from error
     style = {"addressing_style": "path" if settings.path_style_access else "auto"}
-    return get_session().create_client(
-        "s3",
-        endpoint_url=settings.endpoint,
-        region_name=settings.region or ("us-east-1" if settings.endpoint else None),
-        aws_access_key_id=_revealed(settings.access_key),
-        aws_secret_access_key=_revealed(settings.secret_key),
-        aws_session_token=_revealed(settings.session_token),
-        config=Config(s3=style, request_checksum_calculation="when_required", retries={"mode": "standard"}),
-    )
+    try:
+        return get_session().create_client(
+            "s3",
+            endpoint_url=settings.endpoint,
+            region_name=settings.region or ("us-east-1" if settings.endpoint else None),
+            aws_access_key_id=_revealed(settings.access_key),
+            aws_secret_access_key=_revealed(settings.secret_key),
+            aws_session_token=_revealed(settings.session_token),
+            config=Config(s3=style, request_checksum_calculation="when_required", retries={"mode": "standard"}),
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(
+            f"no client for S3 can be made ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region and"
+            " the AWS settings of the environment"
+        ) from error
 
 
 @lru_cache(maxsize=16)
@@ -220,7 +227,7 @@ def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def translated(path: str) -> Iterator[None]:
     """Errors of the client library as the OSErrors that FileIO promises."""
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -26,11 +26,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import Action, TidemarkError
 
 
 class OutputFailed(TidemarkError):
     """Stdout does not take what is printed: a full disk, for example."""
+
+    action = Action.RETRY
 
 
 class RowFormat(StrEnum):

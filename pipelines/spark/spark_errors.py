@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping
 
-from paimon_table.errors import (
-    BrokenInvariant,
-    CommitConflict,
-    CorruptFile,
-    MalformedRecord,
-    SinkUnavailable,
-    TidemarkError,
-)
-
-_TASK_ERRORS: Mapping[str, type[TidemarkError]] = {
-    kind.__name__: kind for kind in (SinkUnavailable, BrokenInvariant, CommitConflict, MalformedRecord, CorruptFile)
-}
-"""Errors of tasks that reach the driver as the text of a Python traceback."""
+from paimon_table.errors import BrokenInvariant, SinkUnavailable, TidemarkError, error_classes
 
 
 def task_failure(text: str) -> TidemarkError | None:
-    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none."""
+    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none.
+
+    That text is all that Spark hands over, so our own errors come back by the name of their class, with their text.
+    """
     _, mark, trace = text.rpartition("Traceback (most recent call last):")
     raised = re.search(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", trace, re.MULTILINE)
     if not mark or raised is None:
         return None
     kind, message = raised[1], raised[2] or ""
-    if kind in _TASK_ERRORS:
-        return _TASK_ERRORS[kind](message)
+    own = error_classes().get(kind)
+    if own is not None:
+        return own(message)
     builtin = getattr(builtins, kind, None)
     if isinstance(builtin, type) and issubclass(builtin, OSError):
         return SinkUnavailable(

@@ -42,7 +42,7 @@ def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: s
         evolved = table.evolve(changes, time_ms) if changes else table
     except ConfigError as error:
         wanted = ", ".join(_told(table.schema, c) for c in changes)
-        raise ConfigError(
+        raise error.told(
             f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
             " of the pipeline file, or write into a new table (another `into`)"

@@ -32,7 +32,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
     try:
         validate_table(schema)
     except ConfigError as error:
-        raise ConfigError(f"pipeline {pipeline}: table {identifier} cannot be made: {error}") from error
+        raise error.told(f"pipeline {pipeline}: table {identifier} cannot be made: {error}") from error
 
 
 def check_writable(table: Table, identifier: str) -> None:
@@ -40,7 +40,7 @@ def check_writable(table: Table, identifier: str) -> None:
     try:
         validate_table(table.schema)
     except ConfigError as error:
-        raise ConfigError(
+        raise error.told(
             f"table {identifier} exists and cannot be written: {error}; this table may need the engine that made it:"
             " write into a new table (another `into`)"
         ) from error

@@ -17,7 +17,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_table.errors import ConfigError, CorruptFile, MalformedRecord
+from paimon_table.errors import TidemarkError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.step_times import take_seconds
@@ -66,9 +66,11 @@ class WriteTask:
         """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
         try:
             return pickle.dumps(work())
-        except (ConfigError, CorruptFile, MalformedRecord) as error:
+        except TidemarkError as error:
+            if error.action.may_pass:
+                raise
             place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
-            return pickle.dumps(type(error)(f"{place}: {error}"))
+            return pickle.dumps(error.told(f"{place}: {error}"))
 
     def compact(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""

@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.metadata.table_state import load_state
+from paimon_table.storage import s3_io
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from tests.support.builders import committer, data_file, message, orders_schema
@@ -120,3 +122,39 @@ def test_table_is_created_committed_and_continued(server):
     assert sorted(f.file_name for files in state.files.values() for f in files) == ["a", "b"]
     assert committer(opened).commit(2, [message(1, new_files=[data_file("b")])], {}).replayed
     assert not any("probe" in key for key in server.objects)
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ({"s3.endpoint": "minio:9000"}, {}),
+        ({"s3.region": "no such"}, {}),
+        ({}, {"AWS_PROFILE": "nobody"}),
+    ],
+    ids=["endpoint", "region", "profile"],
+)
+def test_settings_that_make_no_client_are_told_as_such(
+    options: dict[str, str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(ConfigError, match=r"no client for S3 can be made .*check s3\.endpoint"):
+        file_io_for("s3://bucket/lake", options)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, FileNotFoundError), (403, PermissionError), (401, PermissionError), (503, OSError)]
+)
+def test_answers_of_the_store_become_errors_of_the_operating_system(status: int, kind: type[OSError]) -> None:
+    answer = ClientError({"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
+
+    with pytest.raises(OSError, match="s3://bucket/key") as failure, s3_io.translated("s3://bucket/key"):
+        raise answer
+
+    assert type(failure.value) is kind
+
+
+def test_a_store_that_is_not_reached_is_an_error_of_the_operating_system() -> None:
+    with pytest.raises(OSError, match="s3://bucket/key: Could not connect"), s3_io.translated("s3://bucket/key"):
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")

@@ -10,7 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import BrokenInvariant, ConfigError, MalformedRecord, SinkUnavailable, TidemarkError
+from paimon_table.errors import (
+    BrokenInvariant,
+    ConfigError,
+    MalformedRecord,
+    SinkUnavailable,
+    TidemarkError,
+    error_classes,
+)
 from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.spark.session import open_session
 from pipelines.spark.session_properties import names_collector
@@ -92,6 +99,17 @@ paimon_table.errors.SinkUnavailable: the disk is full: make room and start again
     assert task_failure("java.lang.OutOfMemoryError: Java heap space") is None
 
 
+@pytest.mark.parametrize("name", sorted(error_classes()))
+def test_every_error_of_ours_in_a_task_is_the_same_on_the_driver(name: str) -> None:
+    kind = error_classes()[name]
+    text = f"Job aborted\nTraceback (most recent call last):\n  File\n{kind.__module__}.{name}: what, and what next\n"
+
+    failure = task_failure(text)
+
+    assert type(failure) is kind
+    assert str(failure) == "what, and what next"
+
+
 @pytest.mark.parametrize(
     ("raised", "kind", "message"),
     [
@@ -105,6 +123,12 @@ paimon_table.errors.SinkUnavailable: the disk is full: make room and start again
             SinkUnavailable,
             "a directory: ./lake/a.; check",
         ),
+        (
+            "PermissionError: s3://lake/a: An error occurred (AccessDenied) when calling the PutObject operation",
+            SinkUnavailable,
+            "AccessDenied.*check the path, the access",
+        ),
+        ("pyarrow.lib.ArrowInvalid: offset overflow", BrokenInvariant, "ArrowInvalid: offset overflow"),
         ("KeyError: 'x'", BrokenInvariant, "KeyError: 'x'; TIDEMARK_DEBUG=1"),
         ("MemoryError", BrokenInvariant, "MemoryError"),
     ],
