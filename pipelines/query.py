@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -24,10 +25,13 @@ from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.compactions import Compactions, on_spark
+from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
-from pipelines.batch.job_result import JobResult
+from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.shuffle_exchange import ShuffleExchange
+from pipelines.batch.spark_compactions import compacted_by
+from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
@@ -275,9 +279,14 @@ class PipelineQuery:
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                process_batch(batch, run, tables, self._settings, self._writes, self._compactions, self._on_report)
+                process_batch(run, tables, self._settings, self._exchange(batch), self._compactions, self._on_report)
         finally:
             self._is_in_batch = False
+
+    def _exchange(self, blobs: DataFrame) -> Exchange:
+        if self._writes is None:
+            return ShuffleExchange(blobs)
+        return SpoolExchange(blobs, self._writes, self._compactions.start)
 
     def _finish_interrupted(self, spark: SparkSession) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
@@ -290,7 +299,7 @@ class PipelineQuery:
         def finish() -> None:
             for appended in unfinished:
                 log.info("batch %d: doing the %d compactions that it left", appended.batch.id, len(appended.due))
-                compact_batch(appended, tables, self._settings, on_spark(spark.sparkContext), JobResult())
+                compact_batch(appended, tables, self._settings, partial(compacted_by, spark.sparkContext))
 
         if unfinished:
             self._compactions.start(finish)

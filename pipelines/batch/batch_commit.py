@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.snapshot import Snapshot
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
-from pipelines.batch.compactions import RunCompactions
+from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpack
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
 from pipelines.tables.tables import PipelineTables
@@ -37,20 +37,20 @@ class AppendedBatch:
     clock: Stopwatch
     snapshots: dict[str, tuple[Snapshot, ...]]
     """What is published, per table."""
+    compacted: Callable[[], JobResult] = JobResult
+    """Waits for the compactions that the write tasks do themselves."""
 
 
-def append(
-    plan: BatchPlan,
-    result: JobResult,
-    tables: PipelineTables,
-    clock: Stopwatch,
-    due: Iterable[tuple[int, BucketId]] = (),
-) -> AppendedBatch:
+RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
+"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results: ``Exchange.compact``."""
+
+
+def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch) -> AppendedBatch:
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
     Nothing is published unless every record is accounted for.
-    ``due`` are the (target index, bucket) pairs among those written that no task compacts yet.
     """
+    result = written.result
     check_accounted(plan.batch.id, result.reports)
     unknown_count = sum(b.unknown_count for b in result.buckets)
     if unknown_count:
@@ -71,25 +71,22 @@ def append(
             topics[identifier].add(source.topic)
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
     without_rows = plan.compactions_without_rows(result.written())
-    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, (*due, *without_rows), clock, {})
+    due = (*written.due, *without_rows)
+    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted)
     _publish(appended, result, tables)
     clock.lap("append")
     return appended
 
 
 def compact_batch(
-    appended: AppendedBatch,
-    tables: PipelineTables,
-    settings: TaskSettings,
-    run: RunCompactions,
-    compacted: JobResult,
+    appended: AppendedBatch, tables: PipelineTables, settings: TaskSettings, run: RunCompactions
 ) -> BatchReport:
-    """Compact what is due, publish that with what is ``compacted`` already, and report on the whole batch.
+    """Compact what is due, publish that with what the write tasks have compacted, and report on the whole batch.
 
     It may be lost at any point: the files of the snapshot tell what is to be compacted, see ``unfinished_batches``.
     """
     clock = appended.clock
-    result = appended.result
+    result, compacted = appended.result, appended.compacted()
     if appended.due:
         task = CompactTask(plan_write(tables, appended.batch, settings))
         compacted.add(unpack(run(task, appended.due)))

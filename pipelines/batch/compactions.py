@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
-
-from pyspark import SparkContext
-
-from paimon_table.metadata.bucket_id import BucketId
-from sinks.write.bucket_task import CompactTask
-
-_TASKS_PER_CORE = 2
-"""Compactions differ in size: with more tasks than cores, a core that is done early takes another one."""
-
-RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
-"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results."""
 
 T = TypeVar("T")
 
@@ -49,14 +38,3 @@ class Compactions:
         for future in self._started:
             future.result()
         self._started.clear()
-
-
-def on_spark(context: SparkContext) -> RunCompactions:
-    """Runs compactions as a Spark job."""
-
-    def run(task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        tasks = min(len(due), _TASKS_PER_CORE * context.defaultParallelism)
-        results: list[bytes] = context.parallelize(due, tasks).mapPartitions(task).collect()
-        return results
-
-    return run

@@ -7,7 +7,7 @@ new Python tasks takes Spark about twice as long.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark import SparkContext, TaskContext
 
@@ -33,7 +33,7 @@ class SpooledWrites:
 
         self._tasks = context.parallelize(range(slots), slots).mapPartitions(write)
 
-    def run(self, task: WriteTask, named: Mapping[str, list[Blob]]) -> list[bytes]:
+    def run(self, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> list[bytes]:
         """Append the blobs of each task, announced under its name, then compact; gives what the compactions gave.
 
         Returns when all tasks have ended; what they append is to be looked for in the spool meanwhile.

@@ -1,4 +1,4 @@
-"""Run a pipeline's batches in this process, with the tasks as plain functions: the same code without Spark."""
+"""Run a pipeline's batches in this process, through the exchange without Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.batch.batch import stop_on_refusals
-from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
-from pipelines.batch.batch_report import BatchReport, Stopwatch
-from pipelines.batch.job_result import JobResult, unpack
-from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch
+from pipelines.batch.batch import process_batch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -44,41 +44,32 @@ def reported_batches(
 ) -> tuple[Quarantine, list[BatchReport]]:
     """``run_batches``, with what each batch reports."""
     quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
-    settings = TaskSettings(decoder or DebeziumJsonDecoder(), 1, str(directory / "lookup"), quarantine)
-    reports = []
+    return quarantine, processed(tables, batches, task_settings(directory, quarantine, decoder), first_batch_id)
+
+
+def processed(
+    tables: PipelineTables,
+    batches: Iterable[pa.RecordBatch],
+    settings: TaskSettings,
+    first_batch_id: int = 0,
+    *,
+    is_one_job: bool = False,
+) -> list[BatchReport]:
+    """What the batches report, each decoded by one task."""
+    reports: list[BatchReport] = []
+    compactions = Compactions()
     for batch_id, records in enumerate(batches, first_batch_id):
-        appended = appended_batch(tables, records, settings, batch_id)
-        compact = compact_batch(appended, tables, settings, lambda task, buckets: list(task(buckets)), JobResult())
-        reports.append(compact)
-    return quarantine, reports
+        exchange = LocalExchange([records], is_one_job=is_one_job)
+        process_batch(BatchRun(batch_id), tables, settings, exchange, compactions, reports.append)
+    compactions.wait()
+    return reports
 
 
-def appended_batch(
-    tables: PipelineTables, records: pa.RecordBatch, settings: TaskSettings, batch_id: int
-) -> AppendedBatch:
-    """One micro-batch up to its APPEND snapshots: the tables follow what it shows, then its rows are in them."""
-    run = BatchRun(batch_id)
-    while True:
-        if settings.quarantine is not None:
-            settings.quarantine.clear(batch_id)
-        plan = plan_batch(tables, run, settings)
-        result = run_tasks(records, plan)
-        stop_on_refusals(result, settings)
-        if not tables.apply(o for r in result.reports for o in r.observations):
-            return append(plan, result, tables, Stopwatch(), result.needing_compaction)
-
-
-def run_tasks(records: pa.RecordBatch, plan: BatchPlan) -> JobResult:
-    """Decode in one task, write in another."""
-
-    def rows() -> Iterator[bytes]:
-        for out in plan.write(plan.decode([records])):
-            yield from out.column("data").to_pylist()
-
-    result = unpack(rows())
-    for failure in result.failures:
-        raise failure
-    return result
+def task_settings(
+    directory: Path, quarantine: Quarantine | None = None, decoder: Decoder | None = None, slots: int = 2
+) -> TaskSettings:
+    """Settings of tasks that keep their files below ``directory``; without a quarantine a bad record stops."""
+    return TaskSettings(decoder or DebeziumJsonDecoder(), slots, str(directory / "lookup"), quarantine)
 
 
 def dump_batches(path: Path, max_records: int) -> Iterator[pa.RecordBatch]:

@@ -12,15 +12,13 @@ from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
 from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.batch.accounting import check_accounted
-from pipelines.batch.batch import stop_on_refusals
 from pipelines.batch.decode_task import DecodeReport
-from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
 from pipelines.tables.tables import PipelineTables
 from sources.changes import DecodeCounts
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
 from tests.support.item_batches import TOPIC, event, filled, records, run
-from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches, run_tasks
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, reported_batches, task_settings
 
 
 def ids(tables: PipelineTables, table: str = "items") -> set[int]:
@@ -127,29 +125,17 @@ def test_records_that_a_lost_checkpoint_finds_stored_are_counted(tmp_path: Path)
 
 def test_a_truncate_of_a_skipped_table_does_not_stop_a_process_that_has_just_started(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
-    batch = records(event("t", 1, table="other"))
 
-    first = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
-    stop_on_refusals(first, settings)
-    assert tables.apply(o for r in first.reports for o in r.observations)
-    second = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
+    (report,) = processed(tables, [records(event("t", 1, table="other"))], task_settings(tmp_path))
 
-    stop_on_refusals(second, settings)
-    assert second.reports[0].counts.skipped == {"of skipped tables": 1}
+    assert report.skipped == {"of skipped tables": 1}
 
 
 def test_a_truncate_of_a_table_with_a_rule_still_stops(tmp_path: Path) -> None:
     tables = filled(tmp_path)
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
-    batch = records(event("t", 1), first_offset=3)
-    first = run_tasks(batch, plan_batch(tables, BatchRun(1), settings))
-    assert tables.apply(o for r in first.reports for o in r.observations)
-
-    second = run_tasks(batch, plan_batch(tables, BatchRun(1), settings))
 
     with pytest.raises(SchemaChangeRefused, match="the source table was truncated"):
-        stop_on_refusals(second, settings)
+        processed(tables, [records(event("t", 1), first_offset=3)], task_settings(tmp_path), 1)
 
 
 def test_names_that_cannot_be_tables_go_to_quarantine(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
-from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, run_batches
+from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, processed, run_batches, task_settings
 from tests.support.replay import CAPTURES, final_rows, plain_rows
 
 SHOP_TYPES = {
@@ -81,22 +81,14 @@ def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: P
 
 
 def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
-    from pipelines.batch.batch import stop_on_refusals
-    from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
-    from sources.debezium_json.decoder import DebeziumJsonDecoder
-    from tests.support.local_batches import run_tasks
-
     tables = pipeline_tables(tmp_path, [{"match": {"table": "wiped"}, "into": "lake.wiped"}])
-    settings = TaskSettings(DebeziumJsonDecoder(), 2, str(tmp_path / "lookup"), None)
-    batch = next(dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000))
-    result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
-    assert tables.apply(o for r in result.reports for o in r.observations)
-    result = run_tasks(batch, plan_batch(tables, BatchRun(0), settings))
 
     with pytest.raises(
         SchemaChangeRefused, match=r"evolve_plain\.public\.wiped.* partition 0 offset \d+: .*on_truncate"
     ):
-        stop_on_refusals(result, settings)
+        processed(tables, dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000), task_settings(tmp_path))
+
+    assert tables.sinks["lake.wiped"].table.snapshots.latest_id() is None
 
 
 def test_unchanged_toast_values_are_filled_from_the_table(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
 from pipelines.batch.batch import stop_on_refusals
 from pipelines.batch.decode_task import DecodeReport
-from pipelines.batch.job_result import JobResult
 from pipelines.batch.plan import TaskSettings
 from sources.changes import QuarantineRow
 from sources.debezium_json.decoder import DebeziumJsonDecoder
@@ -28,6 +27,6 @@ def test_a_record_is_told_with_its_place_and_a_line_that_is_none_with_its_byte(
     settings = TaskSettings(DebeziumJsonDecoder(), 1, "lookup", None)
 
     with pytest.raises(MalformedRecord) as ended:
-        stop_on_refusals(JobResult(reports=[DecodeReport(first_quarantined=bad)]), settings)
+        stop_on_refusals([DecodeReport(first_quarantined=bad)], settings)
 
     assert str(ended.value).startswith(told)

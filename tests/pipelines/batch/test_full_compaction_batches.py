@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.metadata.table_state import load_state
 from paimon_table.row_kind import VALUE_KIND, RowKind
@@ -18,16 +16,17 @@ from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
+from pipelines.batch.batch import append_batch
 from pipelines.batch.batch_commit import AppendedBatch, compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.job_result import JobResult
-from pipelines.batch.plan import TaskSettings
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import newest_position
-from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
-from tests.support.local_batches import appended_batch, dump_batches, pipeline_tables, run_batches
+from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, task_settings
 from tests.support.table_driver import TableDriver
 
 _RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
@@ -170,7 +169,7 @@ def test_a_compaction_knows_the_schema_that_another_writer_has_published_meanwhi
     driver = TableDriver(other, tmp_path / "other", write_only=True)
     driver.commit_arrow(rows.append_column(VALUE_KIND, pa.array([RowKind.UPDATE_AFTER], pa.int8())))
 
-    _compact(replace(appended, due=((0, BucketId(EMPTY_ROW, 0)),)), tables, tmp_path)
+    _compact(appended, tables, tmp_path)
 
     assert 0 not in _levels(_table(tables))
     assert "kept" in read_all(_table(tables)).column("note").to_pylist()
@@ -193,14 +192,13 @@ def test_nothing_is_left_to_do_where_nobody_waits_for_compactions(tmp_path: Path
 
 
 def _compact(appended: AppendedBatch, tables: PipelineTables, directory: Path) -> BatchReport:
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(directory / "lookup"), None)
-    return compact_batch(appended, tables, settings, lambda task, due: list(task(due)), JobResult())
+    return compact_batch(appended, tables, task_settings(directory), lambda task, due: list(task(due)))
 
 
 def _run_until_append(tables: PipelineTables, records: pa.RecordBatch, directory: Path, batch_id: int) -> AppendedBatch:
     """A batch whose driver dies between the APPEND and the COMPACT snapshot."""
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(directory / "lookup"), None)
-    return appended_batch(tables, records, settings, batch_id)
+    exchange = LocalExchange([records], is_one_job=True)
+    return append_batch(BatchRun(batch_id), tables, task_settings(directory), exchange, Compactions())
 
 
 def test_a_write_only_table_is_left_alone(tmp_path: Path) -> None:

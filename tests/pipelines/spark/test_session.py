@@ -18,14 +18,13 @@ from paimon_table.errors import (
     TidemarkError,
     error_classes,
 )
-from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.batch.plan import BatchRun, plan_batch
 from pipelines.spark.session import open_session
 from pipelines.spark.session_properties import names_collector
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from sources.changes import RECORD_SCHEMA
-from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.events import History, write_dump
-from tests.support.local_batches import dump_batches, pipeline_tables, run_batches, run_tasks
+from tests.support.local_batches import dump_batches, pipeline_tables, processed, run_batches, task_settings
 
 _RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
 
@@ -62,7 +61,7 @@ def test_the_plan_of_decode_tasks_holds_no_storage(tmp_path: Path) -> None:
     records = _records(tmp_path)
     run_batches(tables, [records], tmp_path)
 
-    plan = plan_batch(tables, BatchRun(1), TaskSettings(DebeziumJsonDecoder(), 2, str(tmp_path / "lookup"), None))
+    plan = plan_batch(tables, BatchRun(1), task_settings(tmp_path))
 
     assert plan.decode.targets and b"file_io" not in pickle.dumps(plan.decode)
     assert b"file_io" in pickle.dumps(plan.write)
@@ -78,12 +77,9 @@ def test_rows_that_an_engine_refuses_are_reported_with_table_and_bucket(tmp_path
         event = {"after": {"id": 1, "kind": kind}, "source": source, "op": "c"}
         rows.append({**place, "key": b'{"id": 1}', "value": json.dumps(event).encode()})
     records = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(tmp_path / "lookup"), None)
-    seen = run_tasks(records, plan_batch(tables, BatchRun(0), settings))
-    tables.apply(o for report in seen.reports for o in report.observations)
 
     with pytest.raises(MalformedRecord, match=r"table lake\.orders, bucket \d+: .*ignore-delete"):
-        run_tasks(records, plan_batch(tables, BatchRun(0), settings))
+        processed(tables, [records], task_settings(tmp_path))
 
 
 def test_an_error_of_a_task_is_told_without_the_frames_of_the_worker() -> None:

@@ -1,0 +1,93 @@
+"""How the changes of a batch come together so that one task owns a bucket, and where the batch's tasks run.
+
+``process_batch`` says what happens in which order and knows neither Spark nor files. An exchange carries the blobs from
+the decode tasks to the write tasks: through Spark's shuffle (``shuffle_exchange``), through files of one machine
+(``spool_exchange``), or inside this process (``local_exchange``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from paimon_table.metadata.bucket_id import BucketId
+from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.job_result import JobResult
+from sinks.exchange.blob import REPORT, Blob
+from sinks.write.bucket_task import CompactTask, WriteTask
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the tasks of a batch have put into level 0, not committed yet, and what they do after that."""
+
+    result: JobResult
+    """The reports of the decode tasks and the messages of the write tasks."""
+    due: tuple[tuple[int, BucketId], ...] = ()
+    """(target index, bucket) pairs to compact once the messages are committed, by tasks of their own."""
+    compacted: Callable[[], JobResult] = JobResult
+    """Waits for the compactions that the write tasks themselves go on to do; to be published after the messages."""
+
+    def discard(self, task: WriteTask) -> None:
+        """Delete the files that the tasks wrote; nothing of this may be committed then."""
+        with suppress(Exception):
+            self.compacted().discard(task)
+        self.result.discard(task)
+
+
+class Exchange(Protocol):
+    """The tasks of one batch, called by its driver: ``decode`` until the plan is right, ``write`` once, ``close``."""
+
+    @property
+    def is_one_job(self) -> bool:
+        """Whether ``decode`` writes too.
+
+        Then the write side is planned first, when nothing of the batch before is left to do; and where the blobs turn
+        out to belong into one task, the batch is decoded again.
+        """
+        ...
+
+    def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
+        """Decode all records of the batch; what an earlier call brought is dropped. ``write`` is given in one job."""
+        ...
+
+    def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        """Put what was decoded into level 0; in one job that is done, by the same task.
+
+        Every blob of a bucket goes to the same write task. With ``in_one_task`` that task gets all blobs.
+        """
+        ...
+
+    def close(self) -> None:
+        """Delete what the batch left behind; files that were written stay if ``write`` has returned them."""
+        ...
+
+    def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
+        """Run the task over all (target index, bucket) pairs; gives its pickled results."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedBlobs:
+    """What decode tasks gave: their reports, pickled, and the blobs of each slot."""
+
+    reports: tuple[bytes, ...] = ()
+    slots: tuple[tuple[Blob, ...], ...] = ()
+
+    @staticmethod
+    def of(blobs: Iterable[Blob]) -> DecodedBlobs:
+        reports: list[bytes] = []
+        slots: defaultdict[int, list[Blob]] = defaultdict(list)
+        for blob in blobs:
+            if blob.target == REPORT:
+                reports.append(bytes(blob.data))
+            else:
+                slots[blob.slot_key].append(blob)
+        return DecodedBlobs(tuple(reports), tuple(map(tuple, slots.values())))
+
+    def shares(self, *, in_one_task: bool) -> tuple[tuple[Blob, ...], ...]:
+        """The blobs of each write task."""
+        return (tuple(blob for blobs in self.slots for blob in blobs),) if in_one_task and self.slots else self.slots

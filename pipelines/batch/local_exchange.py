@@ -1,0 +1,70 @@
+"""All tasks of a batch as plain function calls, one after the other, without Spark: for tests and for measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import pyarrow as pa
+
+from paimon_table.errors import BrokenInvariant
+from paimon_table.metadata.bucket_id import BucketId
+from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.exchange import DecodedBlobs, Written
+from pipelines.batch.job_result import JobResult, unpack
+from sinks.exchange.blob import Blob, from_record_batch
+from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
+
+
+class LocalExchange:
+    """An ``Exchange`` in this process, in the order of Spark's: of the spool's two jobs, or of the shuffle's one.
+
+    Each of ``records`` is what one decode task reads. There are as many write tasks as slots with blobs.
+    """
+
+    def __init__(self, records: Sequence[pa.RecordBatch], *, is_one_job: bool = False) -> None:
+        self.is_one_job = is_one_job
+        self._records = records
+        self._decoded = DecodedBlobs()
+        self._held: tuple[WriteTask, JobResult] | None = None
+
+    def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
+        self.close()
+        self._decoded = DecodedBlobs.of(self._blobs(decode))
+        if self.is_one_job:
+            if write is None:
+                raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
+            self._held = write, self._appended(_writers(write, self._decoded.slots))
+        return unpack(self._decoded.reports).reports
+
+    def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        if self._held is not None:
+            (_, result), self._held = self._held, None
+            return Written(result, tuple(result.needing_compaction))
+        writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
+        return Written(
+            self._appended(writers), compacted=lambda: unpack(chain.from_iterable(w.compact() for w in writers))
+        )
+
+    def close(self) -> None:
+        if self._held is not None:
+            task, result = self._held
+            self._held = None
+            result.discard(task)
+
+    def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
+        return list(task(due))
+
+    def _blobs(self, decode: DecodeTask) -> Iterator[Blob]:
+        for number, records in enumerate(self._records):
+            numbered = None if decode.quarantine is None else replace(decode.quarantine, task=number)
+            for out in replace(decode, quarantine=numbered)([records]):
+                yield from from_record_batch(out)
+
+    def _appended(self, writers: Sequence[SlotWriter]) -> JobResult:
+        return unpack(chain(self._decoded.reports, *(writer.append() for writer in writers)))
+
+
+def _writers(task: WriteTask, shares: Iterable[Sequence[Blob]]) -> list[SlotWriter]:
+    return [SlotWriter(task, blobs) for blobs in shares]
