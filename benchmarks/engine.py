@@ -31,14 +31,13 @@ from rich.table import Table as TextTable
 
 from benchmarks import java_writer
 from benchmarks.engine_rows import COLUMNS, rows_of
-from paimon_table.commit.commit import TableCommit
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.table_state import load_state
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
 from pipelines.spark.session import LOCAL_ALLOCATION
-from tests.support.table_driver import clock_ms, new_table, new_uuid
+from tests.support.table_driver import new_table
 
 COMMITS_PER_PASS = 5
 BUCKET = BucketId(EMPTY_ROW, 0)
@@ -89,8 +88,8 @@ class EngineRun:
 
     def __init__(self, directory: Path, options: Mapping[str, str]) -> None:
         self.table = new_table(directory / "tidemark", COLUMNS, ["k"], options=options)
-        environment = WriterEnvironment(str(directory / "lookup"), new_uuid, clock_ms)
-        self._writer = BucketWriter(self.table.context, BUCKET, (), environment)
+        environment = WriterEnvironment(str(directory / "lookup"))
+        self._writer = BucketWriter(self.table.context, BUCKET, BucketState(), environment)
         self._identifier = 0
 
     def commit_seconds(self, first: int, count: int, keys: int, in_halves: bool = False, full: bool = False) -> float:
@@ -100,7 +99,7 @@ class EngineRun:
         self._writer.write(rows)
         message = self._writer.prepare_commit(full_compact=full)
         self._identifier += 1
-        commit = TableCommit(self.table.context, "benchmark", clock_ms=clock_ms, new_uuid=new_uuid)
+        commit = self.table.new_commit("benchmark")
         commit.commit(self._identifier, [message], {})
         return time.perf_counter() - started
 
@@ -137,7 +136,7 @@ def java_seconds(workload: Workload, directory: Path, passes: int, rows: int, ke
 def live_files(path: Path) -> str:
     """Rows and megabytes of the live files."""
     table = Table.open_for_reading(str(path))
-    state = load_state(table.io, table.paths, table.snapshots.latest())
+    state = table.state()
     files = [file for bucket in state.files.values() for file in bucket]
     return f"{sum(f.row_count for f in files):,} / {sum(f.file_size_bytes for f in files) / 1e6:.0f} MB"
 

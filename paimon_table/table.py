@@ -5,21 +5,33 @@ Implements the life of Paimon's schema files: dense ids from 0, each published w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
+from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths, numbers_of
-from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState, TableState, load_state
 from paimon_table.options.reading_options import reading_options
 from paimon_table.options.table_options import TableOptions, options_of
+from paimon_table.scan.changelog_scan import changes_of, read_changes
+from paimon_table.scan.scan import TableScan
+from paimon_table.scan.time_travel import chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema, from_json, to_json
 from paimon_table.storage.file_io import FileIO, file_io_for
+from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.writer import Writer, open_writer
 
 _EVOLVE_ATTEMPTS = 10
 
@@ -118,7 +130,80 @@ class Table:
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.io, self.paths)
+        return self.context.snapshots
+
+    def state(self, snapshot: Snapshot | None = None) -> TableState:
+        """The files of a snapshot, by default of the latest one; read from its manifests."""
+        return load_state(self.io, self.paths, snapshot or self.snapshots.latest())
+
+    # ------------------------------------------------------------ reading
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: pc.Expression | None = None,
+        snapshot_id: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """The rows of a snapshot (default: the latest) in pieces of bounded size, in no order.
+
+        A snapshot is chosen by its id or as the newest one not after a time; it is read with the schema it was written
+        with. ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
+        Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
+        """
+        return self._read(columns, predicate, snapshot_id, timestamp_ms)[1]
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: pc.Expression | None = None,
+        snapshot_id: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> pa.Table:
+        """Like ``read``, as one table; needs memory for all of it."""
+        schema, pieces = self._read(columns, predicate, snapshot_id, timestamp_ms)
+        return pa.concat_tables([schema.empty_table(), *pieces])
+
+    def _read(
+        self,
+        columns: Sequence[str] | None,
+        predicate: pc.Expression | None,
+        snapshot_id: int | None,
+        timestamp_ms: int | None,
+    ) -> tuple[pa.Schema, Iterator[pa.Table]]:
+        snapshot, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
+        scan = TableScan.make(ctx, columns, predicate)
+        splits = scan.plan(load_state(ctx.io, ctx.paths, snapshot))
+        return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
+
+    def changes(
+        self, from_snapshot: int | None = None, to_snapshot: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Snapshot, pa.Table]]:
+        """The changelog, snapshot by snapshot: see ``read_changes``."""
+        return read_changes(self.context, from_snapshot, to_snapshot, columns)
+
+    def changes_of(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The changes of one snapshot in pieces of bounded size."""
+        return changes_of(self.context, snapshot, columns)
+
+    # ------------------------------------------------------------ writing
+
+    def new_commit(
+        self,
+        user: str,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        new_uuid: Callable[[], str] = random_uuid,
+        on_step: Callable[[str], None] | None = None,
+        retry_wait: RetryWait | None = None,
+        state: TableState | None = None,
+    ) -> TableCommit:
+        """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known."""
+        return TableCommit(self.context, user, clock_ms, new_uuid, on_step=on_step, retry_wait=retry_wait, state=state)
+
+    def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
+        """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""
+        return open_writer(self.context, bucket, state, environment)
 
     def refreshed(self) -> Table:
         """The table with schema versions that others have published meanwhile; itself when there are none."""

@@ -68,10 +68,9 @@ def read_table(
     ``path`` is the directory of the table, or a ``file://`` or ``s3://`` URI; ``options`` give access to S3.
     """
     _own_packages_first()
-    from paimon_table.scan.scan import read_all
     from paimon_table.table import Table
 
-    return read_all(Table.open_for_reading(str(path), dict(options or {})), columns)
+    return Table.open_for_reading(str(path), dict(options or {})).to_arrow(columns)
 
 
 def _own_packages_first() -> None:

@@ -93,7 +93,7 @@ class TableCommit:
         clock_ms: Callable[[], int],
         new_uuid: Callable[[], str],
         *,
-        on_step: Callable[[str], None] = _ignore_step,
+        on_step: Callable[[str], None] | None = None,
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class TableCommit:
         self._user = commit_user
         self._clock_ms = clock_ms
         self._new_uuid = new_uuid
-        self._on_step = on_step
+        self._on_step = on_step or _ignore_step
         self._retry_wait = retry_wait or RetryWait()
         self._partition_types = [f.type for f in ctx.schema.partition_fields]
         self._key_types = [f.type for f in ctx.schema.key_fields]

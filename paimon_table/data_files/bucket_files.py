@@ -17,7 +17,6 @@ from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
-from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings, changelog_file_settings, data_file_settings, format_of
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
@@ -46,7 +45,6 @@ class BucketFiles:
         self.schema_id = ctx.schema.id
         self.schema_ids = frozenset(ctx.schemas)
         self._ctx = ctx
-        self._bucket = bucket
         self._names = names
         self._clock_ms = clock_ms
         self._deletions = deletions
@@ -113,6 +111,4 @@ class BucketFiles:
 
     def delete(self, file: DataFileMeta) -> None:
         """Remove a file. The caller proves that no snapshot and no commit message names it."""
-        self._ctx.io.delete(self._ctx.data_file(self._bucket, file))
-        for extra in TablePaths.extra_files(self._directory, file):
-            self._ctx.io.delete(extra)
+        self._ctx.delete_file_in(self._directory, file)

@@ -173,9 +173,7 @@ class KeyValueFileWriter:
             self._file.discard()
             self._file = None
         for file in self._finished:
-            self._ctx.io.delete(TablePaths.data_file(self._directory, file))
-            for extra in TablePaths.extra_files(self._directory, file):
-                self._ctx.io.delete(extra)
+            self._ctx.delete_file_in(self._directory, file)
         self._finished = []
 
     def __enter__(self) -> KeyValueFileWriter:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from paimon_table.errors import CorruptFile
+from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.json_text import pretty
 from paimon_table.metadata.paths import TablePaths, numbers_of
 from paimon_table.storage.file_io import FileIO
@@ -204,6 +204,26 @@ class SnapshotStore:
             return self.read(snapshot_id)
         except FileNotFoundError:
             return None
+
+    def between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:
+        """The snapshots of [first, last]; None stands for the earliest and the latest one.
+
+        Raises ConfigError for snapshots that have expired or do not exist yet.
+        """
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            if first is None and last is None:
+                return
+            raise ConfigError(f"{self.paths.root} has no snapshot yet; write to it first")
+        first = earliest if first is None else first
+        last = latest if last is None else last
+        if first < earliest or last > latest:
+            raise ConfigError(
+                f"snapshots {first} to {last} of {self.paths.root} cannot be read: it has the snapshots {earliest} to "
+                f"{latest}; choose a range inside"
+            )
+        for snapshot_id in range(first, last + 1):
+            yield self.read(snapshot_id)
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Create the snapshot's file unless the id is taken; then point the LATEST hint at it.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.paths import TablePaths, partition_path
+from paimon_table.metadata.snapshot import SnapshotStore
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.schema.table_schema import TableSchema
@@ -25,6 +26,10 @@ class TableContext:
     schemas: Mapping[int, TableSchema]
     """Every schema version so far, for files that were written with an older one."""
 
+    @property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.io, self.paths)
+
     def partition_values(self, partition: bytes) -> tuple[object, ...]:
         """The partition's values in partition column order, from its serialized row."""
         fields = self.schema.partition_fields
@@ -40,3 +45,16 @@ class TableContext:
 
     def data_file(self, bucket: BucketId, file: DataFileMeta) -> str:
         return self.paths.data_file(self.bucket_dir(bucket), file)
+
+    def delete_file(self, bucket: BucketId, file: DataFileMeta) -> None:
+        """Delete a data or changelog file and the files that belong to it, there or not.
+
+        The caller proves that no snapshot names it and no commit message that may still be committed.
+        """
+        self.delete_file_in(self.bucket_dir(bucket), file)
+
+    def delete_file_in(self, bucket_dir: str, file: DataFileMeta) -> None:
+        """As ``delete_file``, for a bucket that is known by its directory."""
+        self.io.delete(self.paths.data_file(bucket_dir, file))
+        for extra in self.paths.extra_files(bucket_dir, file):
+            self.io.delete(extra)

@@ -22,6 +22,34 @@ from paimon_table.storage.file_io import FileIO
 
 
 @dataclass(frozen=True, slots=True)
+class BucketState:
+    """What a snapshot holds of one bucket, which is what its writer goes on from; by default nothing."""
+
+    files: tuple[DataFileMeta, ...] = ()
+    """Live data files."""
+    deletion_files: tuple[IndexFileMeta, ...] = ()
+    """Index files with the deletion vectors of the bucket."""
+    partition_buckets: int | None = None
+    """Number of buckets that the live files of its partition were written for; None when there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """The same of all buckets, as a value that can be pickled to executors; shares its parts with the table's state."""
+
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
+    deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
+    partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
+
+    def of(self, bucket: BucketId) -> BucketState:
+        return BucketState(
+            self.files.get(bucket, ()),
+            self.deletion_files.get(bucket, ()),
+            self.partition_buckets.get(bucket.partition),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """Live data files per bucket. Buckets without files are absent. ``snapshot`` None is the table before its first."""
 
@@ -39,6 +67,10 @@ class TableState:
 
     def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         return self.files.get(bucket, ())
+
+    def live_files(self) -> LiveFiles:
+        """What writers go on from."""
+        return LiveFiles(self.files, self.deletion_files(), self.total_buckets)
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
         """The files with the deletion vectors of each bucket that has some."""

@@ -13,20 +13,20 @@ from itertools import groupby
 import pyarrow as pa
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
-from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import VALUE_KIND
-from paimon_table.scan.scan import checked_columns, refuse_unreadable
-from paimon_table.table import Table
+from paimon_table.scan.scan import refuse_unreadable
+from paimon_table.scan.selection import checked_columns
 from paimon_table.types import arrow_type
 
 
 def read_changes(
-    table: Table,
+    ctx: TableContext,
     from_snapshot: int | None = None,
     to_snapshot: int | None = None,
     columns: Sequence[str] | None = None,
@@ -37,46 +37,26 @@ def read_changes(
     bucket in listed order, buckets in the order of their first file. Raises ConfigError for snapshots that have
     expired or do not exist yet.
     """
-    for snapshot in snapshots_between(table, from_snapshot, to_snapshot):
-        batches = list(iter_changes(table, snapshot, columns))
+    for snapshot in ctx.snapshots.between(from_snapshot, to_snapshot):
+        batches = list(changes_of(ctx, snapshot, columns))
         if batches:
             yield snapshot, pa.concat_tables(batches)
 
 
-def iter_changes(table: Table, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """The changes of one snapshot in pieces of bounded size, as ``read_changes`` describes them."""
-    index = ManifestReader(table.io, table.paths).index_entries(snapshot)
-    refuse_unreadable(table.schema, table.options, index)
-    ctx = table.context
-    names = checked_columns(table.schema, columns)
-    for entry in _in_bucket_order(_entries(table, snapshot)):
+    reader = ManifestReader(ctx.io, ctx.paths)
+    refuse_unreadable(ctx.schema, ctx.options, reader.index_entries(snapshot))
+    names = checked_columns(ctx.schema, columns)
+    for entry in _in_bucket_order(_entries(reader, snapshot, ctx.options)):
         if entry.bucket.bucket != POSTPONED:
             yield from _rows(ctx, entry, names)
 
 
-def snapshots_between(table: Table, first: int | None, last: int | None) -> Iterator[Snapshot]:
-    """The snapshots of [first, last]; None stands for the earliest and the latest one."""
-    earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
-    if earliest is None or latest is None:
-        if first is None and last is None:
-            return
-        raise ConfigError(f"{table.paths.root} has no snapshot yet; write to it first")
-    first = earliest if first is None else first
-    last = latest if last is None else last
-    if first < earliest or last > latest:
-        raise ConfigError(
-            f"snapshots {first} to {last} of {table.paths.root} cannot be read: it has the snapshots {earliest} to "
-            f"{latest}; choose a range inside"
-        )
-    for snapshot_id in range(first, last + 1):
-        yield table.snapshots.read(snapshot_id)
-
-
-def _entries(table: Table, snapshot: Snapshot) -> list[ManifestEntry]:
-    reader = ManifestReader(table.io, table.paths)
+def _entries(reader: ManifestReader, snapshot: Snapshot, options: TableOptions) -> list[ManifestEntry]:
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return []
-    if table.options.changelog_producer != "none":
+    if options.changelog_producer != "none":
         return reader.changelog_entries(snapshot)
     if snapshot.commit_kind is not CommitKind.APPEND:
         return []

@@ -6,7 +6,7 @@ Implements Paimon's write path for primary-key tables: sequence numbers in arriv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,11 +30,12 @@ from paimon_table.mergetree.run_chunks import CHUNK_BYTES
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
-from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
+from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.incoming import IncomingRows
 from paimon_table.write.one_run import one_run
@@ -54,8 +55,8 @@ class WriterEnvironment:
     """
 
     lookup_dir: str
-    new_uuid: Callable[[], str]
-    clock_ms: Callable[[], int]
+    new_uuid: Callable[[], str] = random_uuid
+    clock_ms: Callable[[], int] = now_ms
     lookup_max_bytes: int = DEFAULT_MAX_BYTES
     write_buffer_bytes: int = WRITE_BUFFER_BYTES
     chunk_bytes: int = CHUNK_BYTES
@@ -73,20 +74,14 @@ class BucketWriter:
         self,
         ctx: TableContext,
         bucket: BucketId,
-        files: Iterable[DataFileMeta],
+        state: BucketState,
         environment: WriterEnvironment,
-        deletion_files: Sequence[IndexFileMeta] = (),
-        partition_buckets: int | None = None,
     ) -> None:
-        """``files`` are the live files of the bucket in the snapshot that the commit builds on.
-
-        ``deletion_files`` are the bucket's index files with deletion vectors in the same snapshot, and
-        ``partition_buckets`` is the number of buckets that the partition's live files were written for.
-        """
+        """``state`` is that of the bucket in the snapshot that the commit builds on."""
         self._ctx = ctx
         self._options = ctx.options
         self._bucket = bucket
-        self._partition_buckets = partition_buckets
+        self._partition_buckets = state.partition_buckets
         self._environment = environment
         self._buffer_limit_bytes = environment.write_buffer_bytes
         self._order = KeyOrder(ctx.schema, ctx.options)
@@ -94,7 +89,7 @@ class BucketWriter:
         self._deletions = BucketDeletions(
             ctx.io,
             ctx.paths,
-            deletion_files,
+            state.deletion_files,
             lambda: f"index-{environment.new_uuid()}-0",
             ctx.options.deletion_vectors_bitmap64,
         )
@@ -109,9 +104,8 @@ class BucketWriter:
         self._compactor = Compactor(
             self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
         )
-        files = tuple(files)
-        check_key_files(ctx.schema, ctx.paths.root, files)
-        self._levels = build_levels(files, ctx.options.num_levels, self._order.file_key)
+        check_key_files(ctx.schema, ctx.paths.root, state.files)
+        self._levels = build_levels(state.files, ctx.options.num_levels, self._order.file_key)
         self._stored.keep_only(self._levels.files)
         self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
         self._new_files: tuple[DataFileMeta, ...] = ()
@@ -273,7 +267,7 @@ class BucketWriter:
 
     # ------------------------------------------------------------ reading
 
-    def lookup_rows(self, keys: pa.Table) -> pa.Table:
+    def lookup(self, keys: pa.Table) -> pa.Table:
         """The stored rows of these keys, sorted by key; see ``find_rows``."""
         return self.find_rows(keys).rows
 

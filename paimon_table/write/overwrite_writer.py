@@ -14,8 +14,8 @@ from paimon_table.mergetree.levels import find_overlap
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.table_options import TableOptions
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
 
@@ -26,7 +26,7 @@ class OverwriteWriter:
     def __init__(self, ctx: TableContext, bucket: BucketId, environment: WriterEnvironment) -> None:
         self._ctx = replace(ctx, options=_without_changelog(ctx.options))
         self._bucket = bucket
-        self._writer = BucketWriter(self._ctx, bucket, (), environment)
+        self._writer = BucketWriter(self._ctx, bucket, BucketState(), environment)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows in arrival order, as ``BucketWriter.write`` does."""
@@ -48,18 +48,13 @@ class OverwriteWriter:
         for file in written.new_files:
             if file.file_name not in names:
                 # Unreferenced: made by this writer, which has merged it, and named by no message.
-                self._delete(file)
+                self._ctx.delete_file(self._bucket, file)
         return CommitMessage(
             bucket=self._bucket,
             total_buckets=self._ctx.options.bucket,
             new_files=_upgraded(tuple(left.values()), self._ctx),
             compact_index=written.compact_index,
         )
-
-    def _delete(self, file: DataFileMeta) -> None:
-        self._ctx.io.delete(self._ctx.data_file(self._bucket, file))
-        for extra in TablePaths.extra_files(self._ctx.bucket_dir(self._bucket), file):
-            self._ctx.io.delete(extra)
 
 
 def _without_changelog(options: TableOptions) -> TableOptions:

@@ -12,9 +12,6 @@ import typer
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.snapshot import Snapshot
-from paimon_table.metadata.table_state import load_state
-from paimon_table.scan.changelog_scan import iter_changes, snapshots_between
-from paimon_table.scan.scan import read_table
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
@@ -89,7 +86,7 @@ def scan(
     schema = _schema_at(table, snapshot, moment)
     predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
     names = _column_names(columns, schema.column_names)
-    rows = read_table(table, names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
+    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
     empty = schema.arrow_schema.empty_table()
     _print(_with_header(empty.select(names) if names else empty, rows), format, limit)
 
@@ -119,8 +116,8 @@ def changes(
         raise ConfigError(f"--from {first} is after the last snapshot to read, which is {newest or 'none'}")
     parts = (
         kinds_first(rows, names, snapshot.id if snapshot_ids else None)
-        for snapshot in snapshots_between(table, first, last)
-        for rows in iter_changes(table, snapshot, names)
+        for snapshot in table.snapshots.between(first, last)
+        for rows in table.changes_of(snapshot, names)
     )
     empty = kinds_first(_no_changes(table), names, 0 if snapshot_ids else None)
     _print(_with_header(empty, parts), format, limit)
@@ -197,7 +194,7 @@ def _tell_reading_options(table: Table) -> None:
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
     if table.schema.options.get("bucket") != str(POSTPONED):
         return
-    files = load_state(table.io, table.paths, snapshot).files.items()
+    files = table.state(snapshot).files.items()
     waiting = sum(file.row_count for bucket, of_bucket in files if bucket.bucket == POSTPONED for file in of_bucket)
     if waiting:
         note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2), which Tidemark does not write; readers see"

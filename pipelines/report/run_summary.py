@@ -8,10 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.errors import TidemarkError
-from paimon_table.metadata.table_state import load_state
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.scan.changelog_scan import iter_changes
-from paimon_table.scan.scan import read_table
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
@@ -73,14 +70,14 @@ def _written_tables(config: PipelineConfig) -> dict[str, Table]:
 def _table_summary(identifier: str, table: Table) -> TableSummary:
     snapshots = all_snapshots(table)
     latest = snapshots[-1] if snapshots else None
-    state = load_state(table.io, table.paths, latest)
+    state = table.state(latest)
     stored = sum(file.row_count for files in state.files.values() for file in files)
     is_counted = stored <= COUNTED_ROWS
     key = list(table.schema.trimmed_primary_keys[:1])
     return TableSummary(
         identifier,
         table.paths.root,
-        sum(part.num_rows for part in read_table(table, key)) if is_counted else stored,
+        sum(part.num_rows for part in table.read(key)) if is_counted else stored,
         len(state.files),
         len(snapshots),
         sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
@@ -98,7 +95,7 @@ def _sample(identifier: str, table: Table) -> TableSample:
 
 
 def _first_rows(table: Table, names: list[str]) -> pa.Table:
-    for part in read_table(table, names):
+    for part in table.read(names):
         if part.num_rows:
             return part.slice(0, SAMPLE_ROWS)
     return table.schema.arrow_schema.empty_table().select(names)
@@ -108,7 +105,7 @@ def _newest_changes(table: Table, names: list[str]) -> pa.Table | None:
     """Changes of the newest snapshot that has any (a COMPACT snapshot may hold those of its APPEND)."""
     for snapshot in reversed(all_snapshots(table)):
         if snapshot.changelog_record_count:
-            part = next((rows for rows in iter_changes(table, snapshot, names) if rows.num_rows), None)
+            part = next((rows for rows in table.changes_of(snapshot, names) if rows.num_rows), None)
             return None if part is None else kinds_first(part.take(_instructive(part)), names, None)
     return None
 

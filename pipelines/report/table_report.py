@@ -15,10 +15,9 @@ from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.snapshot import Snapshot
-from paimon_table.metadata.table_state import TableState, load_state
+from paimon_table.metadata.table_state import TableState
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.binary_row import deserialize_row
-from paimon_table.scan.scan import read_table
 from paimon_table.table import Table
 from paimon_table.types import DataType, sql
 from pipelines.report.row_output import RowFormat, cell_text, print_table, rich_table
@@ -104,7 +103,7 @@ def show_table(table: Table, output: RowFormat) -> None:
 def table_facts(table: Table) -> dict[str, Any]:
     """Path, columns, keys, options, newest snapshot, and sums over the live files."""
     latest = table.snapshots.latest()
-    state = load_state(table.io, table.paths, latest)
+    state = table.state(latest)
     files = [file for of_bucket in state.files.values() for file in of_bucket]
     schema = table.schema
     return {
@@ -132,7 +131,7 @@ def live_row_count(table: Table, state: TableState) -> int | None:
         return None
     key = list(table.schema.primary_keys or table.schema.column_names[:1])
     try:
-        return sum(int(part.num_rows) for part in read_table(table, key))
+        return sum(int(part.num_rows) for part in table.read(key))
     except UnsupportedFeature:
         return None
 
@@ -183,7 +182,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 
 def _sorted_files(table: Table, snapshot: Snapshot | None) -> list[tuple[BucketId, DataFileMeta]]:
-    state = load_state(table.io, table.paths, snapshot)
+    state = table.state(snapshot)
     files = [(bucket, file) for bucket, of_bucket in state.files.items() for file in of_bucket]
     return sorted(files, key=lambda item: (item[0].partition, item[0].bucket, item[1].level, item[1].file_name))
 

@@ -11,8 +11,6 @@ properties then say which rows the table holds already, and rows below them (``f
 from __future__ import annotations
 
 import threading
-import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from paimon_table.commit.commit import CommitResult, TableCommit
@@ -99,13 +97,10 @@ class TableSink:
             return Target(
                 self.identifier,
                 context,
-                context.options.bucket,
-                self.state.files,
-                self.state.deletion_files(),
+                self.state.live_files(),
                 self._position.floors,
                 is_appended,
                 self.compacts_fully(batch_id),
-                self.state.total_buckets,
             )
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
@@ -186,14 +181,7 @@ class TableSink:
         self._commit = self._committer(self._commit.state)
 
     def _committer(self, state: TableState | None) -> TableCommit:
-        return TableCommit(
-            self.table.context,
-            self._user,
-            clock_ms=lambda: time.time_ns() // 1_000_000,
-            new_uuid=lambda: str(uuid.uuid4()),
-            on_step=lambda step: self._on_step(step),
-            state=state,
-        )
+        return self.table.new_commit(self._user, on_step=lambda step: self._on_step(step), state=state)
 
 
 def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:

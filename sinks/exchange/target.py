@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 
@@ -37,20 +35,15 @@ class Routing:
 class Target:
     """One table of a batch plan.
 
-    ``files`` are the live files per bucket at the plan's snapshot, ``deletion_files`` the index files with deletion
-    vectors of the buckets that have some. ``floors`` are, per (topic, partition), the offsets
-    that the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table
-    (a replay): its changes are dropped.
+    ``live`` is what the buckets hold at the plan's snapshot. ``floors`` are, per (topic, partition), the offsets that
+    the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table (a
+    replay): its changes are dropped.
     """
 
     identifier: str
     context: TableContext
-    total_buckets: int
-    files: Mapping[BucketId, tuple[DataFileMeta, ...]]
-    deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
+    live: LiveFiles
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
     is_appended: bool = False
     compacts_fully: bool = False
     """Whether this batch ends with a full compaction of every bucket."""
-    partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
-    """Number of buckets of each partition that has files; writers refuse rows where it is not ``total_buckets``."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.snapshot import SnapshotStore
-from paimon_table.metadata.table_state import load_state
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.rows.hashes import assign_buckets
-from paimon_table.write.bucket_writer import BucketWriter
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.former_rows import former_rows
+from paimon_table.write.writer import open_writer
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
-
-FORMER_SNAPSHOTS = 20
-"""How far back a value is searched whose row left its key in an earlier batch than it arrived under the new one."""
 
 
 class ArrivedRows:
@@ -29,11 +25,11 @@ class ArrivedRows:
         self,
         target: Target,
         blobs: Mapping[BucketId, Sequence[Blob]],
-        open_writer: Callable[[Target, BucketId], BucketWriter],
+        environment: WriterEnvironment,
     ) -> None:
         self._target = target
         self._blobs = blobs
-        self._open_writer = open_writer
+        self._environment = environment
         self._histories: dict[BucketId, Histories] = {}
 
     def filled(self, bucket: BucketId) -> Filled:
@@ -57,34 +53,17 @@ class ArrivedRows:
         known = self._histories.get(bucket)
         if known is None:
             schema = self._target.context.schema
-            writer = self._open_writer(self._target, bucket)
+            context, state = self._target.context, self._target.live.of(bucket)
+            writer = open_writer(context, bucket, state, self._environment)
             trimmed = list(schema.trimmed_primary_keys)
             known = Histories(
                 rows,
                 schema.primary_keys,
-                lambda keys: writer.lookup_rows(keys.select(trimmed)),
-                lambda keys: self._former_rows(bucket, keys.select(trimmed)),
+                lambda keys: writer.lookup(keys.select(trimmed)),
+                lambda keys: former_rows(context, bucket, keys.select(trimmed), self._environment, state.files),
             )
             self._histories[bucket] = known
         return known
-
-    def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
-        """The rows in the youngest of the last snapshots that has any of these keys."""
-        context = self._target.context
-        snapshots = SnapshotStore(context.io, context.paths)
-        found = context.schema.arrow_schema.empty_table()
-        writers: list[BucketWriter] = []
-        latest, earliest = snapshots.latest_id() or 0, snapshots.earliest_id() or 1
-        for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
-            state = load_state(context.io, context.paths, snapshots.read(snapshot_id))
-            former = replace(self._target, files=state.files, deletion_files=state.deletion_files())
-            writers.append(self._open_writer(former, bucket))
-            found = writers[-1].lookup_rows(keys)
-            if len(found):
-                break
-        for writer in writers:
-            writer.forget_all_but(self._target.files.get(bucket, ()))
-        return found
 
     def _histories_of_key(self, key: Key) -> Histories:
         """The bucket of a primary key, given in primary key order; its changes count if this task owns the bucket."""
@@ -96,6 +75,6 @@ class ArrivedRows:
         fields = [schema.field(name) for name in schema.bucket_keys]
         columns = [pa.array([values[f.name]], schema.arrow_schema.field(f.name).type) for f in fields]
         options = self._target.context.options
-        buckets = assign_buckets(columns, [f.type for f in fields], self._target.total_buckets, options.bucket_function)
+        buckets = assign_buckets(columns, [f.type for f in fields], options.bucket, options.bucket_function)
         bucket = BucketId(partition, int(buckets[0]))
         return self._histories_of(bucket, self._rows(bucket))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.private_directory import SharedDirectory
-from paimon_table.write.bucket_writer import KEPT_BYTES, BucketWriter, WriterEnvironment
+from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
+from paimon_table.write.writer import Writer, open_writer
 from sinks import faults
 from sinks.exchange.blob import REPORT, Blob, from_record_batch
 from sinks.exchange.spool import loaded
@@ -72,13 +72,13 @@ class WriteTask:
             place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
             return pickle.dumps(error.told(f"{place}: {error}"))
 
-    def compact(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> bytes:
+    def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
         result = self.answer(target_index, bucket, partial(self.compact_bucket, target_index, bucket, writer))
         faults.reached("between-compactions", self.batch_id)
         return result
 
-    def compact_bucket(self, target_index: int, bucket: BucketId, writer: BucketWriter | None = None) -> BucketResult:
+    def compact_bucket(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> BucketResult:
         """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
         take_seconds()
         started = time.perf_counter()
@@ -87,22 +87,13 @@ class WriteTask:
         message = writer.compact_only(full_compact=target.compacts_fully)
         return BucketResult(target_index, message, 0, _steps(started))
 
-    def open_writer(self, target: Target, bucket: BucketId) -> BucketWriter:
+    def environment(self) -> WriterEnvironment:
+        """What writers need of the machine that the task runs on."""
         root = self.lookup_root
-        environment = WriterEnvironment(
-            lookup_dir=root if isinstance(root, str) else root.path(),
-            new_uuid=lambda: str(uuid.uuid4()),
-            clock_ms=lambda: time.time_ns() // 1_000_000,
-        )
-        deletion_files = target.deletion_files.get(bucket, ())
-        return BucketWriter(
-            target.context,
-            bucket,
-            target.files.get(bucket, ()),
-            environment,
-            deletion_files,
-            target.partition_buckets.get(bucket.partition),
-        )
+        return WriterEnvironment(root if isinstance(root, str) else root.path())
+
+    def open_writer(self, target: Target, bucket: BucketId) -> Writer:
+        return open_writer(target.context, bucket, target.live.of(bucket), self.environment())
 
 
 class SlotWriter:
@@ -111,7 +102,7 @@ class SlotWriter:
     def __init__(self, task: WriteTask, blobs: Iterable[Blob]) -> None:
         self._task = task
         self._blobs = blobs
-        self._due: list[tuple[int, BucketId, BucketWriter]] = []
+        self._due: list[tuple[int, BucketId, Writer]] = []
         self._kept_bytes = 0
 
     def append(self) -> Iterator[bytes]:
@@ -126,7 +117,7 @@ class SlotWriter:
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps({"shuffle": time.perf_counter() - started})
         for target, buckets in arrived.items():
-            rows = ArrivedRows(self._task.targets[target], buckets, self._task.open_writer)
+            rows = ArrivedRows(self._task.targets[target], buckets, self._task.environment())
             for bucket in buckets:
                 yield self._task.answer(target, bucket, partial(self._append_bucket, target, bucket, rows))
                 faults.reached("between-data-files", self._task.batch_id)
@@ -144,7 +135,7 @@ class SlotWriter:
             self._keep(target_index, bucket, writer)
         return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count, is_due)
 
-    def _keep(self, target_index: int, bucket: BucketId, writer: BucketWriter) -> None:
+    def _keep(self, target_index: int, bucket: BucketId, writer: Writer) -> None:
         if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:
             writer.release_memory()
         self._kept_bytes += writer.kept_bytes

@@ -16,12 +16,10 @@ def discard(target: Target, messages: Iterable[CommitMessage]) -> None:
     and the caller drops the messages. Files that were live before (an upgrade names them again) are kept.
     """
     for message in messages:
-        live = {f.file_name for f in target.files.get(message.bucket, ())}
+        live = {f.file_name for f in target.live.of(message.bucket).files}
         for file in _created(message):
             if file.file_name not in live:
-                directory = target.context.bucket_dir(message.bucket)
-                for name in (file.file_name, *file.extra_files):
-                    target.context.io.delete(f"{directory}/{name}")
+                target.context.delete_file(message.bucket, file)
         for index in message.compact_index.after:
             target.context.io.delete(target.context.paths.index_file(index.file_name))
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sinks.faults import CRASH_VARIABLE, POINTS
 from tests.support.changelog import replay_strictly
@@ -47,7 +45,7 @@ def test_a_batch_that_spark_took_for_done_is_compacted_after_the_restart(tmp_pat
     assert not (closed / str(batches - 1)).exists()
     shutil.copy(closed / str(batches - 2), closed / str(batches - 1))
     table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
-    assert replay_strictly([rows for _, rows in read_changes(table)], ["id"]) != histories[0].rows
+    assert replay_strictly([rows for _, rows in table.changes()], ["id"]) != histories[0].rows
 
     restarted = run_once(file)
     assert restarted.returncode == 0, restarted.stderr
@@ -61,8 +59,8 @@ def _check(directory: Path, histories: list[History]) -> None:
     """Tables and changelogs equal the source, and no batch was committed twice."""
     for history in histories:
         table = Table.open(f"{directory}/warehouse/lake.db/{history.table}")
-        assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
-        changes = [rows for _, rows in read_changes(table)]
+        assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
+        changes = [rows for _, rows in table.changes()]
         assert replay_strictly(changes, ["id"]) == {(key,): row for key, row in history.rows.items()}
         identifiers = [
             (s.commit_identifier, s.commit_kind)

@@ -12,8 +12,6 @@ import pytest
 from benchmarks.debezium_events import zoned_text
 from benchmarks.demo_dump import DUMP_DIR, FINAL_DIR, read_lines
 from benchmarks.shop import TABLES
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.paths import PROJECT_DIR
 from tests.support.changelog import replay_strictly
@@ -57,9 +55,9 @@ def test_the_demo_gives_the_final_content_and_resumes(tmp_path: Path) -> None:
 
     for source, table in tables.items():
         expected = [json.loads(row) for row in read_lines(FINAL_DIR / f"{source.name}.final.jsonl.gz")]
-        found = sorted(plain_rows(read_all(table).to_pylist()), key=lambda row: row[source.key[0]])
+        found = sorted(plain_rows(table.to_arrow().to_pylist()), key=lambda row: row[source.key[0]])
         assert found == expected, source.name
-        replayed = replay_strictly((rows for _, rows in read_changes(table)), source.key)
+        replayed = replay_strictly((rows for _, rows in table.changes()), source.key)
         assert sorted(plain_rows(list(replayed.values())), key=lambda row: row[source.key[0]]) == expected
 
     second = run_once(file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paimon_table.metadata.table_state import load_state
 from paimon_table.table import Table
 from tests.differential.bitmaps import ordered_bitmap64
 from tests.differential.history import History, Row
@@ -46,7 +45,7 @@ def snapshots_of_commits(table: Table) -> dict[int, list[int]]:
 
 
 def levels_at(table: Table, snapshot_id: int) -> tuple[tuple[int, int], ...]:
-    state = load_state(table.io, table.paths, table.snapshots.read(snapshot_id))
+    state = table.state(table.snapshots.read(snapshot_id))
     return tuple(sorted((file.level, file.row_count) for files in state.files.values() for file in files))
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.integration.comparison import differences, source_rows
 from tests.integration.source_tables import TABLES
@@ -74,7 +72,7 @@ def test_tables_equal_their_source_after_kills_and_restarts(
     def remaining() -> list[str]:
         problems = []
         for table in TABLES:
-            rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")).to_pylist()
+            rows = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}").to_arrow().to_pylist()
             problems += differences(table, source_rows(workload.connection, table), rows)
         return problems
 
@@ -89,6 +87,6 @@ def test_tables_equal_their_source_after_kills_and_restarts(
     connect.release(NAME)
     for table in TABLES:
         paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")
-        replayed = replay_strictly((rows for _, rows in read_changes(paimon)), [column.name for column in table.key])
-        assert len(replayed) == len(read_all(paimon))
+        replayed = replay_strictly((rows for _, rows in paimon.changes()), [column.name for column in table.key])
+        assert len(replayed) == len(paimon.to_arrow())
     assert not (tmp_path / "checkpoint-quarantine").exists()

@@ -8,8 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
@@ -28,7 +26,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
     table_path = f"{tmp_path}/warehouse/lake.db/orders"
 
     def rows() -> dict[int, object]:
-        return {row["id"]: row for row in read_all(Table.open(table_path)).to_pylist()}
+        return {row["id"]: row for row in Table.open(table_path).to_arrow().to_pylist()}
 
     with running(file, log) as process:
         wait_until(lambda: "batch 1:" in log.read_text() or process.poll() is not None, 180, "the second batch")
@@ -39,7 +37,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(timeout=seconds(90)) == 0, log.read_text()
     assert rows() == history.rows
-    replay_strictly((changes for _, changes in read_changes(Table.open(table_path))), ["id"])
+    replay_strictly((changes for _, changes in Table.open(table_path).changes()), ["id"])
     assert len(re.findall(r"batch \d+:", log.read_text())) >= 2
 
 

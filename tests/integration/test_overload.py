@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, write_pipeline
@@ -36,5 +35,5 @@ def test_a_source_that_does_not_come_up_in_time_is_started_again(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "the machine is overloaded" in done.stderr and "trying again" in done.stderr
     assert "Traceback" not in done.stderr and (tmp_path / "was-slow").is_dir()
-    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
     assert {row["id"]: row for row in rows} == history.rows

@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from tests.support.events import History, write_dump
@@ -71,7 +70,7 @@ def test_a_run_shows_other_users_no_port_no_secret_and_no_row(tmp_path: Path, mo
             io, _ = file_io_for("s3://lake", {**options, "s3.path.style.access": "true"})
             assert io.list_names("s3://lake/lake.db/orders")
             table = Table.open("s3://lake/lake.db/orders", {**options, "s3.path.style.access": "true"})
-            assert read_all(table).num_rows > 0
+            assert table.to_arrow().num_rows > 0
     finally:
         os.umask(old)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.paths import PROJECT_DIR
 from tests.support.events import History, write_dump
@@ -70,5 +69,5 @@ def test_spark_submit_runs_a_pipeline(tmp_path: Path, origin: str, master: str) 
     )
 
     assert done.returncode == 0, done.stderr
-    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
     assert {row["id"]: row for row in rows} == history.rows

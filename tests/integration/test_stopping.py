@@ -13,8 +13,6 @@ import psutil
 import pytest
 
 from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
@@ -49,7 +47,7 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
     assert newest.commit_identifier == commits[-1], "the running batch was finished"
     assert newest.commit_kind is CommitKind.COMPACT, "with its compactions"
     assert run_once(file).returncode == 0
-    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
     assert {row["id"]: row for row in rows} == history.rows
 
 
@@ -70,7 +68,7 @@ def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_pat
     assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
 
     assert run_once(file).returncode == 0
-    rows = read_all(Table.open(f"{tmp_path}/warehouse/lake.db/orders")).to_pylist()
+    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
     assert {row["id"]: row for row in rows} == history.rows
 
 
@@ -122,5 +120,5 @@ def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
 
     assert run_once(file).returncode == 0
     table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
-    assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
-    assert len(replay_strictly([rows for _, rows in read_changes(table)], ["id"])) == len(history.rows)
+    assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
+    assert len(replay_strictly([rows for _, rows in table.changes()], ["id"])) == len(history.rows)

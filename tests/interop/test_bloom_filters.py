@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.errors import CorruptFile
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from tests.interop.histories import create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
@@ -76,11 +75,11 @@ def test_tidemark_leaves_out_files_by_the_filters_of_java(place: str, tmp_path: 
     create_by_java(java, scenario, path)
     write_by_java(java, path, scenario.steps)
     table = Table.open_for_reading(str(path))
-    assert read_all(table, predicate=pc.field("v") == _PRESENT[2]).num_rows == 1
+    assert table.to_arrow(predicate=pc.field("v") == _PRESENT[2]).num_rows == 1
 
     _break_data_files(path)
 
     for name, position in (("v", 2), ("n", 3)):
-        assert read_all(table, predicate=pc.field(name) == _ABSENT[position]).num_rows == 0
+        assert table.to_arrow(predicate=pc.field(name) == _ABSENT[position]).num_rows == 0
         with pytest.raises(CorruptFile):
-            read_all(table, predicate=pc.field(name) == _PRESENT[position])
+            table.to_arrow(predicate=pc.field(name) == _PRESENT[position])

@@ -6,7 +6,6 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.errors import UnsupportedFeature
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.interop.java_paimon import JavaPaimon
 from tests.support.plain_values import sorted_rows
@@ -37,8 +36,8 @@ def test_years_beyond_2262_are_refused_and_others_are_right(file_format: str, tm
     table = Table.open(path)
     refusals = []
     for attempt in (
-        lambda: read_all(table),
-        lambda: read_all(table, ["k"], pc.field("t").is_valid()),
+        lambda: table.to_arrow(),
+        lambda: table.to_arrow(["k"], pc.field("t").is_valid()),
         lambda: TableDriver(table, tmp_path / "lookup").commit([], full_compact=True),
     ):
         with pytest.raises(UnsupportedFeature) as refusal:
@@ -48,5 +47,5 @@ def test_years_beyond_2262_are_refused_and_others_are_right(file_format: str, tm
     # then it is named, nothing is rewritten, and columns without such values can be read
     for text in refusals:
         assert "bucket-0/data-" in text and "column 't' holds 2300-01-01 00:00:00.000000001" in text
-    assert read_all(table, ["k"]).num_rows == 5
+    assert table.to_arrow(["k"]).num_rows == 5
     assert sorted_rows(java.read(path)) == sorted_rows([*NEAR, FAR])

@@ -14,8 +14,6 @@ import pytest
 from paimon_table.data_files.key_value_file import read_key_value_file
 from paimon_table.errors import CorruptFile, TidemarkError, UnsupportedFeature
 from paimon_table.lookup.cache import shared_lookup_cache
-from paimon_table.metadata.table_state import load_state
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.report.table_report import all_snapshots, file_rows, snapshot_rows, table_facts
 from tests.support.table_driver import TableDriver, new_table
@@ -125,7 +123,7 @@ def test_a_damaged_column_name_is_told_with_the_schema_file_too(tmp_path: Path, 
     path.write_text(path.read_text().replace('"amount"', '"amou.t"'))
 
     with pytest.raises(CorruptFile) as told:
-        read_all(Table.open(str(tmp_path / "t")))
+        Table.open(str(tmp_path / "t")).to_arrow()
     assert str(path) in str(told.value) and f".{file_format}" in str(told.value), told.value
 
 
@@ -154,8 +152,8 @@ def test_hints_that_name_no_snapshot_do_not_matter(walk: Walk) -> None:
 
 def test_files_outside_of_the_table_are_read_by_their_uri(walk: Walk, tmp_path: Path) -> None:
     table = Table.open_for_reading(str(walk.path))
-    rows = read_all(table)
-    state = load_state(table.io, table.paths, table.snapshots.latest())
+    rows = table.to_arrow()
+    state = table.state()
     ((bucket, files),) = state.files.items()
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
@@ -73,10 +71,10 @@ def test_a_schema_that_another_writer_publishes_between_decoding_and_writing_is_
 
     assert waited[3] == waited[4] > 0, "the batch was decoded again"
     table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
-    rows = read_all(table).to_pylist()
+    rows = table.to_arrow().to_pylist()
     assert {row.pop("note") for row in rows} == {None}
     assert {row["id"]: row for row in rows} == history.rows
-    assert len(replay_strictly([rows for _, rows in read_changes(table)], ["id"])) == len(rows)
+    assert len(replay_strictly([rows for _, rows in table.changes()], ["id"])) == len(rows)
     assert sum(report.record_count for report in reports) == len(list(history.lines()))
 
 

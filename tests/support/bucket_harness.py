@@ -24,6 +24,7 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.table_options import options_of
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.schema.table_schema import create_schema
@@ -78,7 +79,8 @@ class BucketHarness:
             clock_ms=lambda: 1_000 + next(self.numbers),
             **self.environment,
         )
-        self.writer = BucketWriter(self.ctx, self.bucket, self.files, environment, self.deletion_files)
+        state = BucketState(tuple(self.files), self.deletion_files)
+        self.writer = BucketWriter(self.ctx, self.bucket, state, environment)
         return self.writer
 
     def table(self, rows: Iterable[Row]) -> pa.Table:

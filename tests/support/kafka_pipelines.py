@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.stack.topics import TopicRecord
 
@@ -73,5 +72,5 @@ def table_names(root: Path, name: str = "shop") -> set[str]:
 
 
 def row_ids(root: Path, table: str, name: str = "shop") -> list[int]:
-    rows = read_all(Table.open(f"{root}/{name}/lake.db/{table}")).to_pylist()
+    rows = Table.open(f"{root}/{name}/lake.db/{table}").to_arrow().to_pylist()
     return sorted(row["id"] for row in rows)

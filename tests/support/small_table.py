@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.commit.commit import TableCommit
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.hashes import assign_buckets
@@ -32,8 +31,7 @@ class SmallTable:
         self.now_ms = 1_714_521_600_000
         self._uuids = (f"{n:08d}-0000-4000-8000-000000000000" for n in count())
         self._work = work
-        ctx = self.table.context
-        self._commit = TableCommit(ctx, "tester", lambda: self.now_ms, lambda: next(self._uuids))
+        self._commit = self.table.new_commit("tester", clock_ms=lambda: self.now_ms, new_uuid=lambda: next(self._uuids))
 
     def commit(self, identifier: int, rows: list[tuple[Any, ...]], pipeline: str | None = None) -> None:
         """Write and publish rows given in the order of ``COLUMNS`` after their kind, as a run of ``pipeline``."""
@@ -48,8 +46,7 @@ class SmallTable:
         state = self._commit.refresh()
         for number in sorted(set(buckets.tolist())):
             bucket = BucketId(EMPTY_ROW, number)
-            deletion_files = state.deletion_files().get(bucket, ())
-            writer = BucketWriter(ctx, bucket, state.files_of(bucket), environment, deletion_files)
+            writer = BucketWriter(ctx, bucket, state.live_files().of(bucket), environment)
             writer.write(data.filter(pa.array(buckets == number)))
             messages.append(writer.prepare_commit())
         properties = {"tidemark.batch": str(identifier)}

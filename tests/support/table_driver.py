@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,14 +17,13 @@ from paimon_table.commit.commit import CommitResult, TableCommit
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState, load_state
+from paimon_table.metadata.table_state import TableState
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.binary_row import deserialize_row, serialize_row_at, serialize_rows
 from paimon_table.rows.hashes import assign_buckets
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.storage.file_io import FileIO
+from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
 from paimon_table.validation.schema_evolution import SchemaChange
@@ -82,14 +79,6 @@ def _partitions(schema: TableSchema, rows: pa.Table) -> list[bytes]:
     return [arity + serialized.row(position) for position in range(rows.num_rows)]
 
 
-def clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def new_uuid() -> str:
-    return str(uuid.uuid4())
-
-
 def _with_write_only(context: TableContext, write_only: bool) -> TableContext:
     return replace(context, options=replace(context.options, write_only=write_only))
 
@@ -112,7 +101,7 @@ class TableDriver:
         write_only: bool = False,
     ) -> None:
         self.table = table
-        self._environment = WriterEnvironment(str(lookup_dir), new_uuid, clock_ms)
+        self._environment = WriterEnvironment(str(lookup_dir))
         self._commit_user = commit_user
         self._identifiers = itertools.count(first_identifier)
         self._keeps_writers = keeps_writers
@@ -193,7 +182,7 @@ class TableDriver:
         return result
 
     def _commit(self) -> TableCommit:
-        return TableCommit(self.table.context, self._commit_user, clock_ms=clock_ms, new_uuid=new_uuid)
+        return self.table.new_commit(self._commit_user)
 
     def _writer(self, bucket: BucketId, state: TableState) -> BucketWriter:
         if bucket not in self._writers:
@@ -201,10 +190,7 @@ class TableDriver:
         return self._writers[bucket]
 
     def _new_writer(self, context: TableContext, bucket: BucketId, state: TableState) -> BucketWriter:
-        deletion_files = state.deletion_files().get(bucket, ())
-        partition_buckets = state.total_buckets.get(bucket.partition)
-        files = state.files_of(bucket)
-        return BucketWriter(context, bucket, files, self._environment, deletion_files, partition_buckets)
+        return BucketWriter(context, bucket, state.live_files().of(bucket), self._environment)
 
     def _context(self) -> TableContext:
         context = self.table.context
@@ -212,26 +198,26 @@ class TableDriver:
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
         """Change the schema; writers start anew."""
-        self.table = self.table.evolve(changes, clock_ms())
+        self.table = self.table.evolve(changes, now_ms())
         self._writers.clear()
 
     # ------------------------------------------------------------ reading
 
     def state(self) -> TableState:
         """The live files of the latest snapshot."""
-        return load_state(self.table.io, self.table.paths, self.table.snapshots.latest())
+        return self.table.state()
 
     def content(self, snapshot_id: int | None = None) -> list[list[Plain]]:
         """The rows of the table, sorted, without kinds."""
         schema = self.table.schema
         if snapshot_id is not None:
             schema = self.table.context.schemas[self.table.snapshots.read(snapshot_id).schema_id]
-        return sorted_rows(rows_plain(read_all(self.table, snapshot_id=snapshot_id), schema.fields))
+        return sorted_rows(rows_plain(self.table.to_arrow(snapshot_id=snapshot_id), schema.fields))
 
     def changes(self, from_snapshot: int | None = None, to_snapshot: int | None = None) -> list[SnapshotChanges]:
         """The changelog, rows ``[kind, values...]`` of each snapshot in stored order."""
         out = []
-        for snapshot, rows in read_changes(self.table, from_snapshot, to_snapshot):
+        for snapshot, rows in self.table.changes(from_snapshot, to_snapshot):
             kinds = [RowKind(kind).short for kind in rows.column(VALUE_KIND).to_pylist()]
             values = rows_plain(rows, self.table.schema.fields)
             out.append(SnapshotChanges(snapshot.id, [[k, *row] for k, row in zip(kinds, values, strict=True)]))

@@ -10,7 +10,6 @@ from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUn
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.index_manifest import encode_index_manifest
 from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.metadata.table_state import load_state
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
@@ -30,7 +29,7 @@ def table(disk):
 
 
 def live(table: Table) -> set[str]:
-    files = load_state(table.io, table.paths, table.snapshots.latest()).files
+    files = table.state().files
     return {f.file_name for metas in files.values() for f in metas}
 
 
@@ -119,7 +118,7 @@ def test_manifests_of_a_partitioned_table_have_partition_statistics(disk):
         "_MAX_VALUES": days["2024-01-02"],
         "_NULL_COUNTS": [1],
     }
-    assert set(load_state(table.io, table.paths, snapshot).total_buckets) == set(days.values())
+    assert set(table.state(snapshot).total_buckets) == set(days.values())
 
 
 def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(table):
@@ -365,7 +364,7 @@ def test_conflict_that_arises_during_the_race_is_found(table):
 
     with pytest.raises(CommitConflict, match="no longer live"):
         committer(table, on_step=steal).commit(2, [message(0, compact_before=[a], compact_after=[a.at_level(5)])], {})
-    files = load_state(table.io, table.paths, table.snapshots.latest()).files
+    files = table.state().files
     assert [f.level for metas in files.values() for f in metas] == [4]
 
 

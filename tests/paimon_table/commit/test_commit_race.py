@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from paimon_table.commit.commit import RetryWait
 from paimon_table.errors import CommitConflict
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.table_state import load_state
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
@@ -23,7 +22,7 @@ OPTIONS = {"commit.max-retries": "200", "commit.min-retry-wait": "1 ms", "commit
 
 
 def names(table: Table) -> list[str]:
-    files = load_state(table.io, table.paths, table.snapshots.latest()).files
+    files = table.state().files
     return sorted(f.file_name for metas in files.values() for f in metas)
 
 
@@ -85,7 +84,7 @@ def test_competing_compactions_are_told_and_no_row_is_lost():
         told = list(threads.map(lambda u: compact_all(Table.open("/w/t", io=MemoryFileIO(disk)), u), "abc"))
     newest = table.snapshots.latest()
     assert newest is not None
-    (files,) = load_state(table.io, table.paths, newest).files.values()
+    (files,) = table.state(newest).files.values()
     assert [f.row_count for f in files] == [newest.total_record_count] == [11]
     assert newest.id == 1 + 3 * COMMITS - sum(told)
 

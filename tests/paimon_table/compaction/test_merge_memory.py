@@ -65,7 +65,7 @@ def _measured() -> Iterator[pa.MemoryPool]:
 def test_memory_follows_the_chunk_size_however_well_rows_compress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str
 ) -> None:
-    monkeypatch.setattr("paimon_table.scan.scan.run_chunks", partial(run_chunks, chunk_bytes=_CHUNK_BYTES))
+    monkeypatch.setattr("paimon_table.scan.split_reader.run_chunks", partial(run_chunks, chunk_bytes=_CHUNK_BYTES))
     bucket = _bucket(tmp_path, file_format)
     for merge in (_scan, _compact):
         with _measured() as pool:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from paimon_table.data_files.altered_values import bounds_given_back
 from paimon_table.errors import ConfigError, MalformedRecord, UnsupportedFeature
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type, string
 from paimon_table.validation.schema_evolution import AddColumn, SetOption
@@ -95,9 +94,9 @@ def test_predicates_find_what_comes_back(tmp_path: Path, options: dict[str, str]
     TableDriver(table, tmp_path / "lookup").commit([["+I", 1, "ab   ", LAST_SECOND]])
 
     later = dt.datetime(1970, 1, 1, 0, 0, 0, 500_000)
-    assert read_all(table).to_pylist() == [{"k": 1, "c": "ab", "t": later}]
+    assert table.to_arrow().to_pylist() == [{"k": 1, "c": "ab", "t": later}]
     for predicate in (pc.field("c") == "ab", pc.field("t") == pa.scalar(later, pa.timestamp("ms"))):
-        assert read_all(table, predicate=predicate).num_rows == 1
+        assert table.to_arrow(predicate=predicate).num_rows == 1
 
 
 def test_partition_values_come_from_the_partition(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from paimon_table.metadata.index_file import HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry, encode_index_manifest
 from paimon_table.metadata.manifest import ADD
 from paimon_table.metadata.snapshot import CommitKind, to_json
-from paimon_table.scan.scan import TableScan, read_all
+from paimon_table.scan.scan import TableScan
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
@@ -142,11 +142,11 @@ def test_predicates_and_columns_leave_marked_rows_out(tmp_path: Path, file_forma
     it = driver(tmp_path, **{"file.format": file_format})
     it.commit(adds(range(5000), "a"))
     it.commit([["-D", 7, "x"], ["+I", 8, "b"], ["-D", 4000, "x"]])
-    found = read_all(it.table, columns=["v"], predicate=(pc.field("k") >= 3990) & (pc.field("k") < 4010))
+    found = it.table.to_arrow(columns=["v"], predicate=(pc.field("k") >= 3990) & (pc.field("k") < 4010))
     assert found.num_rows == 19
-    assert read_all(it.table, predicate=pc.field("k") == 7).num_rows == 0
-    assert read_all(it.table, predicate=pc.field("k") == 8).to_pylist() == [{"k": 8, "v": "b"}]
-    assert read_all(it.table, predicate=pc.field("v") == "b").to_pylist() == [{"k": 8, "v": "b"}]
+    assert it.table.to_arrow(predicate=pc.field("k") == 7).num_rows == 0
+    assert it.table.to_arrow(predicate=pc.field("k") == 8).to_pylist() == [{"k": 8, "v": "b"}]
+    assert it.table.to_arrow(predicate=pc.field("v") == "b").to_pylist() == [{"k": 8, "v": "b"}]
 
 
 def test_changes_show_level_0_rows_without_a_producer_and_old_values_with_lookup(tmp_path: Path) -> None:
@@ -338,8 +338,7 @@ def test_a_table_with_dynamic_buckets_is_refused_by_name(tmp_path: Path) -> None
 def writer_of(it: TableDriver, tmp_path: Path) -> BucketWriter:
     state = it.state()
     environment = WriterEnvironment(str(tmp_path / "lookup"), lambda: str(uuid.uuid4()), lambda: 0)
-    deletion_files = state.deletion_files().get(BUCKET, ())
-    return BucketWriter(it.table.context, BUCKET, state.files_of(BUCKET), environment, deletion_files)
+    return BucketWriter(it.table.context, BUCKET, state.live_files().of(BUCKET), environment)
 
 
 def test_a_compaction_that_did_not_see_new_upper_rows_is_not_published(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from tests.support.bucket_harness import BucketHarness, context
@@ -37,12 +36,12 @@ def table(tmp_path: Path) -> Table:
 
 @pytest.mark.parametrize("columns", [["a"], ["b"], ["u"], ["k", "u"], ["u", "b", "a"]])
 def test_reading_some_columns_equals_choosing_from_all(table: Table, columns: list[str]) -> None:
-    everything = read_all(table).sort_by("k")
+    everything = table.to_arrow().sort_by("k")
     assert everything.column_names == ["k", "a", "g", "b", "h", "u"]
     assert [tuple(row.values()) for row in everything.to_pylist()] == [(1, 1, 5, 7, 6, 3), (3, 7, 1, None, None, 4)]
-    read = read_all(table, [*columns, *({"k"} - set(columns))]).sort_by("k")
+    read = table.to_arrow([*columns, *({"k"} - set(columns))]).sort_by("k")
     assert read.select(columns).equals(everything.select(columns))
-    assert read_all(table, columns).num_rows == 2
+    assert table.to_arrow(columns).num_rows == 2
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_reading_some_columns_equals_choosing_from_all(table: Table, columns: li
     ],
 )
 def test_predicates_on_values_hold_for_merged_rows(table: Table, predicate: pc.Expression, keys: list[int]) -> None:
-    assert read_all(table, ["k"], predicate).column("k").to_pylist() == keys
+    assert table.to_arrow(["k"], predicate).column("k").to_pylist() == keys
 
 
 def test_rows_are_looked_up_merged_over_all_levels(tmp_path: Path) -> None:
@@ -66,5 +65,5 @@ def test_rows_are_looked_up_merged_over_all_levels(tmp_path: Path) -> None:
     bucket.commit([("+I", 1, 1, None), ("+I", 2, 1, "x"), ("+I", 3, 3, "y")], full=True)
     bucket.commit([("+I", 1, None, "late"), ("-D", 2, 1, "x")])
     bucket.commit([("+U", 3, 4, None)])
-    found = bucket.new_writer().lookup_rows(pa.table({"k": pa.array([3, 1, 2, 9], pa.int32())}))
+    found = bucket.new_writer().lookup(pa.table({"k": pa.array([3, 1, 2, 9], pa.int32())}))
     assert found.select(["k", "a", "b"]).to_pydict() == {"k": [1, 3], "a": [1, 4], "b": ["late", "y"]}

@@ -7,7 +7,7 @@ import pytest
 from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.mergetree.levels import next_sequence_number
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.table_state import TableState, advance_state, load_state
+from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from tests.support.builders import committer, data_file, message, orders_schema
@@ -23,7 +23,7 @@ def contents(state: TableState):
 
 
 def loaded(table: Table) -> TableState:
-    return load_state(table.io, table.paths, table.snapshots.latest())
+    return table.state()
 
 
 def test_empty_table_has_an_empty_state(table):

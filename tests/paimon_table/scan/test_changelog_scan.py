@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import ConfigError
-from paimon_table.scan.changelog_scan import read_changes
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
 from tests.support.table_driver import SnapshotChanges, TableDriver, new_table
@@ -69,7 +68,7 @@ def test_old_changes_come_in_the_current_schema_with_the_chosen_columns(tmp_path
     driver.commit([["+I", 1, "a"]])
     driver.evolve([AddColumn("extra", parse_type("INT"))])
     driver.commit([["+U", 1, "b", 7]])
-    changes = [(s.id, rows.to_pylist()) for s, rows in read_changes(driver.table, columns=["extra", "k"])]
+    changes = [(s.id, rows.to_pylist()) for s, rows in driver.table.changes(columns=["extra", "k"])]
     assert changes == [
         (1, [{"_VALUE_KIND": 0, "extra": None, "k": 1}]),
         (2, [{"_VALUE_KIND": 2, "extra": 7, "k": 1}]),

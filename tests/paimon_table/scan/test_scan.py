@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.scan.scan import TableScan, read_all, read_table
+from paimon_table.scan.scan import TableScan
 from paimon_table.schema.table_schema import create_schema, to_json
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
@@ -40,7 +40,7 @@ def test_rows_of_all_levels_are_merged(tmp_path: Path) -> None:
     driver.commit([["+I", k, "x", "old", k] for k in range(10)], full_compact=True)
     driver.commit([["+U", 3, "x", "new", 30], ["-D", 4, "x", None, None]])
 
-    rows = _rows(read_all(driver.table, columns=["v", "k"]))
+    rows = _rows(driver.table.to_arrow(columns=["v", "k"]))
 
     assert rows == sorted([("old", k) for k in range(10) if k not in {3, 4}] + [("new", 3)])
 
@@ -51,14 +51,14 @@ def test_predicate_sees_merged_rows_only(tmp_path: Path) -> None:
     driver.commit([["+I", 1, "x", "match", 1], ["+I", 2, "x", "match", 1]], full_compact=True)
     driver.commit([["+U", 1, "x", "other", 1]])
 
-    found = read_all(driver.table, columns=["k"], predicate=pc.field("v") == "match")
+    found = driver.table.to_arrow(columns=["k"], predicate=pc.field("v") == "match")
 
     assert _rows(found) == [(2,)]
     assert found.column_names == ["k"]
 
 
 def test_empty_table_gives_no_rows_of_the_right_schema(tmp_path: Path) -> None:
-    empty = read_all(_driver(tmp_path).table, columns=["n", "k"])
+    empty = _driver(tmp_path).table.to_arrow(columns=["n", "k"])
     assert empty.num_rows == 0
     assert empty.schema == pa.schema([pa.field("n", pa.int64()), pa.field("k", pa.int32(), False)])
 
@@ -118,7 +118,7 @@ def _many(keys: range, text: str) -> pa.Table:
 def test_large_buckets_come_in_pieces(tmp_path: Path) -> None:
     driver = _driver(tmp_path, bucket="1")
     driver.commit_arrow(_many(range(200_000), "old"))
-    pieces = [piece.num_rows for piece in read_table(driver.table)]
+    pieces = [piece.num_rows for piece in driver.table.read()]
     assert sum(pieces) == 200_000
     assert max(pieces) < 200_000
 
@@ -131,7 +131,7 @@ def test_parts_of_files_are_skipped_without_bringing_old_versions_back(tmp_path:
     driver.commit([["-D", 150_000, "x", None, None]])
 
     def found(predicate: pc.Expression) -> list[tuple[Any, ...]]:
-        return _rows(read_all(driver.table, ["k", "v"], predicate))
+        return _rows(driver.table.to_arrow(["k", "v"], predicate))
 
     k, v, n = (pc.field(name) for name in ("k", "v", "n"))
     assert found(k.isin([149_999, 150_000, 150_003])) == [(149_999, "old"), (150_003, "new")]
@@ -174,8 +174,8 @@ def test_predicates_give_what_filtering_the_whole_table_gives(
     driver = _driver(tmp_path_factory.mktemp("t"), ("p",), MemoryFileIO())
     for rows, compacts in history:
         driver.commit([[kind, k, p, v, n] for (kind, k, p), v, n in rows], full_compact=compacts)
-    whole = read_all(driver.table)
-    assert _rows(read_all(driver.table, ["n", "k", "p"], predicate)) == _rows(
+    whole = driver.table.to_arrow()
+    assert _rows(driver.table.to_arrow(["n", "k", "p"], predicate)) == _rows(
         whole.filter(predicate).select(["n", "k", "p"])
     )
 
@@ -187,31 +187,31 @@ def test_time_travel_by_id_and_time_uses_the_schema_of_the_snapshot(tmp_path: Pa
     driver.commit([["+I", 2, "x", "v", 2, 5]])
     first, second = (driver.table.snapshots.read(snapshot_id) for snapshot_id in (1, 2))
 
-    assert _rows(read_all(driver.table, snapshot_id=1)) == [(1, "x", "v", 1)]
-    assert _rows(read_all(driver.table)) == [(1, "x", "v", 1, None), (2, "x", "v", 2, 5)]
-    by_time = read_all(driver.table, timestamp_ms=second.time_ms)
+    assert _rows(driver.table.to_arrow(snapshot_id=1)) == [(1, "x", "v", 1)]
+    assert _rows(driver.table.to_arrow()) == [(1, "x", "v", 1, None), (2, "x", "v", 2, 5)]
+    by_time = driver.table.to_arrow(timestamp_ms=second.time_ms)
     assert by_time.num_rows == (2 if second.time_ms >= first.time_ms else 1)
     with pytest.raises(ConfigError, match="no snapshot at or before"):
-        read_all(driver.table, timestamp_ms=first.time_ms - 1)
+        driver.table.to_arrow(timestamp_ms=first.time_ms - 1)
     with pytest.raises(ConfigError, match="no snapshot 9; it has the snapshots 1 to 2"):
-        read_all(driver.table, snapshot_id=9)
+        driver.table.to_arrow(snapshot_id=9)
 
 
 def test_nan_is_found_although_no_range_contains_it(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", [("k", "INT"), ("f", "DOUBLE")], ["k"])
     driver = TableDriver(table, tmp_path / "lookup")
     driver.commit([["+I", 1, "NaN"], ["+I", 2, 1.0]])
-    assert read_all(table, ["k"], ~(pc.field("f") <= 5.0)).to_pylist() == [{"k": 1}]
+    assert table.to_arrow(["k"], ~(pc.field("f") <= 5.0)).to_pylist() == [{"k": 1}]
 
 
 def test_unknown_columns_and_unfit_predicates_are_refused_at_once(tmp_path: Path) -> None:
     table = _driver(tmp_path).table
     with pytest.raises(ConfigError, match="'nope'"):
-        read_table(table, columns=["nope"])
+        table.read(columns=["nope"])
     with pytest.raises(ConfigError, match="columns are: k, p, v, n"):
-        read_table(table, predicate=pc.field("nope") == 1)
+        table.read(predicate=pc.field("nope") == 1)
     with pytest.raises(ConfigError, match="does not fit"):
-        read_table(table, predicate=pc.field("k") == "text")
+        table.read(predicate=pc.field("k") == "text")
 
 
 @pytest.mark.parametrize(("option", "value"), [("index-file-in-data-file-dir", "true"), ("merge-engine", "new")])
@@ -220,7 +220,7 @@ def test_tables_that_would_be_read_wrongly_are_refused(option: str, value: str, 
     (tmp_path / "schema").mkdir()
     (tmp_path / "schema" / "schema-0").write_text(to_json(schema))
     with pytest.raises(UnsupportedFeature, match=option):
-        read_all(Table.open_for_reading(str(tmp_path)))
+        Table.open_for_reading(str(tmp_path)).to_arrow()
 
 
 def test_tables_with_options_of_other_writers_are_read(tmp_path: Path) -> None:
@@ -234,14 +234,14 @@ def test_tables_with_options_of_other_writers_are_read(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError):
         Table.open(str(path))
-    assert _rows(read_all(Table.open_for_reading(str(path)))) == [(1, "x", "v", 1)]
-    assert _rows(read_all(Table.open_for_reading(str(path)), snapshot_id=1)) == [(1, "x", "v", 1)]
+    assert _rows(Table.open_for_reading(str(path)).to_arrow()) == [(1, "x", "v", 1)]
+    assert _rows(Table.open_for_reading(str(path)).to_arrow(snapshot_id=1)) == [(1, "x", "v", 1)]
 
 
 def test_ignored_deletes_of_older_files_are_ignored_in_the_merge(tmp_path: Path) -> None:
     driver = _driver(tmp_path)
     driver.commit([["+I", 1, "x", "v", 1]])
     driver.commit([["-D", 1, "x", "v", 1]])
-    assert _rows(read_all(driver.table)) == []
+    assert _rows(driver.table.to_arrow()) == []
     driver.evolve([SetOption("ignore-delete", "true")])
-    assert _rows(read_all(driver.table)) == [(1, "x", "v", 1)]
+    assert _rows(driver.table.to_arrow()) == [(1, "x", "v", 1)]

@@ -11,7 +11,6 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
-from paimon_table.metadata.table_state import load_state
 from paimon_table.storage import s3_io
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
@@ -118,7 +117,7 @@ def test_table_is_created_committed_and_continued(server):
     result = commit.commit(2, [message(1, new_files=[data_file("b")])], {})
     opened = Table.open("s3://warehouse/lake.db/orders", options(server))
     assert opened.snapshots.latest() == result.append
-    state = load_state(opened.io, opened.paths, result.append)
+    state = opened.state(result.append)
     assert sorted(f.file_name for files in state.files.values() for f in files) == ["a", "b"]
     assert committer(opened).commit(2, [message(1, new_files=[data_file("b")])], {}).replayed
     assert not any("probe" in key for key in server.objects)

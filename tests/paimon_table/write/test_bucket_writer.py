@@ -524,6 +524,6 @@ def test_current_rows_are_found_over_all_levels(lookup_dir: Path) -> None:
         {0: 20, 2: 101, 4: 5},
         {0: 20, 5: 101, 4: 5},
     )
-    assert writer.lookup_rows(keys).column("k").to_pylist() == [1, 5, 20]
-    assert writer.lookup_rows(keys.slice(0, 0)).num_rows == 0
+    assert writer.lookup(keys).column("k").to_pylist() == [1, 5, 20]
+    assert writer.lookup(keys.slice(0, 0)).num_rows == 0
     assert bucket.content()[:3] == [(0, 0), (1, 101), (3, 3)]

@@ -14,6 +14,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.table_options import options_of
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.schema.table_schema import TableSchema, create_schema
@@ -21,11 +22,11 @@ from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCr
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import SetOption
-from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.overwrite_writer import OverwriteWriter
 from tests.support.builders import committer, data_file, message
 from tests.support.plain_values import Plain
-from tests.support.table_driver import TableDriver, new_table, new_uuid
+from tests.support.table_driver import TableDriver, new_table
 
 COLUMNS = [("k", "INT"), ("v", "INT"), ("dt", "STRING"), ("h", "INT")]
 
@@ -48,7 +49,7 @@ def rows(*keys: int, value: int = 1) -> list[list[Plain]]:
 
 
 def flushing_at_once(tmp_path: Path) -> WriterEnvironment:
-    return WriterEnvironment(str(tmp_path / "lookup"), new_uuid, lambda: 1, write_buffer_bytes=1)
+    return WriterEnvironment(str(tmp_path / "lookup"), clock_ms=lambda: 1, write_buffer_bytes=1)
 
 
 def levels(of: TableDriver) -> list[int]:
@@ -270,7 +271,7 @@ def test_refused_rows_leave_no_file(tmp_path: Path) -> None:
 def test_writer_refuses_rows_for_another_number_of_buckets(tmp_path: Path) -> None:
     table = plain(tmp_path, {"bucket": "4"})
     environment = flushing_at_once(tmp_path)
-    writer = BucketWriter(table.table.context, BucketId(EMPTY_ROW, 3), (), environment, partition_buckets=2)
+    writer = table.table.bucket_writer(BucketId(EMPTY_ROW, 3), BucketState(partition_buckets=2), environment)
     with pytest.raises(ConfigError, match=r"bucket num 4, .*bucket num is 2"):
         writer.write(table.arrow(rows(1)))
     assert not (tmp_path / "t" / "bucket-3").exists()

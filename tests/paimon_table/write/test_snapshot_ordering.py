@@ -10,8 +10,6 @@ from paimon_table.data_files.key_value_file import read_key_value_file
 from paimon_table.errors import BrokenInvariant, ConfigError, UnsupportedFeature
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.metadata.table_state import load_state
-from paimon_table.scan.scan import read_all
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from tests.support.bucket_harness import BucketHarness, context
@@ -55,7 +53,7 @@ def test_a_lost_race_gives_the_files_the_id_of_the_next_attempt() -> None:
     slow = committer(table, on_step=lambda step: committer(table, "other").commit(1, [message(new_files=[theirs])], {}))
     theirs, ours = data_file("theirs"), data_file("ours")
     slow.commit(1, [message(new_files=[ours])], {})
-    stored = load_state(table.io, table.paths, table.snapshots.latest())
+    stored = table.state()
     found = {f.file_name: f.max_sequence_number for files in stored.files.values() for f in files}
     assert found == {"theirs": 1, "ours": 2}
     assert slow.state.files == stored.files
@@ -150,7 +148,7 @@ def test_tables_opened_for_reading_are_ordered_too(tmp_path: Path) -> None:
     ordered.commit(rows(100, 999))
     ordered.commit(rows(1, 1))
     read = Table.open_for_reading(ordered.table.paths.root)
-    assert read_all(read, ["v"]).column("v").to_pylist() == [1]
+    assert read.to_arrow(["v"]).column("v").to_pylist() == [1]
 
 
 # ---------------------------------------------------------------- writing

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.batch.accounting import check_accounted
 from pipelines.batch.decode_task import DecodeReport
@@ -23,7 +22,7 @@ from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, 
 
 def ids(tables: PipelineTables, table: str = "items") -> set[int]:
     found = Table.open(f"{tables.config.catalog.warehouse}/lake.db/{table}")
-    return {row["id"] for row in read_all(found).to_pylist()}
+    return {row["id"] for row in found.to_arrow().to_pylist()}
 
 
 def test_a_delete_by_key_alone_is_applied_right_after_a_start(tmp_path: Path) -> None:

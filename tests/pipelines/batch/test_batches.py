@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
@@ -44,7 +42,7 @@ def assert_equals_source(table: Table, scenario: str, name: str, key: Iterable[s
     types = {f.name: f.type for f in table.schema.fields if f.name not in without}
     names = list(key)
     expected = {tuple(row[k] for k in names): row for row in final_rows(scenario, name, types)}
-    actual = {tuple(row[k] for k in names): row for row in plain_rows(read_all(table))}
+    actual = {tuple(row[k] for k in names): row for row in plain_rows(table.to_arrow())}
     assert actual.keys() == expected.keys()
     for where, row in expected.items():
         assert {n: actual[where][n] for n in row} == row
@@ -62,8 +60,8 @@ def test_captured_shop_equals_its_source(
     for name, key in (("customers", ["id"]), ("orders", ["id"]), ("order_items", ["order_id", "line_no"])):
         table = open_table(tables, name)
         assert_equals_source(table, "shop", name, key, set())
-        changes = replay_strictly((rows for _, rows in read_changes(table)), key)
-        assert len(changes) == len(read_all(table))
+        changes = replay_strictly((rows for _, rows in table.changes()), key)
+        assert len(changes) == len(table.to_arrow())
     assert not Path(quarantine.path).exists()
 
 
@@ -100,7 +98,7 @@ def test_unchanged_toast_values_are_filled_from_the_table(tmp_path: Path) -> Non
     table = open_table(tables, "varied")
     types = {"id": table.schema.field("id").type, "ltoast": table.schema.field("ltoast").type}
     expected = {row["id"]: row["ltoast"] for row in final_rows("types", "varied", types)}
-    assert {row["id"]: row["ltoast"] for row in read_all(table).to_pylist()} == expected
+    assert {row["id"]: row["ltoast"] for row in table.to_arrow().to_pylist()} == expected
     assert any(len(text or "") > 1000 for text in expected.values())
 
 
@@ -114,7 +112,7 @@ def test_bad_records_go_to_quarantine_whole_and_once(tmp_path: Path) -> None:
     for _ in range(2):
         quarantine = run_batches(tables, batches, tmp_path)
 
-    assert {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()} == good.rows
+    assert {row["id"]: row for row in open_table(tables, "orders").to_arrow().to_pylist()} == good.rows
     files = list(Path(quarantine.directory(1)).iterdir())
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted((line["partition"], line["offset"]) for line in lines) == [(1, 1000), (1, 1001), (1, 1002)]
@@ -136,7 +134,7 @@ def test_a_quarantined_record_is_mended_and_read_as_a_dump(tmp_path: Path) -> No
     redrive = PipelineTables(tables.config.model_copy(update={"name": "redrive"}), "tidemark-redrive-test")
     run_batches(redrive, dump_batches(mended, 10), tmp_path / "redrive")
 
-    rows = {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()}
+    rows = {row["id"]: row for row in open_table(tables, "orders").to_arrow().to_pylist()}
     assert rows.pop(904) == {"id": 904, "name": "mended", "amount": 2, "step": 1}
     assert rows == good.rows
     assert not list((tmp_path / "redrive" / "quarantine").glob("*/*"))
@@ -175,8 +173,8 @@ def test_a_lost_checkpoint_resumes_from_the_offsets_in_the_table(tmp_path: Path)
     run_batches(fresh, [records_of(history)], tmp_path)
 
     table = open_table(tables, "orders")
-    assert {row["id"]: row for row in read_all(table).to_pylist()} == history.rows
-    replay_strictly((rows for _, rows in read_changes(table)), ["id"])
+    assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
+    replay_strictly((rows for _, rows in table.changes()), ["id"])
     sequence = [f.max_sequence_number for files in fresh.sinks["lake.orders"].state.files.values() for f in files]
     assert sum(number + 1 for number in sequence) <= sum(1 for _, _, envelope in history.events if envelope)
 
@@ -193,7 +191,7 @@ def test_what_a_new_checkpoint_took_over_stays_dropped_after_a_restart(tmp_path:
     run_batches(PipelineTables(tables.config, "new"), [records_of(history)], tmp_path, first_batch_id=1)
 
     table = open_table(tables, "orders")
-    rows = {row["id"]: row for row in read_all(table).to_pylist()}
+    rows = {row["id"]: row for row in table.to_arrow().to_pylist()}
     untouched = {key: row for key, row in history.rows.items() if key >= 14}
     assert {key: row for key, row in rows.items() if key >= 14} == untouched
     snapshots = [table.snapshots.read(i) for i in range(1, (table.snapshots.latest_id() or 0) + 1)]
@@ -209,7 +207,7 @@ def test_dump_files_with_older_offsets_are_applied_after_a_restart(tmp_path: Pat
     again = PipelineTables(tables.config, tables.commit_user)
     run_batches(again, [records_of(older.extend(40))], tmp_path, first_batch_id=1)
 
-    rows = {row["id"]: row for row in read_all(open_table(tables, "orders")).to_pylist()}
+    rows = {row["id"]: row for row in open_table(tables, "orders").to_arrow().to_pylist()}
     assert {key: rows[key] for key in older.rows} == older.rows
 
 
@@ -297,7 +295,7 @@ def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path:
 
     run_batches(tables, [part.to_batches()[0] for part in slices], tmp_path)
 
-    rows = {row["id"]: row["body"] for row in read_all(open_table(tables, "documents")).to_pylist()}
+    rows = {row["id"]: row["body"] for row in open_table(tables, "documents").to_arrow().to_pylist()}
     assert rows == {1: "C", 2: "A"}
 
 
@@ -334,7 +332,7 @@ def test_a_delete_with_a_made_up_before_deletes_under_a_sequence_field(tmp_path:
 
     run_batches(tables, [batch.slice(at, size) for at in range(0, 3, size)], tmp_path)
 
-    assert read_all(open_table(tables, "items")).to_pylist() == [{"id": 2, "version": 8}]
+    assert open_table(tables, "items").to_arrow().to_pylist() == [{"id": 2, "version": 8}]
 
 
 @pytest.mark.parametrize("size", [3, 1])
@@ -360,4 +358,4 @@ def test_an_unsent_value_is_not_aggregated_again(tmp_path: Path, size: int) -> N
 
     run_batches(tables, [batch.slice(at, size) for at in range(0, 3, size)], tmp_path)
 
-    assert read_all(open_table(tables, "notes")).to_pylist() == [{"id": 1, "body": "A,B", "last": "x"}]
+    assert open_table(tables, "notes").to_arrow().to_pylist() == [{"id": 1, "body": "A,B", "last": "x"}]

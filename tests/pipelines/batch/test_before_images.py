@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches
@@ -49,7 +47,7 @@ def table_after(
 
 
 def rows_after(*arguments: Any, **rule: object) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_all(table_after(*arguments, **rule)).to_pylist()
+    rows: list[dict[str, Any]] = table_after(*arguments, **rule).to_arrow().to_pylist()
     return rows
 
 
@@ -60,8 +58,8 @@ def test_an_unsent_value_of_a_full_image_stays_under_producer_input(tmp_path: Pa
 
     table = table_after(tmp_path, [("c", None, old), ("u", old, new)], sizes, types, {"changelog-producer": "input"})
 
-    assert read_all(table).to_pylist() == [{"id": 1, "b": "BIG", "n": 2}]
-    assert [b for _, rows in read_changes(table) for b in rows.column("b").to_pylist()] == ["BIG"] * 3
+    assert table.to_arrow().to_pylist() == [{"id": 1, "b": "BIG", "n": 2}]
+    assert [b for _, rows in table.changes() for b in rows.column("b").to_pylist()] == ["BIG"] * 3
 
 
 @pytest.mark.parametrize("partition_by", [[], ["r"]])

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches
@@ -165,9 +163,9 @@ def test_documented_example(tmp_path: Path, example: Example, size: int) -> None
     run_batches(tables, [records.slice(at, size) for at in range(0, records.num_rows, size)], tmp_path)
 
     table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/t")
-    assert sorted(tuple(row.values()) for row in read_all(table).to_pylist()) == sorted(example.content)
+    assert sorted(tuple(row.values()) for row in table.to_arrow().to_pylist()) == sorted(example.content)
     if example.changes and size == 1:
-        changes = [row for _, rows in read_changes(table) for row in rows.to_pylist()]
+        changes = [row for _, rows in table.changes() for row in rows.to_pylist()]
         assert [(RowKind(row[VALUE_KIND]).short, *(row[n] for n in example.columns)) for row in changes] == [
             tuple(row) for row in example.changes
         ]

@@ -9,10 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.metadata.table_state import load_state
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
@@ -43,12 +40,12 @@ def _table(tables: PipelineTables) -> Table:
 
 
 def _levels(table: Table) -> set[int]:
-    state = load_state(table.io, table.paths, table.snapshots.latest())
+    state = table.state()
     return {file.level for files in state.files.values() for file in files}
 
 
 def _replayed(table: Table) -> dict[tuple[Any, ...], dict[str, Any]]:
-    return replay_strictly((rows for _, rows in read_changes(table)), ["id"])
+    return replay_strictly((rows for _, rows in table.changes()), ["id"])
 
 
 @pytest.mark.parametrize("interval", [None, 1, 3])
@@ -62,10 +59,10 @@ def test_every_nth_batch_publishes_what_changed_since_the_last(tmp_path: Path, i
         table = _table(tables)
         if (batch_id + 1) % (interval or 1) == 0:
             assert _levels(table) == {table.options.max_level}
-            assert len(_replayed(table)) == read_all(table).num_rows
+            assert len(_replayed(table)) == table.to_arrow().num_rows
         elif batch_id < 3:
             assert 0 in _levels(table)
-        published = sum(rows.num_rows for _, rows in read_changes(table))
+        published = sum(rows.num_rows for _, rows in table.changes())
         assert published > published_before or (batch_id + 1) % (interval or 1) != 0
         published_before = published
 
@@ -80,7 +77,7 @@ def test_buckets_without_rows_are_compacted_when_it_is_due(tmp_path: Path) -> No
 
     table = _table(tables)
     assert _levels(table) == {table.options.max_level}
-    assert len(_replayed(table)) == read_all(table).num_rows
+    assert len(_replayed(table)) == table.to_arrow().num_rows
 
 
 @pytest.mark.parametrize("lost", ["compaction", "nothing"])
@@ -106,7 +103,7 @@ def test_an_interrupted_full_compaction_is_made_up_for_once(tmp_path: Path, lost
     assert latest.id == before.id + (1 if lost == "compaction" else 0)
     assert (latest.commit_kind, latest.commit_identifier) == (CommitKind.COMPACT, 1)
     assert _levels(table) == {table.options.max_level}
-    assert len(_replayed(table)) == read_all(table).num_rows
+    assert len(_replayed(table)) == table.to_arrow().num_rows
 
 
 @pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {**_FULL, "full-compaction.delta-commits": "2"}])
@@ -129,12 +126,12 @@ def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, 
     before = newest_position(table.snapshots, "shop")
     assert before is not None and sum(before.offsets.values()) == 140
     assert 0 not in _levels(table)
-    assert len(_replayed(table)) == read_all(table).num_rows
+    assert len(_replayed(table)) == table.to_arrow().num_rows
     assert unfinished_batches(pipeline_tables(tmp_path, _RULES, **options), 1, lambda _: None) == []
     run_batches(restarted, batches[2:], tmp_path, 2)
-    changes = [rows for _, rows in read_changes(_table(tables))]
+    changes = [rows for _, rows in _table(tables).changes()]
     if options["changelog-producer"] == "lookup":
-        assert len(replay_strictly(changes, ["id"])) == read_all(_table(tables)).num_rows
+        assert len(replay_strictly(changes, ["id"])) == _table(tables).to_arrow().num_rows
 
 
 def test_a_full_compaction_that_was_left_is_done_for_tables_without_rows_too(tmp_path: Path) -> None:
@@ -153,7 +150,7 @@ def test_a_full_compaction_that_was_left_is_done_for_tables_without_rows_too(tmp
     for name in ("orders", "customers"):
         table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/{name}")
         assert _levels(table) == {table.options.max_level}
-        assert len(_replayed(table)) == read_all(table).num_rows
+        assert len(_replayed(table)) == table.to_arrow().num_rows
     assert unfinished_batches(pipeline_tables(tmp_path, rules, **options), 1, lambda _: None) == []
 
 
@@ -164,7 +161,7 @@ def test_a_compaction_knows_the_schema_that_another_writer_has_published_meanwhi
     appended = _run_until_append(tables, second, tmp_path, 1)
     other = _table(tables).evolve([AddColumn("note", parse_type("STRING"))], 0)
     names = [f.name for f in other.schema.fields]
-    row = {**read_all(_table(tables)).slice(0, 1).to_pylist()[0], "note": "kept"}
+    row = {**_table(tables).to_arrow().slice(0, 1).to_pylist()[0], "note": "kept"}
     rows = pa.Table.from_pylist([row], schema=other.schema.arrow_schema).select(names)
     driver = TableDriver(other, tmp_path / "other", write_only=True)
     driver.commit_arrow(rows.append_column(VALUE_KIND, pa.array([RowKind.UPDATE_AFTER], pa.int8())))
@@ -172,8 +169,8 @@ def test_a_compaction_knows_the_schema_that_another_writer_has_published_meanwhi
     _compact(appended, tables, tmp_path)
 
     assert 0 not in _levels(_table(tables))
-    assert "kept" in read_all(_table(tables)).column("note").to_pylist()
-    assert len(_replayed(_table(tables))) == read_all(_table(tables)).num_rows
+    assert "kept" in _table(tables).to_arrow().column("note").to_pylist()
+    assert len(_replayed(_table(tables))) == _table(tables).to_arrow().num_rows
 
 
 def test_level_0_files_below_the_patience_of_a_table_are_not_left_work(tmp_path: Path) -> None:

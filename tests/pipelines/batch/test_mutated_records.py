@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
@@ -67,7 +66,7 @@ def mixed(good: list[Record], mutants: list[Record], r: random.Random) -> list[R
 def content(tables: PipelineTables) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for identifier, sink in tables.sinks.items():
-        found[identifier] = list(plain_rows(read_all(Table.open(sink.table.paths.root))))
+        found[identifier] = list(plain_rows(Table.open(sink.table.paths.root).to_arrow()))
     return found
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches
@@ -33,7 +32,7 @@ def batch(*events: tuple[str, dict[str, Any], dict[str, Any] | None], offset: in
 
 
 def rows_in(directory: Path) -> dict[int, Any]:
-    rows = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "t"))).to_pylist()
+    rows = Table.open(str(directory / "warehouse" / "lake.db" / "t")).to_arrow().to_pylist()
     return {int(row["id"]): row["v"] for row in rows}
 
 

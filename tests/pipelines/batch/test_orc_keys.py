@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
 
@@ -40,7 +39,7 @@ def test_keys_of_the_last_second_before_1970(tmp_path: Path, file_format: str, r
 
     quarantine = run_batches(tables, dump_batches(dump, 1), tmp_path)
 
-    rows = read_all(Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")))
+    rows = Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")).to_arrow()
     keys = rows.column("at").cast(pa.int64()).to_pylist()
     assert dict(zip(keys, rows.column("v").to_pylist(), strict=True)) == {500: 2, -1000: 3}
     bad = [json.loads(line) for file in Path(quarantine.path).rglob("*.jsonl") for line in file.open()]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
 
@@ -59,7 +58,7 @@ def test_far_values_have_partitions_of_their_own(
 
     root = tmp_path / "warehouse" / "lake.db" / "visits"
     assert {path.name for path in root.glob("p=*")} == directories
-    rows = read_all(Table.open(str(root)))
+    rows = Table.open(str(root)).to_arrow()
     numbers = rows.column("p").cast(pa.int32() if column_type == "DATE" else pa.int64()).to_pylist()
     assert dict(zip(rows.column("id").to_pylist(), numbers, strict=True)) == dict(enumerate(values))
 
@@ -96,7 +95,7 @@ def _stored_and_bad(tmp_path: Path, events: list[str], **options: str) -> tuple[
     }
     tables = pipeline_tables(tmp_path, [rule], **options)
     quarantine = run_batches(tables, dump_batches(dump, 100), tmp_path)
-    rows = read_all(Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")))
+    rows = Table.open(str(tmp_path / "warehouse" / "lake.db" / "visits")).to_arrow()
     bad = [json.loads(line) for file in Path(quarantine.path).rglob("*.jsonl") for line in file.open()]
     stored = dict(zip(rows.column("id").to_pylist(), rows.column("p").to_pylist(), strict=True))
     return stored, sorted((record["offset"], record["reason"]) for record in bad)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA, DecodeTarget
@@ -41,7 +40,7 @@ def tables_of(directory: Path, options: dict[str, str]) -> PipelineTables:
 
 
 def stored(directory: Path) -> dict[int, int]:
-    rows = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "items")))
+    rows = Table.open(str(directory / "warehouse" / "lake.db" / "items")).to_arrow()
     return dict(zip(rows.column("id").to_pylist(), rows.column("qty").to_pylist(), strict=True))
 
 

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
@@ -61,7 +60,7 @@ def add_line(dumps: Path, offset: int, payload: str) -> None:
 
 def rows_of(directory: Path) -> dict[int, dict[str, object]]:
     table = Table.open(f"{directory}/warehouse/lake.db/orders")
-    return {row["id"]: row for row in read_all(table).to_pylist()}
+    return {row["id"]: row for row in table.to_arrow().to_pylist()}
 
 
 def test_a_bad_record_is_mended_in_the_quarantine_and_read_again(session: SparkSession, tmp_path: Path) -> None:

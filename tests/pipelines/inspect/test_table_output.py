@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from paimon_table.commit.commit import TableCommit
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import EMPTY_ROW, POSTPONED, BucketId
-from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.metadata.table_state import BucketState
+from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.inspect.table_commands import table_app
 from pipelines.inspect.where import parse_condition
 from pipelines.report.row_output import RowFormat, write_rows
 from pipelines.report.summary import RunSummary, TableSample, TableSummary, next_commands
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
-from tests.support.table_driver import TableDriver, clock_ms, new_table, new_uuid
+from tests.support.table_driver import TableDriver, new_table
 
 WIDE = pa.table({f"number_{i}": [10_000_000 + i, 5] for i in range(12)} | {"note": ["x" * 300, "y"]})
 
@@ -168,13 +168,10 @@ def test_rows_in_postponed_buckets_are_told_and_not_shown(warehouse: Path) -> No
     """As Java Paimon writes them: their bucket is -2, the table's as well, and the directory has a name of its own."""
     path = warehouse / "shop.db" / "late"
     table = new_table(path, [("id", "INT"), ("name", "STRING")], ["id"])
-    ctx = table.context
-    environment = WriterEnvironment(str(warehouse / "lookup"), new_uuid, clock_ms)
-    writer = BucketWriter(ctx, BucketId(EMPTY_ROW, POSTPONED), (), environment)
+    environment = WriterEnvironment(str(warehouse / "lookup"))
+    writer = table.bucket_writer(BucketId(EMPTY_ROW, POSTPONED), BucketState(), environment)
     writer.write(TableDriver(table, warehouse / "lookup").arrow([["+I", 1, "a"], ["+I", 2, "b"]]))
-    message = writer.prepare_commit()
-    commit = TableCommit(ctx, "java", clock_ms=clock_ms, new_uuid=new_uuid)
-    commit.commit(1, [message], {})
+    table.new_commit("java").commit(1, [writer.prepare_append()], {})
     schema = path / "schema" / "schema-0"
     schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "-2"'))
 

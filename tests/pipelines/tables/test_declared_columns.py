@@ -12,7 +12,6 @@ import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.ids import Offset
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from sources.changes import RECORD_SCHEMA, Observation, ObservedColumn, SourceTable
@@ -41,7 +40,7 @@ def run(directory: Path, *batches: pa.RecordBatch, first_batch_id: int = 0, **ty
 
 
 def rows_in(directory: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "t"))).to_pylist()
+    rows: list[dict[str, Any]] = Table.open(str(directory / "warehouse" / "lake.db" / "t")).to_arrow().to_pylist()
     return sorted(rows, key=lambda row: row["id"])
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.paths import TablePaths
-from paimon_table.scan.scan import read_all
 from paimon_table.schema.table_schema import create_schema, to_json
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.table import Table
@@ -84,7 +83,7 @@ def test_an_existing_table_partitioned_outside_of_its_key_is_refused(tmp_path: P
 def test_a_table_partitioned_outside_of_its_key_can_still_be_read(tmp_path: Path) -> None:
     make(tmp_path, ["id"], ["dt"], bucket="2")
 
-    assert read_all(Table.open_for_reading(str(tmp_path / "warehouse" / "lake.db" / "t"))).num_rows == 0
+    assert Table.open_for_reading(str(tmp_path / "warehouse" / "lake.db" / "t")).to_arrow().num_rows == 0
 
 
 def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path: Path) -> None:
@@ -92,4 +91,4 @@ def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path
 
     run(tmp_path, options={"bucket": 2})
 
-    assert read_all(Table.open(str(tmp_path / "warehouse" / "lake.db" / "t"))).num_rows == 1
+    assert Table.open(str(tmp_path / "warehouse" / "lake.db" / "t")).to_arrow().num_rows == 1

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import SOURCES_PROPERTY
@@ -41,7 +40,7 @@ def tables_of(directory: Path, **rule: object) -> PipelineTables:
 
 
 def ids_in(directory: Path) -> list[int]:
-    rows = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "items")))
+    rows = Table.open(str(directory / "warehouse" / "lake.db" / "items")).to_arrow()
     return sorted(rows.column("id").to_pylist())
 
 

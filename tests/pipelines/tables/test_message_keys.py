@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import SchemaChangeRefused
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
 from tests.support.keyed_events import Event, Row, batch_of, created
@@ -36,7 +35,7 @@ def reasons_in(quarantine: Path) -> Iterator[str]:
 
 
 def rows_in(directory: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_all(Table.open(str(directory / "warehouse" / "lake.db" / "t"))).to_pylist()
+    rows: list[dict[str, Any]] = Table.open(str(directory / "warehouse" / "lake.db" / "t")).to_arrow().to_pylist()
     return sorted(rows, key=lambda row: (row["id"], row.get("k2") or ""))
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import SchemaChangeRefused
-from paimon_table.scan.scan import read_all
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -25,7 +24,7 @@ Rules = list[dict[str, object]]
 
 def rows(tables: PipelineTables) -> dict[int, dict[str, Any]]:
     table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/items")
-    return {row["id"]: row for row in read_all(table).to_pylist()}
+    return {row["id"]: row for row in table.to_arrow().to_pylist()}
 
 
 @pytest.mark.parametrize(

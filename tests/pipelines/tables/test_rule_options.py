@@ -11,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, MalformedRecord
-from paimon_table.scan.changelog_scan import read_changes
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches
@@ -50,7 +48,7 @@ def test_changed_options_are_published_once(tmp_path: Path) -> None:
     run(tmp_path, 2, records("a", 2, ("c", {"id": 1, "n": 3})), **{"changelog-producer": "lookup"})
 
     assert table_of(tmp_path, "a").schema.id == 1
-    kinds = [k for _, rows in read_changes(changed) for k in rows.column("_VALUE_KIND").to_pylist()]
+    kinds = [k for _, rows in changed.changes() for k in rows.column("_VALUE_KIND").to_pylist()]
     assert kinds[-2:] == [1, 2]
 
 
@@ -76,7 +74,7 @@ def test_the_remedy_that_an_error_names_brings_the_pipeline_back(tmp_path: Path)
 
     run(tmp_path, 1, delete, **first_row, **{"ignore-delete": "true"})
 
-    assert sorted(row["id"] for row in read_all(table_of(tmp_path, "a")).to_pylist()) == [1, 2]
+    assert sorted(row["id"] for row in table_of(tmp_path, "a").to_arrow().to_pylist()) == [1, 2]
 
 
 def test_options_of_a_column_wait_until_it_comes(tmp_path: Path) -> None:
@@ -87,7 +85,7 @@ def test_options_of_a_column_wait_until_it_comes(tmp_path: Path) -> None:
     run(tmp_path, 2, records("a", 2, ("c", {"id": 1, "n": 1, "note": "x"})), **listed)
     run(tmp_path, 3, records("a", 3, ("c", {"id": 1, "n": 1, "note": "y"})), **listed)
 
-    assert read_all(table_of(tmp_path, "a")).to_pylist() == [{"id": 1, "n": 4, "note": "x,y"}]
+    assert table_of(tmp_path, "a").to_arrow().to_pylist() == [{"id": 1, "n": 4, "note": "x,y"}]
 
 
 def test_a_due_full_compaction_reaches_tables_not_seen_since_the_start(tmp_path: Path) -> None:
@@ -96,9 +94,9 @@ def test_a_due_full_compaction_reaches_tables_not_seen_since_the_start(tmp_path:
         [pa.Table.from_batches([records(name, 0, ("c", {"id": 1, "n": 1}))]) for name in ("a", "b")]
     ).combine_chunks()
     run(tmp_path, 0, both.to_batches()[0], **options)
-    assert [rows for _, rows in read_changes(table_of(tmp_path, "a")) if rows.num_rows] == []
+    assert [rows for _, rows in table_of(tmp_path, "a").changes() if rows.num_rows] == []
 
     run(tmp_path, 1, records("b", 1, ("c", {"id": 2, "n": 2})), **options)
 
-    published = [rows.num_rows for _, rows in read_changes(table_of(tmp_path, "a")) if rows.num_rows]
+    published = [rows.num_rows for _, rows in table_of(tmp_path, "a").changes() if rows.num_rows]
     assert published == [1]

@@ -1,0 +1,37 @@
+"""Rows that a table no longer has, as its last snapshots hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import load_state
+from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+
+FORMER_SNAPSHOTS = 20
+"""How many snapshots back the rows are searched."""
+
+
+def former_rows(
+    ctx: TableContext, bucket: BucketId, keys: pa.Table, environment: WriterEnvironment, live: Iterable[DataFileMeta]
+) -> pa.Table:
+    """The rows in the youngest of the last snapshots that has any of these keys; none when no snapshot has.
+
+    ``live`` are the files of the bucket as it is: lookup files of others are gone afterwards.
+    """
+    found = ctx.schema.arrow_schema.empty_table()
+    writers: list[BucketWriter] = []
+    latest, earliest = ctx.snapshots.latest_id() or 0, ctx.snapshots.earliest_id() or 1
+    for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
+        state = load_state(ctx.io, ctx.paths, ctx.snapshots.read(snapshot_id))
+        writers.append(BucketWriter(ctx, bucket, state.live_files().of(bucket), environment))
+        found = writers[-1].lookup(keys)
+        if len(found):
+            break
+    for writer in writers:
+        writer.forget_all_but(live)
+    return found

@@ -1,0 +1,61 @@
+"""Writers of buckets: what they all do, and which one a table takes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
+from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+
+
+class Writer(Protocol):
+    """The only writer of its bucket while it lives; runs wherever the rows are, mostly on executors.
+
+    Messages are committed in their order, none is left out, and everything that a message names is durable. After an
+    exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
+    """
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier.
+
+        Raises MalformedRecord for values that the table cannot take, ConfigError when the bucket cannot be written to.
+        """
+        ...
+
+    def prepare_append(self) -> CommitMessage:
+        """Make the rows so far durable, without compacting: the message's APPEND part."""
+        ...
+
+    def needs_compaction(self, full_compact: bool = False) -> bool:
+        """Whether ``compact_only`` would change anything, once what was prepared is committed."""
+        ...
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """Compact what is there, after ``prepare_append`` or in a new writer: the message's COMPACT part."""
+        ...
+
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        """The stored rows of these keys, sorted by key, each existing one once; rows not yet prepared do not count.
+
+        ``keys`` has the columns of the trimmed primary key, in any order and with repetitions.
+        """
+        ...
+
+    @property
+    def kept_bytes(self) -> int:
+        """Size of the rows that stay in memory for ``compact_only``."""
+        ...
+
+    def release_memory(self) -> None:
+        """Forget these rows; compactions read them from their files."""
+        ...
+
+
+def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
+    """A writer that goes on from ``state``, that of the bucket in the snapshot that its commits build on."""
+    return BucketWriter(ctx, bucket, state, environment)
