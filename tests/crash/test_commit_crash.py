@@ -123,25 +123,25 @@ def operations_without_crash() -> int:
     return io.operations
 
 
-def test_undisturbed_run_gives_the_expected_table():
+def test_undisturbed_run_gives_the_expected_table() -> None:
     disk = survive(MemoryFileIO(), MemoryFileIO)
     check_final(disk)
     assert operations_without_crash() > 50
 
 
-def test_power_cut_after_any_operation_loses_and_doubles_nothing():
+def test_power_cut_after_any_operation_loses_and_doubles_nothing() -> None:
     for crash_after in range(1, operations_without_crash() + 1):
         check_final(survive(MemoryFileIO(crash_after=crash_after), MemoryFileIO))
 
 
 @pytest.mark.parametrize("period", [17, 23, 31, 40])
-def test_power_cuts_again_and_again_lose_and_double_nothing(period):
+def test_power_cuts_again_and_again_lose_and_double_nothing(period: int) -> None:
     lives: Iterator[int] = itertools.count(period)
     disk = survive(MemoryFileIO(crash_after=period), lambda disk: MemoryFileIO(disk, crash_after=next(lives)))
     check_final(disk)
 
 
-def test_replay_of_the_very_same_messages_after_any_operation():
+def test_replay_of_the_very_same_messages_after_any_operation() -> None:
     """Spark may hand the same messages to a new committer; parts that are there are skipped, the others land."""
     messages = {}
     state = TableState()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from paimon_table.validation.schema_evolution import AddColumn, SetOption, Widen
 from tests.support.builders import committer, data_file, message, orders_schema
 
 
-def test_created_table_can_be_opened(tmp_path):
+def test_created_table_can_be_opened(tmp_path: Path) -> None:
     created = Table.create(f"file://{tmp_path}/lake.db/orders", orders_schema())
     opened = Table.open(f"{tmp_path}/lake.db/orders")
     assert opened == created
@@ -26,12 +27,12 @@ def test_created_table_can_be_opened(tmp_path):
     assert opened.snapshots.latest_id() is None
 
 
-def test_opening_what_is_not_there_is_refused(tmp_path):
+def test_opening_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no table at"):
         Table.open(f"{tmp_path}/none")
 
 
-def test_creating_the_same_table_again_opens_it():
+def test_creating_the_same_table_again_opens_it() -> None:
     io = MemoryFileIO()
     first = Table.create("/w/t", orders_schema(), io=io)
     again = Table.create("/w/t", replace(orders_schema(), time_ms=99), io=io)
@@ -39,7 +40,7 @@ def test_creating_the_same_table_again_opens_it():
 
 
 @pytest.mark.parametrize("options", [{"ignore-delete": "true"}, {"bucket": "5"}])
-def test_creating_another_table_in_the_same_place_is_refused(options):
+def test_creating_another_table_in_the_same_place_is_refused(options: dict[str, str]) -> None:
     io = MemoryFileIO()
     Table.create("/w/t", orders_schema(), io=io)
     with pytest.raises(ConfigError, match="other options exists"):
@@ -59,7 +60,7 @@ class Outrun(MemoryFileIO):
         return super().publish(path, data)
 
 
-def test_creator_that_loses_the_race_gets_the_winners_table():
+def test_creator_that_loses_the_race_gets_the_winners_table() -> None:
     disk = MemoryDisk()
     winners = orders_schema({"bucket": "7"})
     outrun = Outrun(disk, lambda: Table.create("/w/t", winners, io=MemoryFileIO(disk)))
@@ -70,7 +71,7 @@ def test_creator_that_loses_the_race_gets_the_winners_table():
     assert Table.open_or_create("/w/t", orders_schema, io=outrun).schema == orders_schema()
 
 
-def test_evolution_that_loses_the_race_comes_on_top_of_the_winner():
+def test_evolution_that_loses_the_race_comes_on_top_of_the_winner() -> None:
     disk = MemoryDisk()
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO(disk))
     outrun = Outrun(disk, lambda: table.evolve([AddColumn("theirs", parse_type("INT"))], time_ms=1))
@@ -79,14 +80,14 @@ def test_evolution_that_loses_the_race_comes_on_top_of_the_winner():
     assert [f.id for f in evolved.schema.fields] == [0, 1, 2, 3, 4]
 
 
-def test_invalid_table_leaves_nothing_behind():
+def test_invalid_table_leaves_nothing_behind() -> None:
     disk = MemoryDisk()
     with pytest.raises(UnsupportedFeature):
         Table.create("/w/t", orders_schema({"bucket": "-1"}), io=MemoryFileIO(disk))
     assert disk.files == {}
 
 
-def test_open_or_create_asks_for_a_schema_only_when_needed():
+def test_open_or_create_asks_for_a_schema_only_when_needed() -> None:
     io = MemoryFileIO()
     Table.open_or_create("/w/t", orders_schema, io=io)
 
@@ -96,7 +97,7 @@ def test_open_or_create_asks_for_a_schema_only_when_needed():
     assert Table.open_or_create("/w/t", never, io=io).schema == orders_schema()
 
 
-def test_evolution_publishes_the_next_version_and_keeps_the_older_ones():
+def test_evolution_publishes_the_next_version_and_keeps_the_older_ones() -> None:
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
     evolved = table.evolve([AddColumn("x", parse_type("INT")), SetOption("write-only", "true")], time_ms=5)
     assert (evolved.schema.id, evolved.options.write_only, evolved.context.schemas[0]) == (1, True, table.schema)
@@ -104,7 +105,7 @@ def test_evolution_publishes_the_next_version_and_keeps_the_older_ones():
     assert table.evolve([AddColumn("x", parse_type("INT"))], time_ms=6) == evolved
 
 
-def test_refused_evolution_changes_nothing():
+def test_refused_evolution_changes_nothing() -> None:
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
     with pytest.raises(SchemaChangeRefused):
         table.evolve([WidenColumn("id", parse_type("BIGINT"))], time_ms=5)
@@ -113,7 +114,7 @@ def test_refused_evolution_changes_nothing():
     assert table.refreshed() is table
 
 
-def test_options_are_fixed_once_there_is_a_snapshot():
+def test_options_are_fixed_once_there_is_a_snapshot() -> None:
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
     table = table.evolve([SetOption("rowkind.field", "name")], time_ms=5)
     committer(table).commit(1, [message(0, new_files=[data_file("a")])], {})
@@ -121,7 +122,7 @@ def test_options_are_fixed_once_there_is_a_snapshot():
         table.evolve([SetOption("rowkind.field", None)], time_ms=5)
 
 
-def test_context_travels_and_knows_the_bucket_directories(tmp_path):
+def test_context_travels_and_knows_the_bucket_directories(tmp_path: Path) -> None:
     table = Table.create(f"{tmp_path}/t", orders_schema(partition_by=["dt"]))
     context = pickle.loads(pickle.dumps(table.context))
     assert context == table.context

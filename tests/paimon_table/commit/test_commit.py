@@ -24,7 +24,7 @@ def disk():
 
 
 @pytest.fixture
-def table(disk):
+def table(disk: MemoryDisk):
     return Table.create("/w/t", orders_schema({"commit.max-retries": "3"}), io=MemoryFileIO(disk))
 
 
@@ -46,7 +46,7 @@ def new_file(name: str, bucket: int = 0):
 # ---------------------------------------------------------------- what a commit writes
 
 
-def test_one_commit_makes_an_append_and_a_compact_snapshot(table):
+def test_one_commit_makes_an_append_and_a_compact_snapshot(table: Table) -> None:
     a, merged = data_file("a", rows=10), data_file("m", 5, rows=7)
     part = message(
         0,
@@ -68,7 +68,7 @@ def test_one_commit_makes_an_append_and_a_compact_snapshot(table):
     assert (append, compact) == (table.snapshots.read(1), table.snapshots.read(2))
 
 
-def test_table_has_the_file_tree_of_the_format(table, disk):
+def test_table_has_the_file_tree_of_the_format(table: Table, disk: MemoryDisk) -> None:
     a = data_file("a")
     parts = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
     committer(table, new_uuid=counting_uuids("user")).commit(1, parts, {})
@@ -86,7 +86,7 @@ def test_table_has_the_file_tree_of_the_format(table, disk):
     ]
 
 
-def test_sizes_and_counts_in_the_lists_are_exact(table, disk):
+def test_sizes_and_counts_in_the_lists_are_exact(table: Table, disk: MemoryDisk) -> None:
     a = data_file("a")
     committer(table).commit(1, [message(2, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])], {})
     for number in (1, 2):
@@ -104,7 +104,7 @@ def test_sizes_and_counts_in_the_lists_are_exact(table, disk):
     assert record["_PARTITION_STATS"] == {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
 
 
-def test_manifests_of_a_partitioned_table_have_partition_statistics(disk):
+def test_manifests_of_a_partitioned_table_have_partition_statistics(disk: MemoryDisk) -> None:
     table = Table.create("/w/p", orders_schema(partition_by=["dt"]), io=MemoryFileIO(disk))
     types = [parse_type("STRING")]
     days = {day: serialize_row([day], types) for day in ("2024-01-02", "2024-01-01", None)}
@@ -121,7 +121,7 @@ def test_manifests_of_a_partitioned_table_have_partition_statistics(disk):
     assert set(table.state(snapshot).total_buckets) == set(days.values())
 
 
-def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(table):
+def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(table: Table) -> None:
     commit = committer(table)
     for number in (1, 2, 3):
         commit.commit(number, [new_file(f"f{number}")], {})
@@ -132,7 +132,7 @@ def test_first_snapshot_has_an_empty_base_list_and_later_ones_everything_before(
     assert sizes == [0, 1, 2]
 
 
-def test_base_list_is_merged_when_it_gets_long(disk):
+def test_base_list_is_merged_when_it_gets_long(disk: MemoryDisk) -> None:
     table = Table.create("/w/t", orders_schema({"manifest.merge-min-count": "5"}), io=MemoryFileIO(disk))
     commit = committer(table)
     for number in range(30):
@@ -142,7 +142,7 @@ def test_base_list_is_merged_when_it_gets_long(disk):
     assert live(table) == {f"f{n}" for n in range(30)}
 
 
-def test_large_delta_is_cut_into_several_manifests(disk):
+def test_large_delta_is_cut_into_several_manifests(disk: MemoryDisk) -> None:
     table = Table.create(
         "/w/t",
         orders_schema({"manifest.target-file-size": "20 kb", "manifest.compression": "none"}),
@@ -154,13 +154,13 @@ def test_large_delta_is_cut_into_several_manifests(disk):
     assert live(table) == set(names)
 
 
-def test_commit_without_content_makes_no_snapshot(table):
+def test_commit_without_content_makes_no_snapshot(table: Table) -> None:
     result = committer(table).commit(1, [message(0)], {})
     assert (result.append, result.compact, result.replayed) == (None, None, False)
     assert table.snapshots.latest_id() is None
 
 
-def test_watermark_never_goes_back(table):
+def test_watermark_never_goes_back(table: Table) -> None:
     commit = committer(table)
     commit.commit(1, [new_file("a")], {}, watermark=50)
     commit.commit(2, [new_file("b")], {}, watermark=40)
@@ -168,7 +168,7 @@ def test_watermark_never_goes_back(table):
     assert [table.snapshots.read(n).watermark for n in (1, 2, 3)] == [50, 50, 50]
 
 
-def test_snapshot_carries_what_others_left(table, disk):
+def test_snapshot_carries_what_others_left(table: Table, disk: MemoryDisk) -> None:
     from dataclasses import replace
 
     from paimon_table.metadata.snapshot import to_json
@@ -190,7 +190,7 @@ def test_snapshot_carries_what_others_left(table, disk):
     assert result.append.time_ms == 10**15
 
 
-def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(table, disk):
+def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(table: Table, disk: MemoryDisk) -> None:
     from dataclasses import replace
 
     from paimon_table.metadata.snapshot import to_json
@@ -208,7 +208,7 @@ def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(t
 # ---------------------------------------------------------------- exactly once
 
 
-def test_replayed_commit_is_committed_once(table):
+def test_replayed_commit_is_committed_once(table: Table) -> None:
     part = [new_file("a")]
     committer(table).commit(7, part, {})
     result = committer(table).commit(7, part, {})
@@ -216,20 +216,20 @@ def test_replayed_commit_is_committed_once(table):
     assert kinds(table) == [(1, "user", 7, "APPEND")]
 
 
-def test_older_identifiers_of_the_user_are_skipped_too(table):
+def test_older_identifiers_of_the_user_are_skipped_too(table: Table) -> None:
     commit = committer(table)
     commit.commit(7, [new_file("a")], {})
     assert commit.commit(3, [new_file("b")], {}).replayed
     assert live(table) == {"a"}
 
 
-def test_other_users_do_not_count(table):
+def test_other_users_do_not_count(table: Table) -> None:
     committer(table, "one").commit(7, [new_file("a")], {})
     assert not committer(table, "two").commit(7, [new_file("b")], {}).replayed
     assert live(table) == {"a", "b"}
 
 
-def test_missing_compact_part_of_a_replay_is_still_committed(table):
+def test_missing_compact_part_of_a_replay_is_still_committed(table: Table) -> None:
     a = data_file("a")
     full = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
     committer(table).commit(1, [message(0, new_files=[a])], {})
@@ -242,14 +242,14 @@ def test_missing_compact_part_of_a_replay_is_still_committed(table):
     assert table.snapshots.latest_id() == 2
 
 
-def test_committed_identifier_tells_where_a_user_stands(table):
+def test_committed_identifier_tells_where_a_user_stands(table: Table) -> None:
     assert committer(table).committed_identifier() is None
     committer(table).commit(4, [new_file("a")], {})
     committer(table, "other").commit(9, [new_file("b")], {})
     assert committer(table).committed_identifier() == 4
 
 
-def test_older_process_of_the_same_user_cannot_commit_twice(table):
+def test_older_process_of_the_same_user_cannot_commit_twice(table: Table) -> None:
     """A process that is thought dead wakes up and commits the batch that its successor has committed."""
     zombie, successor = committer(table), committer(table)
     for process in (zombie, successor):
@@ -259,7 +259,7 @@ def test_older_process_of_the_same_user_cannot_commit_twice(table):
     assert live(table) == {"a", "b"}
 
 
-def test_commit_after_a_rollback_starts_from_what_is_left(table):
+def test_commit_after_a_rollback_starts_from_what_is_left(table: Table) -> None:
     commit = committer(table)
     for number in (1, 2, 3):
         commit.commit(number, [new_file(f"f{number}")], {})
@@ -271,7 +271,7 @@ def test_commit_after_a_rollback_starts_from_what_is_left(table):
     assert live(table) == {"f1", "again"}
 
 
-def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table):
+def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table: Table) -> None:
     committer(table).commit(1, [new_file("a")], {})
     for number in range(5):
         committer(table, "other").commit(number, [new_file(f"o{number}")], {})
@@ -282,7 +282,7 @@ def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table):
     assert "a2" not in live(table)
 
 
-def test_start_of_the_batch_makes_the_search_end_before_expired_snapshots(table):
+def test_start_of_the_batch_makes_the_search_end_before_expired_snapshots(table: Table) -> None:
     hour = 3_600_000
     for number in range(5):
         other = committer(table, "other", clock_ms=lambda number=number: number * hour)
@@ -316,14 +316,14 @@ def outrun(disk: MemoryDisk, times: int):
     return committer(Table.open("/w/t", io=Outrun(disk, times)))
 
 
-def test_lost_race_is_retried_on_top_of_the_winner(table, disk):
+def test_lost_race_is_retried_on_top_of_the_winner(table: Table, disk: MemoryDisk) -> None:
     result = outrun(disk, 2).commit(1, [new_file("a")], {})
     assert result.append is not None
     assert result.append.id == 3
     assert live(table) == {"a", "rival-0", "rival-1"}
 
 
-def test_files_of_lost_attempts_are_removed(table, disk):
+def test_files_of_lost_attempts_are_removed(table: Table, disk: MemoryDisk) -> None:
     outrun(disk, 2).commit(1, [new_file("a")], {})
     named = set()
     for number in (1, 2, 3):
@@ -336,14 +336,14 @@ def test_files_of_lost_attempts_are_removed(table, disk):
     assert set(table.io.list_names(table.paths.manifest_dir)) == named
 
 
-def test_commit_that_always_loses_gives_up_and_cleans_up(table, disk):
+def test_commit_that_always_loses_gives_up_and_cleans_up(table: Table, disk: MemoryDisk) -> None:
     with pytest.raises(CommitConflict, match="faster 4 times"):
         outrun(disk, 99).commit(1, [new_file("a")], {})
     assert not any("user-" in name for name in table.io.list_names(table.paths.manifest_dir))
     assert "a" not in live(table)
 
 
-def test_compaction_of_files_that_another_compacted_is_a_conflict(table):
+def test_compaction_of_files_that_another_compacted_is_a_conflict(table: Table) -> None:
     a = data_file("a")
     mine, theirs = committer(table), committer(table, "theirs")
     mine.commit(1, [message(0, new_files=[a])], {})
@@ -354,7 +354,7 @@ def test_compaction_of_files_that_another_compacted_is_a_conflict(table):
     assert table.snapshots.latest_id() == 3
 
 
-def test_conflict_that_arises_during_the_race_is_found(table):
+def test_conflict_that_arises_during_the_race_is_found(table: Table) -> None:
     a = data_file("a")
     committer(table).commit(1, [message(0, new_files=[a])], {})
 
@@ -368,13 +368,13 @@ def test_conflict_that_arises_during_the_race_is_found(table):
     assert [f.level for metas in files.values() for f in metas] == [4]
 
 
-def test_other_number_of_buckets_is_refused_for_new_files_too(table):
+def test_other_number_of_buckets_is_refused_for_new_files_too(table: Table) -> None:
     committer(table).commit(1, [new_file("a")], {})
     with pytest.raises(ConfigError, match="bucket num 8, but the partition's bucket num is 4"):
         committer(table).commit(2, [message(7, total_buckets=8, new_files=[data_file("b")])], {})
 
 
-def test_file_added_and_deleted_on_one_level_is_never_published(table):
+def test_file_added_and_deleted_on_one_level_is_never_published(table: Table) -> None:
     a = data_file("a", 5)
     committer(table).commit(1, [message(0, new_files=[a])], {})
     with pytest.raises(BrokenInvariant, match="added and deleted"):
@@ -382,7 +382,7 @@ def test_file_added_and_deleted_on_one_level_is_never_published(table):
 
 
 @pytest.mark.parametrize("outcome", ["done", "not done"])
-def test_publish_with_a_lost_answer_is_looked_up(disk, table, outcome):
+def test_publish_with_a_lost_answer_is_looked_up(disk: MemoryDisk, table: Table, outcome: str) -> None:
     answers = iter([outcome])
     io = MemoryFileIO(disk, lose_answer=lambda path: next(answers, None))
     commit = committer(Table.open("/w/t", io=io))
@@ -398,7 +398,7 @@ def test_publish_with_a_lost_answer_is_looked_up(disk, table, outcome):
     assert kinds(table) == [(1, "user", 1, "APPEND")]
 
 
-def test_answer_false_for_ones_own_file_is_recognised(disk, table):
+def test_answer_false_for_ones_own_file_is_recognised(disk: MemoryDisk, table: Table) -> None:
     """A storage client that retries by itself reports its own first try as somebody else's file."""
 
     class Retrying(MemoryFileIO):
@@ -412,7 +412,7 @@ def test_answer_false_for_ones_own_file_is_recognised(disk, table):
     assert live(table) == {"a"}
 
 
-def test_failing_storage_is_reported_as_such(disk, table):
+def test_failing_storage_is_reported_as_such(disk: MemoryDisk, table: Table) -> None:
     class Full(MemoryFileIO):
         def write_all(self, files: object) -> None:
             raise OSError(28, "No space left on device")
@@ -422,7 +422,7 @@ def test_failing_storage_is_reported_as_such(disk, table):
     assert table.snapshots.latest_id() is None
 
 
-def test_hint_that_cannot_be_written_does_not_fail_the_commit(disk, table):
+def test_hint_that_cannot_be_written_does_not_fail_the_commit(disk: MemoryDisk, table: Table) -> None:
     class NoHints(MemoryFileIO):
         def write(self, path: str, data: bytes, durable: bool = True) -> None:
             raise OSError("read only")
@@ -431,7 +431,7 @@ def test_hint_that_cannot_be_written_does_not_fail_the_commit(disk, table):
     assert live(table) == {"a"}
 
 
-def test_steps_are_announced_in_order(table):
+def test_steps_are_announced_in_order(table: Table) -> None:
     steps: list[str] = []
     a = data_file("a")
     parts = [message(0, new_files=[a], compact_before=[a], compact_after=[a.at_level(5)])]
@@ -440,7 +440,7 @@ def test_steps_are_announced_in_order(table):
     assert table.snapshots.read(2).commit_kind is CommitKind.COMPACT
 
 
-def test_waits_grow_and_stay_below_the_longest(table):
+def test_waits_grow_and_stay_below_the_longest(table: Table) -> None:
     waits: list[float] = []
     wait = RetryWait(sleep_s=waits.append, random_fraction=lambda: 1.0)
     for attempt in (0, 1, 2, 60):

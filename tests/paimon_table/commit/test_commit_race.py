@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 from paimon_table.commit.commit import RetryWait
 from paimon_table.errors import CommitConflict
@@ -40,7 +41,7 @@ def expected(users: list[str]) -> list[str]:
     return sorted(f"{user}-{number}" for user in users for number in range(COMMITS))
 
 
-def test_threads_on_one_table_lose_and_double_nothing():
+def test_threads_on_one_table_lose_and_double_nothing() -> None:
     disk = MemoryDisk()
     table = Table.create("/w/t", orders_schema(OPTIONS), io=MemoryFileIO(disk))
     users = ["a", "b", "c"]
@@ -50,7 +51,7 @@ def test_threads_on_one_table_lose_and_double_nothing():
     assert names(table) == expected(users)
 
 
-def test_processes_on_one_table_lose_and_double_nothing(tmp_path):
+def test_processes_on_one_table_lose_and_double_nothing(tmp_path: Path) -> None:
     table = Table.create(f"{tmp_path}/t", orders_schema(OPTIONS))
     users = ["a", "b"]
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
@@ -76,7 +77,7 @@ def compact_all(table: Table, user: str) -> int:
     return told
 
 
-def test_competing_compactions_are_told_and_no_row_is_lost():
+def test_competing_compactions_are_told_and_no_row_is_lost() -> None:
     disk = MemoryDisk()
     table = Table.create("/w/t", orders_schema(OPTIONS), io=MemoryFileIO(disk))
     committer(table, "first").commit(0, [message(0, new_files=[data_file("x", rows=5), data_file("y", rows=6)])], {})
@@ -89,7 +90,7 @@ def test_competing_compactions_are_told_and_no_row_is_lost():
     assert newest.id == 1 + 3 * COMMITS - sum(told)
 
 
-def test_two_processes_of_one_user_commit_each_identifier_once():
+def test_two_processes_of_one_user_commit_each_identifier_once() -> None:
     disk = MemoryDisk()
     table = Table.create("/w/t", orders_schema(OPTIONS), io=MemoryFileIO(disk))
     with ThreadPoolExecutor(2) as threads:
@@ -99,7 +100,7 @@ def test_two_processes_of_one_user_commit_each_identifier_once():
     assert names(table) == expected(["same"])
 
 
-def test_concurrent_creators_get_one_table():
+def test_concurrent_creators_get_one_table() -> None:
     disk = MemoryDisk()
     with ThreadPoolExecutor(4) as threads:
         tables = list(threads.map(lambda _: Table.create("/w/t", orders_schema(), io=MemoryFileIO(disk)), range(8)))
@@ -107,7 +108,7 @@ def test_concurrent_creators_get_one_table():
     assert [path for path in disk.files if "/schema/" in path] == ["/w/t/schema/schema-0"]
 
 
-def test_concurrent_evolution_keeps_every_column():
+def test_concurrent_evolution_keeps_every_column() -> None:
     disk = MemoryDisk()
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO(disk))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_table.commit.commit_delta import CommitDelta
 from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.metadata.table_state import TableState
 from tests.support.builders import KEY_TYPES, data_file
@@ -19,41 +21,41 @@ def entry(
     return ManifestEntry(kind, bucket, total, data_file(name, level, keys))
 
 
-def state(*files) -> TableState:
+def state(*files: DataFileMeta) -> TableState:
     return TableState(files={BUCKET: tuple(files)}, total_buckets={EMPTY_ROW: 4})
 
 
-def test_compaction_of_live_files_is_no_conflict():
+def test_compaction_of_live_files_is_no_conflict() -> None:
     before = state(data_file("a", 0), data_file("b", 5, (0, 9)))
     delta = [entry(DELETE, "a"), entry(DELETE, "b", 5), entry(ADD, "c", 5)]
     assert find_conflict(before, delta, KEY_TYPES) is None
 
 
-def test_upgrade_is_no_conflict():
+def test_upgrade_is_no_conflict() -> None:
     delta = [entry(DELETE, "a"), entry(ADD, "a", 5)]
     assert find_inconsistency(delta) is None
     assert find_conflict(state(data_file("a", 0)), delta, KEY_TYPES) is None
 
 
 @pytest.mark.parametrize("delta", [[entry(DELETE, "gone")], [entry(DELETE, "a", 1)], [entry(DELETE, "a")] * 2])
-def test_deleting_what_is_not_live_is_a_conflict(delta):
+def test_deleting_what_is_not_live_is_a_conflict(delta: CommitDelta) -> None:
     assert "file deletion conflict" in (find_conflict(state(data_file("a", 0)), delta, KEY_TYPES) or "")
 
 
-def test_adding_what_is_live_is_a_conflict():
+def test_adding_what_is_live_is_a_conflict() -> None:
     assert "in the table already" in (find_conflict(state(data_file("a")), [entry(ADD, "a")], KEY_TYPES) or "")
 
 
 @pytest.mark.parametrize(
     ("keys", "conflict"), [((10, 12), False), ((9, 12), True), ((-5, -1), False), ((-5, 100), True)]
 )
-def test_files_of_one_level_above_zero_may_not_overlap(keys, conflict):
+def test_files_of_one_level_above_zero_may_not_overlap(keys: tuple[int, int], conflict: bool) -> None:
     found = find_conflict(state(data_file("a", 3, (0, 9))), [entry(ADD, "b", 3, keys)], KEY_TYPES)
     assert (found is not None) == conflict
     assert not conflict or "LSM conflict" in (found or "")
 
 
-def test_level_zero_and_other_levels_and_other_buckets_may_overlap():
+def test_level_zero_and_other_levels_and_other_buckets_may_overlap() -> None:
     before = state(data_file("a", 3, (0, 9)), data_file("b", 0, (0, 9)))
     other = BucketId(EMPTY_ROW, 1)
     delta = [entry(ADD, "c"), entry(ADD, "d", 2), entry(ADD, "e", 3, bucket=other)]
@@ -68,11 +70,11 @@ def test_level_zero_and_other_levels_and_other_buckets_may_overlap():
         ([entry(DELETE, "a", 5), entry(ADD, "a", 5)], "added and deleted"),
     ],
 )
-def test_delta_that_scans_would_misread_is_found(delta, words):
+def test_delta_that_scans_would_misread_is_found(delta: CommitDelta, words: str) -> None:
     assert words in (find_inconsistency(delta) or "")
 
 
-def test_other_number_of_buckets_is_found_per_partition():
+def test_other_number_of_buckets_is_found_per_partition() -> None:
     before = state(data_file("a"))
     changed = find_bucket_change(before, [entry(ADD, "b", total=3)])
     assert changed is not None
@@ -82,7 +84,7 @@ def test_other_number_of_buckets_is_found_per_partition():
     assert find_bucket_change(before, [entry(ADD, "b", bucket=BucketId(b"other", 0), total=3)]) is None
 
 
-def test_rows_that_came_above_level_0_after_a_lookup_are_a_conflict():
+def test_rows_that_came_above_level_0_after_a_lookup_are_a_conflict() -> None:
     now = state(data_file("a", 0), data_file("b", 4), data_file("c", 5))
     assert find_unseen(now, {BUCKET: frozenset({(4, "b"), (5, "c")})}) is None
     assert find_unseen(now, {}) is None

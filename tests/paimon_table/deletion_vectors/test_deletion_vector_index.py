@@ -31,7 +31,7 @@ def at(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def test_an_index_file_is_the_one_of_java(disk):
+def test_an_index_file_is_the_one_of_java(disk: MemoryDisk) -> None:
     meta = write_vectors(MemoryFileIO(disk), PATHS, "index-u-0", {"data-1.parquet": vector(1, 2)}, bitmap64=False)
     assert disk.files["/w/t/index/index-u-0"] == b"\x01" + JAVA_V1
     assert meta.vector_ranges == (VectorRange("data-1.parquet", 1, 24, 2),)
@@ -39,7 +39,7 @@ def test_an_index_file_is_the_one_of_java(disk):
 
 
 @pytest.mark.parametrize("bitmap64", [False, True])
-def test_vectors_are_read_back_all_or_some(disk, bitmap64):
+def test_vectors_are_read_back_all_or_some(disk: MemoryDisk, bitmap64: bool) -> None:
     io = MemoryFileIO(disk)
     written = {"a": vector(0, 7), "b": vector(*range(5000)), "c": vector(3)}
     meta = write_vectors(io, PATHS, "index-u-0", written, bitmap64)
@@ -48,7 +48,7 @@ def test_vectors_are_read_back_all_or_some(disk, bitmap64):
     assert read_vectors(io, PATHS, [meta], ["x"]) == {}
 
 
-def test_a_file_outside_of_the_table_is_read_at_its_path(disk):
+def test_a_file_outside_of_the_table_is_read_at_its_path(disk: MemoryDisk) -> None:
     io = MemoryFileIO(disk)
     disk.files["/elsewhere/i"] = b"\x01" + JAVA_V1
     meta = IndexFileMeta(
@@ -58,7 +58,7 @@ def test_a_file_outside_of_the_table_is_read_at_its_path(disk):
     assert positions(read_vectors(io, PATHS, [meta])) == {"a": [1, 2]}
 
 
-def test_missing_and_foreign_files_are_refused(disk):
+def test_missing_and_foreign_files_are_refused(disk: MemoryDisk) -> None:
     io = MemoryFileIO(disk)
     meta = write_vectors(io, PATHS, "index-u-0", {"a": vector(1)}, bitmap64=False)
     disk.files["/w/t/index/index-u-0"] = b"\x02" + disk.files["/w/t/index/index-u-0"][1:]
@@ -74,7 +74,7 @@ def bucket(disk: MemoryDisk, files: tuple[IndexFileMeta, ...] = ()) -> BucketDel
     return BucketDeletions(MemoryFileIO(disk), PATHS, files, lambda: f"index-u-{next(numbers)}")
 
 
-def test_the_next_file_holds_all_vectors_and_replaces_the_one_before(disk):
+def test_the_next_file_holds_all_vectors_and_replaces_the_one_before(disk: MemoryDisk) -> None:
     deletions = bucket(disk)
     assert deletions.write() is NO_INDEX_CHANGE
     deletions.delete("a", at(5, 1))
@@ -89,7 +89,7 @@ def test_the_next_file_holds_all_vectors_and_replaces_the_one_before(disk):
     assert again.write() is NO_INDEX_CHANGE
 
 
-def test_without_vectors_no_file_is_left(disk):
+def test_without_vectors_no_file_is_left(disk: MemoryDisk) -> None:
     deletions = bucket(disk)
     deletions.delete("a", at(1))
     first = deletions.write()
@@ -99,7 +99,7 @@ def test_without_vectors_no_file_is_left(disk):
     assert deletions.of("a") is None
 
 
-def test_nothing_is_written_for_rows_that_came_and_went_or_never_were(disk):
+def test_nothing_is_written_for_rows_that_came_and_went_or_never_were(disk: MemoryDisk) -> None:
     deletions = bucket(disk)
     deletions.delete("a", at())
     deletions.forget("b")
@@ -109,13 +109,13 @@ def test_nothing_is_written_for_rows_that_came_and_went_or_never_were(disk):
     assert disk.files == {}
 
 
-def test_a_row_is_deleted_once(disk):
+def test_a_row_is_deleted_once(disk: MemoryDisk) -> None:
     deletions = bucket(disk)
     deletions.delete("a", at(1, 2))
     with pytest.raises(BrokenInvariant, match="although they are deleted"):
         deletions.delete("a", at(2, 3))
 
 
-def test_a_file_without_a_vector_has_none(disk):
+def test_a_file_without_a_vector_has_none(disk: MemoryDisk) -> None:
     assert bucket(disk).of("a") is None
     assert NOTHING_DELETED.cardinality == 0

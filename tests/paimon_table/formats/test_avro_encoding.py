@@ -30,10 +30,10 @@ def encoded(values: list[Any], type_text: str) -> bytes:
         ({"a": None, "b": "x"}, "ROW<a INT NOT NULL, b STRING>", "v.a"),
     ],
 )
-def test_null_where_the_schema_has_no_branch_for_it_stops_the_writer(value, type_text, path):
+def test_null_where_the_schema_has_no_branch_for_it_stops_the_writer(value: object, type_text: str, path: str) -> None:
     with pytest.raises(BrokenInvariant, match=re.escape(f"1 NULLs in {path}")):
         encoded([value], type_text)
 
 
-def test_what_stands_below_a_null_is_not_encoded():
+def test_what_stands_below_a_null_is_not_encoded() -> None:
     assert encoded([None, {"a": 1}], "ROW<a INT NOT NULL>") == b"\x00\x02\x02"

@@ -65,11 +65,11 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
-def test_entries_survive_their_file(compression):
+def test_entries_survive_their_file(compression: str) -> None:
     assert list(decode_index_manifest(encode_index_manifest(ENTRIES, compression), "m")) == ENTRIES
 
 
-def test_records_have_the_names_and_the_order_of_java():
+def test_records_have_the_names_and_the_order_of_java() -> None:
     data = encode_index_manifest(ENTRIES, "none")
     reader = fastavro.reader(io.BytesIO(data))
     first = next(reader)
@@ -83,7 +83,7 @@ def test_records_have_the_names_and_the_order_of_java():
     assert schema["fields"][8]["type"][1]["items"][1]["name"] == "record__DELETIONS_VECTORS_RANGES"
 
 
-def test_a_file_without_the_newer_columns_is_read():
+def test_a_file_without_the_newer_columns_is_read() -> None:
     old = {"type": "record", "name": "record", "fields": [
         *({"name": name, "type": kind} for name, kind in [
             ("_VERSION", "int"), ("_KIND", "int"), ("_PARTITION", "bytes"), ("_BUCKET", "int"),
@@ -99,14 +99,14 @@ def test_a_file_without_the_newer_columns_is_read():
     assert decode_index_manifest(out.getvalue(), "m") == (add(hashes("index-u-1")),)
 
 
-def test_unreadable_lists_are_refused():
+def test_unreadable_lists_are_refused() -> None:
     with pytest.raises(CorruptFile, match="index-manifest-1 is not readable"):
         decode_index_manifest(b"Obj", "index-manifest-1")
     with pytest.raises(CorruptFile, match="names a deleted file"):
         decode_index_manifest(encode_index_manifest([delete(hashes("a"))], "none"), "m")
 
 
-def test_a_new_file_replaces_the_one_of_its_bucket_and_type():
+def test_a_new_file_replaces_the_one_of_its_bucket_and_type() -> None:
     present = (add(vectors("a")), add(vectors("b"), 1), add(hashes("h")))
     assert set(combined(present, [add(vectors("c"))])) == {add(vectors("c")), add(vectors("b"), 1), add(hashes("h"))}
     assert set(combined(present, [add(vectors("c")), delete(vectors("a"))])) == {
@@ -115,14 +115,14 @@ def test_a_new_file_replaces_the_one_of_its_bucket_and_type():
     assert set(combined(present, [delete(vectors("a"))])) == {add(vectors("b"), 1), add(hashes("h"))}
 
 
-def test_other_types_may_have_many_files_in_a_bucket():
+def test_other_types_may_have_many_files_in_a_bucket() -> None:
     def tree(name: str) -> IndexEntry:
         return add(IndexFileMeta(index_type="btree", file_name=name, file_size_bytes=1, row_count=1))
 
     assert combined([tree("a")], [tree("b")]) == (tree("a"), tree("b"))
 
 
-def test_changes_conflict_with_files_that_their_writer_did_not_know():
+def test_changes_conflict_with_files_that_their_writer_did_not_know() -> None:
     present = (add(vectors("a")),)
     assert find_index_conflict(present, [delete(vectors("a")), add(vectors("b"))]) is None
     assert find_index_conflict((), [add(vectors("b"))]) is None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -58,14 +60,14 @@ def names(entries: object) -> list[str]:
         (encode_manifest_list([], "zstd"), "manifest-list.avsc.json"),
     ],
 )
-def test_stored_schema_is_the_one_that_java_writes(data, golden):
+def test_stored_schema_is_the_one_that_java_writes(data: bytes, golden: str) -> None:
     stored = fastavro.reader(io.BytesIO(data))
     assert json.loads(stored.metadata["avro.schema"]) == json.loads(Path(__file__).with_name(golden).read_text())
     assert stored.codec == "zstandard"
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
-def test_entries_survive_their_file(compression):
+def test_entries_survive_their_file(compression: str) -> None:
     full = data_file(
         "full",
         extra_files=("full.index",),
@@ -82,13 +84,13 @@ def test_entries_survive_their_file(compression):
     assert decode_manifest(encode_manifest(entries, compression), "m") == entries
 
 
-def test_manifest_list_survives_its_file():
+def test_manifest_list_survives_its_file() -> None:
     meta = summarize("m", 123, [entry("a"), entry("b", DELETE, bucket=2, level=5)], [])
     assert decode_manifest_list(encode_manifest_list([meta, meta], "zstd"), "l") == (meta, meta)
     assert decode_manifest_list(encode_manifest_list([], "zstd"), "l") == ()
 
 
-def test_manifests_of_other_writers_are_read_by_field_name():
+def test_manifests_of_other_writers_are_read_by_field_name() -> None:
     """Other record names, extra fields and missing optional ones, as other writers have them."""
     stats = {
         "type": "record",
@@ -146,7 +148,7 @@ def test_manifests_of_other_writers_are_read_by_field_name():
 
 
 @pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-20], lambda d: b"x" + d, lambda d: d[:40]])
-def test_damaged_manifest_is_reported_by_name(damage):
+def test_damaged_manifest_is_reported_by_name(damage: object) -> None:
     with pytest.raises(CorruptFile, match="manifest-7"):
         decode_manifest(damage(encode_manifest([entry("f")] * 5, "zstd")), "manifest-7")
 
@@ -154,7 +156,7 @@ def test_damaged_manifest_is_reported_by_name(damage):
 # ---------------------------------------------------------------- what follows from entries
 
 
-def test_summary_counts_kinds_and_ranges():
+def test_summary_counts_kinds_and_ranges() -> None:
     entries = [entry("a", bucket=3), entry("b", DELETE, bucket=1, level=5), entry("c", bucket=2, level=1)]
     meta = summarize("m", 99, [*entries[:2], replace(entries[2], file=replace(entries[2].file, schema_id=4))], [])
     assert (meta.num_added_files, meta.num_deleted_files, meta.schema_id) == (2, 1, 4)
@@ -162,7 +164,7 @@ def test_summary_counts_kinds_and_ranges():
     assert meta.partition_stats == SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
-def test_partition_statistics_cover_all_partitions():
+def test_partition_statistics_cover_all_partitions() -> None:
     partitions = {serialize_row([v], DT) for v in ("b", "a-long-text", None, "é")}
     stats = partition_stats(partitions, DT)
     assert stats == SimpleStats(serialize_row(["a-long-text"], DT), serialize_row(["é"], DT), (1,))
@@ -173,12 +175,12 @@ def test_partition_statistics_cover_all_partitions():
     assert not may_contain_partition(without_null, serialize_row([None], DT), DT)
 
 
-def test_statistics_of_null_partitions_only_are_null():
+def test_statistics_of_null_partitions_only_are_null() -> None:
     stats = partition_stats({serialize_row([None], DT)}, DT)
     assert stats == SimpleStats(serialize_row([None], DT), serialize_row([None], DT), (1,))
 
 
-def test_live_files_do_not_depend_on_the_order_of_entries():
+def test_live_files_do_not_depend_on_the_order_of_entries() -> None:
     entries = [entry("a", DELETE), entry("b"), entry("a"), entry("b", level=1), entry("c", DELETE)]
     assert [(e.file.file_name, e.file.level) for e in live_entries(entries)] == [("b", 0), ("b", 1)]
 
@@ -193,13 +195,13 @@ def test_live_files_do_not_depend_on_the_order_of_entries():
         {"external_path": "s3://b/f"},
     ],
 )
-def test_every_part_of_the_identity_counts(change):
+def test_every_part_of_the_identity_counts(change: dict[str, Any]) -> None:
     add = entry("f")
     other = ManifestEntry(DELETE, add.bucket, 4, replace(add.file, **change))
     assert names(live_entries([add, other])) == ["f"]
 
 
-def test_statistics_are_not_part_of_the_identity():
+def test_statistics_are_not_part_of_the_identity() -> None:
     add = entry("f")
     same = ManifestEntry(DELETE, add.bucket, 9, replace(add.file, row_count=77, value_stats_cols=None))
     assert live_entries([add, same]) == ()
@@ -215,7 +217,7 @@ class Store:
         self.contents: dict[str, list[ManifestEntry]] = {}
         self.read: list[str] = []
 
-    def put(self, entries, size: int = 10) -> tuple[ManifestFileMeta, ...]:
+    def put(self, entries: Sequence[ManifestEntry], size: int = 10) -> tuple[ManifestFileMeta, ...]:
         if not entries:
             return ()
         name = f"m{len(self.contents)}"
@@ -226,24 +228,24 @@ class Store:
         self.read.append(meta.file_name)
         return self.contents[meta.file_name]
 
-    def live(self, metas) -> set[tuple[str, int]]:
+    def live(self, metas: Sequence[ManifestFileMeta]) -> set[tuple[str, int]]:
         found = live_entries(e for m in metas for e in self.contents[m.file_name])
         return {(e.file.file_name, e.file.level) for e in found}
 
 
-def merge(store: Store, metas, **options: str) -> tuple[ManifestFileMeta, ...]:
+def merge(store: Store, metas: Sequence[ManifestFileMeta], **options: str) -> tuple[ManifestFileMeta, ...]:
     named = {f"manifest.{name.replace('_', '-')}": text for name, text in options.items()}
     return merge_manifests(metas, parse_options(named, orders_schema()), [], store.entries, store.put)
 
 
-def test_few_small_manifests_are_left_alone():
+def test_few_small_manifests_are_left_alone() -> None:
     store = Store()
     metas = [m for i in range(29) for m in store.put([entry(f"f{i}")])]
     assert merge(store, metas) == tuple(metas)
     assert store.read == []
 
 
-def test_thirty_small_manifests_become_one():
+def test_thirty_small_manifests_become_one() -> None:
     store = Store()
     metas = [m for i in range(30) for m in store.put([entry(f"f{i}")])]
     (merged,) = merge(store, metas)
@@ -251,13 +253,13 @@ def test_thirty_small_manifests_become_one():
     assert store.live([merged]) == store.live(metas)
 
 
-def test_partial_merge_keeps_deletes_whose_add_is_elsewhere():
+def test_partial_merge_keeps_deletes_whose_add_is_elsewhere() -> None:
     assert [(e.kind, e.file.file_name) for e in cancelled(
         [entry("a"), entry("gone", DELETE), entry("a", DELETE), entry("b"), entry("gone", DELETE)]
     )] == [(DELETE, "gone"), (ADD, "b")]  # fmt: skip
 
 
-def test_groups_close_at_the_target_size_and_order_is_kept():
+def test_groups_close_at_the_target_size_and_order_is_kept() -> None:
     store = Store()
     metas = [m for i, size in enumerate((60, 50, 200, 10, 10)) for m in store.put([entry(f"f{i}")], size)]
     groups = minor_groups(metas, target_size_bytes=100, min_count=3)
@@ -266,7 +268,7 @@ def test_groups_close_at_the_target_size_and_order_is_kept():
     assert [[m.file_name for m in g] for g in groups] == [["m0", "m1"], ["m2"], ["m3", "m4"]]
 
 
-def test_full_merge_drops_all_deletes_and_keeps_large_manifests_without_deleted_files():
+def test_full_merge_drops_all_deletes_and_keeps_large_manifests_without_deleted_files() -> None:
     store = Store()
     metas = [
         *store.put([entry("a"), entry("b")], 1000),
@@ -280,14 +282,14 @@ def test_full_merge_drops_all_deletes_and_keeps_large_manifests_without_deleted_
     assert store.live(merged) == {("a", 0), ("b", 0), ("d", 0), ("f", 0)}
 
 
-def test_full_merge_of_nothing_live_gives_no_manifest():
+def test_full_merge_of_nothing_live_gives_no_manifest() -> None:
     store = Store()
     metas = [*store.put([entry("a")], 600), *store.put([entry("a", DELETE)], 600)]
     assert merge(store, metas, full_compaction_threshold_size="1000 b") == ()
 
 
 @st.composite
-def histories(draw):
+def histories(draw: st.DrawFn):
     """Commits that add files and delete or upgrade live ones, each as (entries, manifest size)."""
     live: list[tuple[str, int]] = []
     commits = []
@@ -303,7 +305,9 @@ def histories(draw):
 
 
 @given(histories(), st.sampled_from(["10 b", "100 b", "250 b"]), st.sampled_from(["1", "2", "5"]))
-def test_merging_after_every_commit_never_changes_the_live_files(history, target, min_count):
+def test_merging_after_every_commit_never_changes_the_live_files(
+    history: list[list[ManifestEntry]], target: int, min_count: int
+) -> None:
     commits, live = history
     store = Store()
     metas: tuple[ManifestFileMeta, ...] = ()

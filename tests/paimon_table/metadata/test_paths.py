@@ -28,13 +28,13 @@ def directory(value: object, type_text: str, legacy: bool = True, name: str = "p
     return partition_path([value], [DataField(0, name, parse_type(type_text))], options)
 
 
-def test_special_characters_are_escaped_and_others_are_not():
+def test_special_characters_are_escaped_and_others_are_not() -> None:
     assert escape_path_name("a b/c=d:%é#") == "a b%2Fc%3Dd%3A%25é%23"
     assert escape_path_name("\x00\x1f\x7f\"'*?\\{}[]^~") == "%00%1F%7F%22%27%2A%3F%5C%7B%7D%5B%5D%5E~"
 
 
 @pytest.mark.parametrize("value", [None, "", "   ", "\t"])
-def test_null_and_blank_texts_share_the_default_directory(value):
+def test_null_and_blank_texts_share_the_default_directory(value: object) -> None:
     assert directory(value, "STRING") == "p=__DEFAULT_PARTITION__"
 
 
@@ -74,40 +74,40 @@ def test_null_and_blank_texts_share_the_default_directory(value):
         (-62_198_755_201_000, "TIMESTAMP(3)", "-0002-12-31T23%3A59%3A59", "-0002-12-31 23%3A59%3A59.000"),
     ],
 )  # fmt: skip
-def test_partition_values_have_javas_text(value, type_text, legacy, plain):
+def test_partition_values_have_javas_text(value: object, type_text: str, legacy: str, plain: str) -> None:
     assert directory(value, type_text, legacy=True) == f"p={legacy}"
     assert directory(value, type_text, legacy=False) == f"p={plain}"
 
 
-def test_local_zoned_timestamps_have_a_name_only_in_the_legacy_form():
+def test_local_zoned_timestamps_have_a_name_only_in_the_legacy_form() -> None:
     moment = datetime(2024, 1, 2, 3, 4, tzinfo=UTC)
     assert directory(moment, "TIMESTAMP_LTZ(3)") == "p=2024-01-02T03%3A04"
     with pytest.raises(UnsupportedFeature, match="legacy-name"):
         directory(moment, "TIMESTAMP_LTZ(3)", legacy=False)
 
 
-def test_several_partition_columns_nest():
+def test_several_partition_columns_nest() -> None:
     fields = [DataField(0, "dt", parse_type("DATE")), DataField(1, "k=v", parse_type("STRING"))]
     options = parse_options({}, orders_schema())
     assert partition_path([date(1970, 1, 2), "a"], fields, options) == "dt=1/k%3Dv=a"
 
 
 @pytest.mark.parametrize(("text", "size_bytes"), [("x" * 253, 255), ("é" * 126, 254), ("/" * 84, 254)])
-def test_directory_names_of_255_bytes_are_accepted(text, size_bytes):
+def test_directory_names_of_255_bytes_are_accepted(text: str, size_bytes: int) -> None:
     name = directory(text, "STRING")
     assert len(name.encode()) == size_bytes
     check_directory_names("/table", f"{'y' * 255}/{name}")
 
 
 @pytest.mark.parametrize(("text", "size_bytes"), [("x" * 254, 256), ("é" * 127, 256), ("/" * 85, 257)])
-def test_longer_directory_names_are_refused_on_file_systems(text, size_bytes):
+def test_longer_directory_names_are_refused_on_file_systems(text: str, size_bytes: int) -> None:
     path = f"dt=1/{directory(text, 'STRING')}/q=1"
     with pytest.raises(MalformedRecord, match=rf"partition column 'p' of /table: .* {size_bytes} bytes"):
         check_directory_names("/table", path)
     check_directory_names("s3://bucket/table", path)
 
 
-def test_long_values_are_those_whose_directories_are_refused():
+def test_long_values_are_those_whose_directories_are_refused() -> None:
     texts = ["x" * 253, "x" * 254, None, "", "é" * 126, "é" * 127, "/" * 84, "/" * 85, " " * 300]
     problems = long_values("p", pa.array(texts))
     assert sorted(problems) == [1, 5, 7]
@@ -117,12 +117,12 @@ def test_long_values_are_those_whose_directories_are_refused():
         assert str(refused.value) == f"partition column 'p' of /table: {problem}"
 
 
-def test_numbers_of_files_leave_out_what_others_put_there():
+def test_numbers_of_files_leave_out_what_others_put_there() -> None:
     names = ["snapshot-10", "LATEST", "snapshot-2", "snapshot-", "snapshot-²", "snapshot-٣", "snapshot-1.tmp"]
     assert numbers_of(names, "snapshot-") == [10, 2]
 
 
-def test_layout_of_a_table():
+def test_layout_of_a_table() -> None:
     paths = TablePaths(table_path("/warehouse/", "lake.orders"))
     assert paths.root == "/warehouse/lake.db/orders"
     assert paths.schema_file(3) == "/warehouse/lake.db/orders/schema/schema-3"
@@ -133,6 +133,6 @@ def test_layout_of_a_table():
     assert paths.bucket_dir("dt=1", 2) == "/warehouse/lake.db/orders/dt=1/bucket-2"
 
 
-def test_external_path_of_a_file_wins():
+def test_external_path_of_a_file_wins() -> None:
     assert TablePaths.data_file("/t/bucket-0", data_file("f")) == "/t/bucket-0/f"
     assert TablePaths.data_file("/t/bucket-0", data_file("f", external_path="s3://o/f")) == "s3://o/f"

@@ -70,22 +70,22 @@ def expire(store: SnapshotStore, *ids: int) -> None:
         store.io.delete(store.paths.snapshot_file(snapshot_id))
 
 
-def test_snapshot_file_has_javas_keys_and_order():
+def test_snapshot_file_has_javas_keys_and_order() -> None:
     assert to_json(FULL) == Path(__file__).with_name("snapshot-7.json").read_text(encoding="utf-8").rstrip("\n")
 
 
-def test_unset_keys_are_left_out():
+def test_unset_keys_are_left_out() -> None:
     text = to_json(plain(1))
     for key in ("uuid", "changelogManifestList", "indexManifest", "watermark", "operation"):
         assert key not in text
 
 
-def test_snapshot_survives_its_file():
+def test_snapshot_survives_its_file() -> None:
     assert from_json(to_json(FULL)) == FULL
     assert from_json(to_json(plain(1))) == plain(1)
 
 
-def test_the_checksum_is_no_property_and_covers_every_value():
+def test_the_checksum_is_no_property_and_covers_every_value() -> None:
     text = to_json(FULL)
     assert "tidemark.checksum" in text and "tidemark.checksum" not in from_json(text).properties
 
@@ -97,7 +97,7 @@ def test_the_checksum_is_no_property_and_covers_every_value():
 
 
 @pytest.mark.parametrize("snapshot", [FULL, plain(1)], ids=["full", "plain"])
-def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot):
+def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot: Snapshot) -> None:
     data = to_json(snapshot).encode()
     refused = 0
     for bit in range(len(data) * 8):
@@ -114,18 +114,18 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot):
     ("before", "after"),
     [('"properties"', '"pRoperties"'), ('"properties"', '"other"'), ("tidemark.checksum", "tidemark.chunk")],
 )
-def test_a_checksum_under_a_damaged_name_is_missed(before, after):
+def test_a_checksum_under_a_damaged_name_is_missed(before: bytes, after: bytes) -> None:
     with pytest.raises(CorruptFile, match="holds the checksum"):
         from_json(to_json(FULL).replace(before, after))
 
 
-def test_snapshots_of_other_writers_need_no_checksum():
+def test_snapshots_of_other_writers_need_no_checksum() -> None:
     text = re.sub(r',\s*"tidemark.checksum" : "\w+"', "", to_json(FULL))
     assert "checksum" not in text and from_json(text) == FULL
     assert from_json(text.replace('"properties"', '"news"')) == replace(FULL, properties={})
 
 
-def test_a_hint_above_the_last_snapshot_is_not_believed(store):
+def test_a_hint_above_the_last_snapshot_is_not_believed(store: SnapshotStore) -> None:
     publish(store, plain(1), plain(2))
     store.io.write(store.paths.latest_hint, b"999999")
     store.io.write(store.paths.earliest_hint, b"999999")
@@ -133,23 +133,23 @@ def test_a_hint_above_the_last_snapshot_is_not_believed(store):
     assert (store.earliest_id(), store.latest_id()) == (1, 2)
 
 
-def test_every_attribute_has_a_key():
+def test_every_attribute_has_a_key() -> None:
     filled = {f.name for f in fields(FULL) if getattr(FULL, f.name) is not None}
     assert filled == {f.name for f in fields(Snapshot)}
 
 
-def test_unknown_keys_and_nulls_are_ignored():
+def test_unknown_keys_and_nulls_are_ignored() -> None:
     text = to_json(plain(1)).replace('"id" : 1', '"id" : 1,\n  "news" : 3,\n  "watermark" : null')
     assert from_json(text) == plain(1)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"id": 1, "commitKind": "SHRED"}'])
-def test_damaged_snapshot_is_reported(text):
+def test_damaged_snapshot_is_reported(text: str) -> None:
     with pytest.raises(CorruptFile, match="snapshot file"):
         from_json(text)
 
 
-def test_latest_snapshot_is_found_with_wrong_missing_and_unreadable_hints(store):
+def test_latest_snapshot_is_found_with_wrong_missing_and_unreadable_hints(store: SnapshotStore) -> None:
     assert store.latest_id() is None
     publish(store, *(plain(i) for i in range(1, 12)))
     assert store.io.read("/t/snapshot/LATEST") == b"11"
@@ -160,14 +160,14 @@ def test_latest_snapshot_is_found_with_wrong_missing_and_unreadable_hints(store)
     assert store.latest_id() == 11
 
 
-def test_temporary_files_are_no_snapshots(store):
+def test_temporary_files_are_no_snapshots(store: SnapshotStore) -> None:
     publish(store, plain(1))
     store.io.write("/t/snapshot/.snapshot-2.x.tmp", b"")
     store.io.delete(store.paths.latest_hint)
     assert store.latest_id() == 1
 
 
-def test_earliest_snapshot_after_expiry(store):
+def test_earliest_snapshot_after_expiry(store: SnapshotStore) -> None:
     publish(store, *(plain(i) for i in range(1, 6)))
     expire(store, 1, 2)
     store.io.write(store.paths.earliest_hint, b"1")
@@ -176,14 +176,14 @@ def test_earliest_snapshot_after_expiry(store):
     assert store.earliest_id() == 4
 
 
-def test_taken_id_is_not_published_and_the_hint_stays(store):
+def test_taken_id_is_not_published_and_the_hint_stays(store: SnapshotStore) -> None:
     publish(store, plain(1, "a"), plain(2, "a"))
     assert not store.publish(plain(1, "b"))
     assert store.read(1).commit_user == "a"
     assert store.io.read(store.paths.latest_hint) == b"2"
 
 
-def test_newest_snapshot_of_a_user_is_found_behind_others(store):
+def test_newest_snapshot_of_a_user_is_found_behind_others(store: SnapshotStore) -> None:
     publish(store, plain(1, "me", identifier=1), plain(2, "me", identifier=2), plain(3, "x"), plain(4, "y"))
     found = store.newest_of_user("me")
     assert found is not None
@@ -191,7 +191,7 @@ def test_newest_snapshot_of_a_user_is_found_behind_others(store):
     assert store.newest_of_user("nobody") is None
 
 
-def test_search_says_when_expired_snapshots_could_hide_the_answer(store):
+def test_search_says_when_expired_snapshots_could_hide_the_answer(store: SnapshotStore) -> None:
     publish(store, *(plain(i, "other", time_ms=i * 100) for i in range(1, 7)))
     assert store.search_user("me", 6).exhaustive
     expire(store, 1, 2)
@@ -201,7 +201,7 @@ def test_search_says_when_expired_snapshots_could_hide_the_answer(store):
     assert store.search_user("me", 6, after_id=2).exhaustive
 
 
-def test_snapshot_at_or_before_a_time(store):
+def test_snapshot_at_or_before_a_time(store: SnapshotStore) -> None:
     assert store.at_or_before(5) is None
     publish(store, *(plain(i, time_ms=i * 100) for i in range(1, 8)))
     expire(store, 1)

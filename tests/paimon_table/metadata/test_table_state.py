@@ -26,12 +26,12 @@ def loaded(table: Table) -> TableState:
     return table.state()
 
 
-def test_empty_table_has_an_empty_state(table):
+def test_empty_table_has_an_empty_state(table: Table) -> None:
     assert loaded(table) == TableState()
     assert committer(table).refresh() == TableState()
 
 
-def test_state_after_own_commits_equals_the_loaded_one_and_reads_nothing(table):
+def test_state_after_own_commits_equals_the_loaded_one_and_reads_nothing(table: Table) -> None:
     commit = committer(table)
     a, b, c = data_file("a"), data_file("b"), data_file("c", 5)
     commit.commit(1, [message(0, new_files=[a]), message(1, new_files=[b])], {})
@@ -43,7 +43,7 @@ def test_state_after_own_commits_equals_the_loaded_one_and_reads_nothing(table):
     assert commit.state.total_buckets == {EMPTY_ROW: 4}
 
 
-def test_state_follows_other_committers_by_their_deltas(table):
+def test_state_follows_other_committers_by_their_deltas(table: Table) -> None:
     mine, theirs = committer(table, "mine"), committer(table, "theirs")
     a = data_file("a")
     mine.commit(1, [message(0, new_files=[a])], {})
@@ -52,7 +52,7 @@ def test_state_follows_other_committers_by_their_deltas(table):
     assert contents(mine.refresh()) == contents(loaded(table)) == {(0, "b", 0), (2, "c", 0)}
 
 
-def test_state_is_loaded_anew_when_deltas_have_expired(table):
+def test_state_is_loaded_anew_when_deltas_have_expired(table: Table) -> None:
     mine, theirs = committer(table, "mine"), committer(table, "theirs")
     mine.commit(1, [message(0, new_files=[data_file("a")])], {})
     for number in range(1, 4):
@@ -63,7 +63,7 @@ def test_state_is_loaded_anew_when_deltas_have_expired(table):
     assert state.snapshot_id == 4
 
 
-def test_bucket_and_partition_without_files_disappear(table):
+def test_bucket_and_partition_without_files_disappear(table: Table) -> None:
     commit = committer(table)
     a = data_file("a")
     commit.commit(1, [message(0, new_files=[a])], {})
@@ -72,7 +72,7 @@ def test_bucket_and_partition_without_files_disappear(table):
     assert commit.state.files_of(BucketId(EMPTY_ROW, 0)) == ()
 
 
-def test_only_the_direct_successor_can_be_applied(table):
+def test_only_the_direct_successor_can_be_applied(table: Table) -> None:
     commit = committer(table)
     for number in (1, 2):
         commit.commit(number, [message(0, new_files=[data_file(f"f{number}")])], {})
@@ -80,7 +80,7 @@ def test_only_the_direct_successor_can_be_applied(table):
         TableState().with_committed(table.snapshots.read(2), [])
 
 
-def test_missing_manifest_is_a_damaged_table(table):
+def test_missing_manifest_is_a_damaged_table(table: Table) -> None:
     commit = committer(table)
     commit.commit(1, [message(0, new_files=[data_file("a")])], {})
     snapshot = table.snapshots.read(1)
@@ -89,6 +89,6 @@ def test_missing_manifest_is_a_damaged_table(table):
         loaded(table)
 
 
-def test_next_sequence_number_follows_the_largest():
+def test_next_sequence_number_follows_the_largest() -> None:
     assert next_sequence_number([]) == 0
     assert next_sequence_number([data_file("a", rows=5), data_file("b", rows=3)]) == 5

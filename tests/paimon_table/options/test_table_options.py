@@ -15,7 +15,7 @@ def parse(**options: str) -> TableOptions:
     return parse_options({name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}, SCHEMA)
 
 
-def test_defaults_are_paimons():
+def test_defaults_are_paimons() -> None:
     options = parse_options({}, SCHEMA)
     assert (options.bucket, options.merge_engine, options.changelog_producer) == (-1, "deduplicate", "none")
     assert (options.compaction_trigger, options.num_levels, options.max_level) == (5, 6, 5)
@@ -25,7 +25,7 @@ def test_defaults_are_paimons():
     assert (options.stats_mode, options.partition_default_name) == ("truncate(16)", "__DEFAULT_PARTITION__")
 
 
-def test_values_are_parsed_with_their_units():
+def test_values_are_parsed_with_their_units() -> None:
     options = parse(
         target_file_size="64 mb", commit__timeout="2 min", sequence__field="a, b", ignore_delete="TRUE",
         sequence__field__sort_order="descending",
@@ -37,26 +37,26 @@ def test_values_are_parsed_with_their_units():
     assert options.sequence_descending
 
 
-def test_number_of_levels_follows_the_compaction_trigger():
+def test_number_of_levels_follows_the_compaction_trigger() -> None:
     assert parse(num_sorted_run__compaction_trigger="9").num_levels == 10
     assert parse(num_sorted_run__compaction_trigger="9", num_levels="3").num_levels == 3
 
 
-def test_fallback_keys_count_unless_the_key_itself_is_set():
+def test_fallback_keys_count_unless_the_key_itself_is_set() -> None:
     assert parse_options({"partial-update.ignore-delete": "true"}, SCHEMA).ignore_delete
     both = {"ignore-delete": "false", "deduplicate.ignore-delete": "true"}
     assert not parse_options(both, SCHEMA).ignore_delete
     assert not parse_options(dict(reversed(both.items())), SCHEMA).ignore_delete
 
 
-def test_stats_mode_of_a_column():
+def test_stats_mode_of_a_column() -> None:
     assert parse_options({"fields.name.stats-mode": "full"}, SCHEMA).field_options.stats_modes == (("name", "full"),)
 
 
 @pytest.mark.parametrize(
     "name", ["snapshot.time-retained", "scan.mode", "tag.automatic-creation", "consumer-id", "write-buffer-size"]
 )
-def test_options_of_readers_and_other_jobs_are_kept(name):
+def test_options_of_readers_and_other_jobs_are_kept(name: str) -> None:
     assert parse_options({name: "x"}, SCHEMA) == parse_options({}, SCHEMA)
 
 
@@ -74,12 +74,12 @@ def test_options_of_readers_and_other_jobs_are_kept(name):
         ("type", "materialized-table"),
     ],
 )
-def test_what_tidemark_does_not_do_is_refused_by_name(name, text):
+def test_what_tidemark_does_not_do_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(UnsupportedFeature, match=name.replace(".", r"\.")):
         parse_options({name: text}, SCHEMA)
 
 
-def test_unsupported_engine_is_named_before_its_options():
+def test_unsupported_engine_is_named_before_its_options() -> None:
     with pytest.raises(UnsupportedFeature, match="'merge-engine': 'nonsense'"):
         parse_options({"fields.name.nonsense": "sum", "merge-engine": "nonsense"}, SCHEMA)
 
@@ -93,7 +93,7 @@ def test_unsupported_engine_is_named_before_its_options():
         ("num-sorted-run.stop-trigger", "2147483647"),
     ],
 )
-def test_when_a_commit_waits_for_compaction_makes_no_difference(name, text):
+def test_when_a_commit_waits_for_compaction_makes_no_difference(name: str, text: str) -> None:
     assert parse_options({name: text}, SCHEMA) == parse_options({}, SCHEMA)
 
 
@@ -109,7 +109,7 @@ def test_when_a_commit_waits_for_compaction_makes_no_difference(name, text):
         ({"merge-engine": "first-row"}, True, False, True),
     ],
 )
-def test_what_lookup_means_for_a_table(options, needs_lookup, whole, hides):
+def test_what_lookup_means_for_a_table(options: dict[str, str], needs_lookup: bool, whole: bool, hides: bool) -> None:
     parsed = parse_options(options, SCHEMA)
     assert (parsed.needs_lookup, parsed.upper_rows_are_whole, parsed.hides_level0) == (needs_lookup, whole, hides)
 
@@ -123,7 +123,7 @@ def test_what_lookup_means_for_a_table(options, needs_lookup, whole, hides):
         ({"changelog-producer": "full-compaction", "full-compaction.delta-commits": "5"}, 5),
     ],
 )
-def test_how_often_a_table_is_compacted_fully(options, interval):
+def test_how_often_a_table_is_compacted_fully(options: dict[str, str], interval: int | None) -> None:
     assert parse_options(options, SCHEMA).full_compaction_interval == interval
 
 
@@ -138,21 +138,21 @@ def test_how_often_a_table_is_compacted_fully(options, interval):
         ({"lookup-compact": "gentle", "num-sorted-run.compaction-trigger": "3"}, 6),
     ],
 )
-def test_how_long_level_0_may_wait(options, patience):
+def test_how_long_level_0_may_wait(options: dict[str, str], patience: int) -> None:
     assert parse_options(options, SCHEMA).level0_patience == patience
 
 
 @pytest.mark.parametrize("name", ["deletion-vectors.enabled", "data-file.thin-mode", "row-tracking.enabled"])
-def test_switching_off_what_is_off_is_accepted(name):
+def test_switching_off_what_is_off_is_accepted(name: str) -> None:
     assert parse_options({name: "false"}, SCHEMA) == parse_options({}, SCHEMA)
 
 
-def test_unknown_option_names_the_nearest_known_one():
+def test_unknown_option_names_the_nearest_known_one() -> None:
     with pytest.raises(ConfigError, match="nearest known option is 'changelog-producer'"):
         parse_options({"changelog-producr": "lookup"}, SCHEMA)
 
 
-def test_option_of_a_column_that_is_not_there_is_refused():
+def test_option_of_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="field zz can not be found"):
         parse_options({"fields.zz.stats-mode": "full"}, SCHEMA)
 
@@ -198,7 +198,7 @@ def test_option_of_a_column_that_is_not_there_is_refused():
         ("file-index.bloom-filter.name.fpp", "1"),
     ],
 )
-def test_unreadable_values_name_their_option(name, text):
+def test_unreadable_values_name_their_option(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
         parse_options({"file-index.bloom-filter.columns": "name", name: text}, SCHEMA)
 
@@ -216,28 +216,28 @@ def test_unreadable_values_name_their_option(name, text):
         ("bucket", "2147483647", "2147483647"),
     ],
 )
-def test_words_and_numbers_are_read_as_java_reads_them(name, text, same):
+def test_words_and_numbers_are_read_as_java_reads_them(name: str, text: str, same: str) -> None:
     assert parse_options({name: text}, SCHEMA) == parse_options({name: same}, SCHEMA)
 
 
 @pytest.mark.parametrize(("name", "text"), [("merge-engine", "first_row"), ("changelog-producer", "lookup ")])
-def test_words_that_java_does_not_read_are_refused(name, text):
+def test_words_that_java_does_not_read_are_refused(name: str, text: str) -> None:
     with pytest.raises(UnsupportedFeature, match=f"option '{name}': '{text}' is not supported"):
         parse_options({name: text}, SCHEMA)
 
 
-def test_only_sequence_groups_take_a_list_of_columns():
+def test_only_sequence_groups_take_a_list_of_columns() -> None:
     with pytest.raises(ConfigError, match=r"one option per column: fields\.id\.aggregate-function, fields\.name\.ag"):
         parse_options({"fields.id,name.aggregate-function": "sum", "merge-engine": "aggregation"}, SCHEMA)
     groups = parse_options({"fields.id,name.sequence-group": "name"}, SCHEMA).field_options.sequence_groups
     assert groups[0].sequence == ("id", "name")
 
 
-def test_the_largest_trigger_gives_the_largest_number_of_levels():
+def test_the_largest_trigger_gives_the_largest_number_of_levels() -> None:
     assert parse(num_sorted_run__compaction_trigger="2147483647").num_levels == 2**31 - 1
 
 
-def test_known_names_are_sorted_and_hold_all_kinds():
+def test_known_names_are_sorted_and_hold_all_kinds() -> None:
     names = known_names()
     assert list(names) == sorted(names)
     assert {"bucket", "bucket-key", "write-buffer-size", "deletion-vectors.enabled"} <= set(names)

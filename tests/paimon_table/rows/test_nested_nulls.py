@@ -43,7 +43,9 @@ def found(values: list[Any], type_text: str) -> ForbiddenNulls | None:
         ("ARRAY<ROW<a MAP<STRING, INT NOT NULL>>>", [{"a": None}, {"a": [("x", None)]}], "v.element.a.value"),
     ],
 )
-def test_null_in_a_not_null_nested_type_is_refused(tmp_path, file_format, column_type, value, path):
+def test_null_in_a_not_null_nested_type_is_refused(
+    tmp_path: Path, file_format: str, column_type: str, value: object, path: str
+) -> None:
     bucket = bucket_with(tmp_path, column_type, file_format)
 
     with pytest.raises(MalformedRecord, match=re.escape(f"null to non-null field({path})")) as caught:
@@ -55,7 +57,7 @@ def test_null_in_a_not_null_nested_type_is_refused(tmp_path, file_format, column
 
 
 @pytest.mark.parametrize("file_format", ["avro", "parquet", "orc"])
-def test_a_null_parent_excuses_its_children(tmp_path, file_format):
+def test_a_null_parent_excuses_its_children(tmp_path: Path, file_format: str) -> None:
     bucket = bucket_with(tmp_path, "ARRAY<ROW<a INT NOT NULL, b ARRAY<STRING NOT NULL>>>", file_format)
 
     bucket.commit([("+I", 1, None), ("+I", 2, []), ("+I", 3, [None, {"a": 1, "b": None}, {"a": 2, "b": ["x"]}])])
@@ -63,7 +65,7 @@ def test_a_null_parent_excuses_its_children(tmp_path, file_format):
     assert [row[1] for row in bucket.content()] == [None, [], [None, {"a": 1, "b": None}, {"a": 2, "b": ["x"]}]]
 
 
-def test_items_below_a_null_list_are_excused():
+def test_items_below_a_null_list_are_excused() -> None:
     items = pa.array(["a", None, None, "b"])
     field = pa.field("element", pa.string(), False)
     lists = pa.ListArray.from_arrays([0, 1, 3, 4], items, type=pa.list_(field), mask=pa.array([False, True, False]))
@@ -72,7 +74,7 @@ def test_items_below_a_null_list_are_excused():
     assert forbidden_nulls(pa.chunked_array([lists]), "v") is None
 
 
-def test_only_the_given_slice_is_looked_at():
+def test_only_the_given_slice_is_looked_at() -> None:
     t = arrow_type(parse_type("ARRAY<ROW<a INT NOT NULL>>"))
     values = pa.array([[{"a": None}], [{"a": 1}, None], [{"a": 2}, {"a": None}]], t)
 
@@ -81,13 +83,13 @@ def test_only_the_given_slice_is_looked_at():
     assert forbidden_nulls(pa.chunked_array([values.slice(1, 1), values]), "v") == ForbiddenNulls("v.element.a", 2)
 
 
-def test_nullable_neighbours_are_not_counted():
+def test_nullable_neighbours_are_not_counted() -> None:
     assert found([{"a": 1, "b": None}, None, {"a": None, "b": "x"}], "ROW<a INT NOT NULL, b STRING>") == (
         ForbiddenNulls("v.a", 1)
     )
 
 
-def test_types_without_not_null_inside_need_no_look():
+def test_types_without_not_null_inside_need_no_look() -> None:
     for free in (
         "INT",
         "INT NOT NULL",
@@ -105,7 +107,7 @@ def test_types_without_not_null_inside_need_no_look():
         assert forbids_nested_nulls(arrow_type(parse_type(strict)))
 
 
-def test_ignored_rows_are_not_looked_at(tmp_path):
+def test_ignored_rows_are_not_looked_at(tmp_path: Path) -> None:
     ctx = context([("k", "INT"), ("v", "ARRAY<INT NOT NULL>")], ["k"], {"ignore-delete": "true"})
     rows = BucketHarness(ctx, tmp_path).table([("+I", 1, [1]), ("-D", 2, [None]), ("+I", 3, [2])])
 
@@ -178,7 +180,7 @@ def _has_wrong_parts(value: Any, t: DataType) -> bool:
 
 @settings(deadline=None, max_examples=150)
 @given(st.data())
-def test_agrees_with_looking_at_every_value(data):
+def test_agrees_with_looking_at_every_value(data: st.DataObject) -> None:
     t = data.draw(_types())
     values = data.draw(st.lists(_values(t), max_size=6))
     start = data.draw(st.integers(0, len(values)))

@@ -15,7 +15,7 @@ def columns(*pairs: tuple[str, str]):
     return [(name, parse_type(text)) for name, text in pairs]
 
 
-def test_schema_file_has_javas_keys_order_and_layout():
+def test_schema_file_has_javas_keys_order_and_layout() -> None:
     schema = create_schema(
         columns(
             ("dt", "DATE"),
@@ -34,31 +34,31 @@ def test_schema_file_has_javas_keys_order_and_layout():
     assert to_json(schema) == Path(__file__).with_name("schema-0.json").read_text(encoding="utf-8").rstrip("\n")
 
 
-def test_schema_survives_its_file():
+def test_schema_survives_its_file() -> None:
     schema = create_schema(
         columns(("id", "INT"), ("n", "ARRAY<ROW<a INT, b STRING NOT NULL>>")), ["id"], [], {"bucket": "1"}, "c", 7
     )
     assert from_json(to_json(schema)) == schema
 
 
-def test_field_ids_of_nested_rows_follow_their_column():
+def test_field_ids_of_nested_rows_follow_their_column() -> None:
     schema = create_schema(columns(("r", "ROW<x INT, y ARRAY<ROW<z INT, w INT>>>"), ("k", "INT")), ["k"])
     row = schema.field("r").type
     assert [(f.id, f.name) for f in row.fields] == [(1, "x"), (4, "y")]
     assert (schema.field("k").id, schema.highest_field_id) == (5, 5)
 
 
-def test_key_columns_become_not_null_and_nothing_else():
+def test_key_columns_become_not_null_and_nothing_else() -> None:
     schema = create_schema(columns(("id", "INT"), ("v", "INT"), ("p", "INT")), ["id"], ["p"])
     assert [f.type.nullable for f in schema.fields] == [False, True, True]
 
 
-def test_nullable_primary_key_stays_nullable_when_the_option_says_so():
+def test_nullable_primary_key_stays_nullable_when_the_option_says_so() -> None:
     schema = create_schema(columns(("id", "INT"), ("v", "INT")), ["id"], options={"primary-key.nullable": "true"})
     assert schema.field("id").type.nullable
 
 
-def test_keys_given_as_options_move_to_the_keys():
+def test_keys_given_as_options_move_to_the_keys() -> None:
     schema = create_schema(
         columns(("a", "INT"), ("b", "INT"), ("v", "INT")),
         [],
@@ -68,20 +68,20 @@ def test_keys_given_as_options_move_to_the_keys():
     assert (schema.primary_keys, schema.partition_keys, schema.options) == (("a", "b"), ("a",), {"bucket": "1"})
 
 
-def test_trimmed_keys_keep_the_order_of_the_primary_key():
+def test_trimmed_keys_keep_the_order_of_the_primary_key() -> None:
     schema = create_schema(columns(("a", "INT"), ("b", "INT"), ("c", "INT")), ["c", "a", "b"], ["a"])
     assert schema.trimmed_primary_keys == ("c", "b")
     assert schema.bucket_keys == ("c", "b")
     assert [f.id for f in schema.key_fields] == [2, 1]
 
 
-def test_bucket_key_option_is_split_without_trimming():
+def test_bucket_key_option_is_split_without_trimming() -> None:
     schema = create_schema(columns(("a", "INT"), ("b", "INT")), ["a", "b"], [], {"bucket-key": "a, b"})
     assert schema.bucket_keys == ("a", " b")
 
 
 @pytest.mark.parametrize("name", ["_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_KEY_x", " "])
-def test_reserved_column_names_are_refused(name):
+def test_reserved_column_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="column"):
         create_schema(columns(("id", "INT"), (name, "INT")), ["id"])
 
@@ -97,34 +97,34 @@ def test_reserved_column_names_are_refused(name):
         (["id"], ["m"], "partition field 'm' is unsupported"),
     ],
 )
-def test_wrong_keys_are_refused(primary, partition, words):
+def test_wrong_keys_are_refused(primary: list[str], partition: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         create_schema(columns(("id", "INT"), ("p", "INT"), ("m", "MAP<INT, INT>")), primary, partition)
 
 
-def test_repeated_column_is_refused():
+def test_repeated_column_is_refused() -> None:
     with pytest.raises(ConfigError, match="'a' appears twice"):
         create_schema(columns(("a", "INT"), ("a", "STRING")), ["a"])
 
 
-def test_old_schema_versions_get_the_defaults_of_their_time():
+def test_old_schema_versions_get_the_defaults_of_their_time() -> None:
     text = '{"id": 0, "fields": [], "highestFieldId": -1, "partitionKeys": [], "primaryKeys": [], "options": {}}'
     assert from_json(text).options == {"bucket": "1", "file.format": "orc"}
 
 
-def test_null_comment_of_other_writers_is_no_comment():
+def test_null_comment_of_other_writers_is_no_comment() -> None:
     schema = create_schema(columns(("id", "INT")), ["id"])
     text = to_json(schema).replace('"timeMillis"', '"comment" : null,\n  "timeMillis"')
     assert from_json(text) == schema
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"id": "x"}', '{"id": 0, "fields": 3, "options": {}}'])
-def test_damaged_schema_file_is_reported(text):
+def test_damaged_schema_file_is_reported(text: str) -> None:
     with pytest.raises(CorruptFile, match="schema file"):
         from_json(text)
 
 
 @pytest.mark.parametrize("text", ["DECIMAL(²)", "DECIMAL(10, ²)", "VARCHAR(١٠)", "TIMESTAMP(３)", "CHAR(1²)"])
-def test_numbers_in_types_have_ascii_digits(text):
+def test_numbers_in_types_have_ascii_digits(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a type: expected a number, found"):
         parse_type(text)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,7 @@ def io():
     return LocalFileIO()
 
 
-def test_published_file_is_never_replaced(io, tmp_path):
+def test_published_file_is_never_replaced(io: LocalFileIO, tmp_path: Path) -> None:
     path = f"{tmp_path}/snapshot/snapshot-1"
     assert io.publish(path, b"mine")
     assert not io.publish(path, b"theirs")
@@ -31,7 +33,7 @@ def publish_own_name(path: str, number: int) -> bool:
     return LocalFileIO().publish(path, str(number).encode() * 1000)
 
 
-def test_exactly_one_of_many_processes_publishes(tmp_path):
+def test_exactly_one_of_many_processes_publishes(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4) as processes:
         for snapshot in range(20):
             path = f"{tmp_path}/snapshot-{snapshot}"
@@ -40,7 +42,9 @@ def test_exactly_one_of_many_processes_publishes(tmp_path):
             assert LocalFileIO().read(path) == str(won.index(True)).encode() * 1000
 
 
-def test_streamed_files_and_their_directories_are_on_disk_after_sync(io, tmp_path, monkeypatch):
+def test_streamed_files_and_their_directories_are_on_disk_after_sync(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     io.sync()  # what other tests left
     synced: list[str] = []
     fsync = os.fsync
@@ -65,7 +69,9 @@ def test_streamed_files_and_their_directories_are_on_disk_after_sync(io, tmp_pat
     assert len(synced) == 8
 
 
-def test_a_streamed_file_that_cannot_be_synced_is_noticed(io, tmp_path, monkeypatch):
+def test_a_streamed_file_that_cannot_be_synced_is_noticed(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(descriptor: int) -> None:
         raise OSError("disk on fire")
 
@@ -79,7 +85,9 @@ def test_a_streamed_file_that_cannot_be_synced_is_noticed(io, tmp_path, monkeypa
     io.sync()
 
 
-def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, tmp_path, monkeypatch):
+def test_publish_syncs_the_content_before_the_name_and_the_directory_after(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
     fsync, link = os.fsync, os.link
     io.mkdirs(str(tmp_path))
@@ -95,7 +103,9 @@ def test_publish_syncs_the_content_before_the_name_and_the_directory_after(io, t
 
 
 @pytest.mark.parametrize("use", ["write", "publish", "open_output"])
-def test_directories_that_a_killed_process_made_are_made_durable_once(io, tmp_path, monkeypatch, use):
+def test_directories_that_a_killed_process_made_are_made_durable_once(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[LocalFileIO, str], object]
+) -> None:
     synced: list[str] = []
     sync = file_io.sync_path
     monkeypatch.setattr(file_io, "sync_path", lambda path: (synced.append(path), sync(path)))
@@ -112,7 +122,9 @@ def test_directories_that_a_killed_process_made_are_made_durable_once(io, tmp_pa
     assert synced.index(str(tmp_path)) < synced.index(f"{tmp_path}/table")
 
 
-def test_lost_answer_of_a_network_file_system_is_recognised_as_own(io, tmp_path, monkeypatch):
+def test_lost_answer_of_a_network_file_system_is_recognised_as_own(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = os.link
 
     def link_then_fail(source: str, target: str) -> None:
@@ -123,7 +135,9 @@ def test_lost_answer_of_a_network_file_system_is_recognised_as_own(io, tmp_path,
     assert io.publish(f"{tmp_path}/snapshot-1", b"x")
 
 
-def test_failing_directory_sync_leaves_the_outcome_unknown(io, tmp_path, monkeypatch):
+def test_failing_directory_sync_leaves_the_outcome_unknown(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(path: str) -> None:
         raise OSError("disk on fire")
 
@@ -132,7 +146,9 @@ def test_failing_directory_sync_leaves_the_outcome_unknown(io, tmp_path, monkeyp
         io.publish(f"{tmp_path}/snapshot-1", b"x")
 
 
-def test_file_system_without_hard_links_is_refused(io, tmp_path, monkeypatch):
+def test_file_system_without_hard_links_is_refused(
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(source: str, target: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -142,7 +158,7 @@ def test_file_system_without_hard_links_is_refused(io, tmp_path, monkeypatch):
     assert io.list_names(str(tmp_path)) == []
 
 
-def test_written_file_replaces_the_older_one_at_once(io, tmp_path):
+def test_written_file_replaces_the_older_one_at_once(io: LocalFileIO, tmp_path: Path) -> None:
     path = f"{tmp_path}/a/b/LATEST"
     io.write(path, b"1")
     before = os.stat(path).st_ino
@@ -152,14 +168,14 @@ def test_written_file_replaces_the_older_one_at_once(io, tmp_path):
     assert io.list_names(f"{tmp_path}/a/b") == ["LATEST"]
 
 
-def test_write_all_refuses_to_replace(io, tmp_path):
+def test_write_all_refuses_to_replace(io: LocalFileIO, tmp_path: Path) -> None:
     io.write_all([(f"{tmp_path}/m/a", b"1"), (f"{tmp_path}/m/b", b"2")])
     assert io.list_names(f"{tmp_path}/m") == ["a", "b"]
     with pytest.raises(FileExistsError):
         io.write_all([(f"{tmp_path}/m/a", b"3")])
 
 
-def test_streamed_file_is_complete_or_gone(io, tmp_path):
+def test_streamed_file_is_complete_or_gone(io: LocalFileIO, tmp_path: Path) -> None:
     path = f"{tmp_path}/bucket-0/data-1.parquet"
     with io.open_output(path) as stream:
         stream.write(b"abc")
@@ -173,7 +189,7 @@ def test_streamed_file_is_complete_or_gone(io, tmp_path):
     assert io.list_names(f"{tmp_path}/bucket-0") == ["data-1.parquet"]
 
 
-def test_missing_things(io, tmp_path):
+def test_missing_things(io: LocalFileIO, tmp_path: Path) -> None:
     assert io.list_names(f"{tmp_path}/none") == []
     assert not io.exists(f"{tmp_path}/none")
     io.delete(f"{tmp_path}/none")
@@ -183,7 +199,7 @@ def test_missing_things(io, tmp_path):
         io.open_input(f"{tmp_path}/none")
 
 
-def test_storage_is_chosen_by_uri(tmp_path, monkeypatch):
+def test_storage_is_chosen_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert file_io_for("file:///a/b%20c/") == (LocalFileIO(), "/a/b c")
     assert file_io_for("/a/b c/../d") == (LocalFileIO(), "/a/d")
@@ -194,17 +210,17 @@ def test_storage_is_chosen_by_uri(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("uri", ["hdfs://h/x", "file://host/x", "gs://b/x"])
-def test_other_schemes_are_refused(uri):
+def test_other_schemes_are_refused(uri: str) -> None:
     with pytest.raises(ConfigError):
         file_io_for(uri)
 
 
-def test_unknown_storage_option_is_refused():
+def test_unknown_storage_option_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"s3\.secret-key"):
         file_io_for("s3://b/x", {"s3.secret": "x"})
 
 
-def test_private_files_are_closed_to_others_whatever_the_umask(tmp_path):
+def test_private_files_are_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         io = LocalFileIO(private=True)

@@ -8,7 +8,7 @@ from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.storage.memory_io import MemoryFileIO, SimulatedCrash
 
 
-def test_it_reads_what_was_written():
+def test_it_reads_what_was_written() -> None:
     io = MemoryFileIO()
     io.write("/a/b/c", b"1")
     io.write("/a/b/c", b"2")
@@ -23,12 +23,12 @@ def test_it_reads_what_was_written():
         io.read("/a/e")
 
 
-def test_published_file_is_never_replaced():
+def test_published_file_is_never_replaced() -> None:
     io = MemoryFileIO()
     assert (io.publish("/p", b"1"), io.publish("/p", b"2"), io.read("/p")) == (True, False, b"1")
 
 
-def test_failed_stream_leaves_no_file():
+def test_failed_stream_leaves_no_file() -> None:
     io = MemoryFileIO()
     with pytest.raises(KeyError), io.open_output("/a") as stream:
         stream.write(b"1")
@@ -36,7 +36,7 @@ def test_failed_stream_leaves_no_file():
     assert io.disk.files == {}
 
 
-def test_crash_comes_after_the_given_operation_and_ends_the_process():
+def test_crash_comes_after_the_given_operation_and_ends_the_process() -> None:
     io = MemoryFileIO(crash_after=2)
     io.write("/a", b"1")
     with pytest.raises(SimulatedCrash):
@@ -46,7 +46,7 @@ def test_crash_comes_after_the_given_operation_and_ends_the_process():
     assert MemoryFileIO(io.disk.after_power_cut()).list_names("/") == ["a", "b"]
 
 
-def test_crash_takes_what_was_not_durable():
+def test_crash_takes_what_was_not_durable() -> None:
     io = MemoryFileIO(crash_after=3)
     io.write("/hint", b"1", durable=False)
     with pytest.raises(SimulatedCrash), io.open_output("/data") as stream:
@@ -56,7 +56,7 @@ def test_crash_takes_what_was_not_durable():
     assert io.disk.after_power_cut().files == {}
 
 
-def test_streamed_files_survive_a_crash_once_they_are_synced():
+def test_streamed_files_survive_a_crash_once_they_are_synced() -> None:
     io = MemoryFileIO()
     io.write("/hint", b"1", durable=False)
     with io.open_output("/data") as stream:
@@ -67,7 +67,7 @@ def test_streamed_files_survive_a_crash_once_they_are_synced():
 
 
 @pytest.mark.parametrize("outcome", ["done", "not done"])
-def test_lost_answers(outcome):
+def test_lost_answers(outcome: str) -> None:
     io = MemoryFileIO(lose_answer=lambda path: outcome)
     with pytest.raises(CommitOutcomeUnknown):
         io.publish("/p", b"1")

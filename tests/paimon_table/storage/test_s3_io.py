@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage import s3_io
 from paimon_table.storage.file_io import file_io_for
+from paimon_table.storage.s3_io import S3FileIO
 from paimon_table.table import Table
 from tests.support.builders import committer, data_file, message, orders_schema
 from tests.support.s3_server import S3Server, s3_server
@@ -34,11 +35,11 @@ def options(server: S3Server) -> dict[str, str]:
 
 
 @pytest.fixture
-def io(server):
+def io(server: S3Server):
     return file_io_for("s3://warehouse", options(server))[0]
 
 
-def test_objects_are_written_read_listed_and_deleted(io):
+def test_objects_are_written_read_listed_and_deleted(io: S3FileIO) -> None:
     io.write_all([(f"s3://warehouse/t/m/{n}", b"x" * n) for n in range(5)])
     io.write("s3://warehouse/t/m/sub/y", b"y")
     assert io.list_names("s3://warehouse/t/m") == ["0", "1", "2", "3", "4", "sub"]
@@ -53,7 +54,7 @@ def test_objects_are_written_read_listed_and_deleted(io):
         io.open_input("s3://warehouse/t/m/3")
 
 
-def test_parquet_files_stream_both_ways(io):
+def test_parquet_files_stream_both_ways(io: S3FileIO) -> None:
     rows = pa.table({"a": list(range(1000))})
     with io.open_output("s3://warehouse/t/bucket-0/data-1.parquet") as stream:
         pq.write_table(rows, stream)
@@ -62,14 +63,14 @@ def test_parquet_files_stream_both_ways(io):
         assert pq.read_table(stream) == rows
 
 
-def test_failed_stream_leaves_no_object(io, server):
+def test_failed_stream_leaves_no_object(io: S3FileIO, server: S3Server) -> None:
     with pytest.raises(KeyError), io.open_output("s3://warehouse/t/f") as stream:
         stream.write(b"half")
         raise KeyError
     assert server.objects == {}
 
 
-def test_published_object_is_never_replaced(io, server):
+def test_published_object_is_never_replaced(io: S3FileIO, server: S3Server) -> None:
     path = "s3://warehouse/t/snapshot/snapshot-1"
     with ThreadPoolExecutor(4) as threads:
         won = list(threads.map(lambda n: io.publish(path, str(n).encode()), range(8)))
@@ -77,7 +78,7 @@ def test_published_object_is_never_replaced(io, server):
     assert server.objects == {"warehouse/t/snapshot/snapshot-1": str(won.index(True)).encode()}
 
 
-def test_store_that_ignores_the_condition_is_refused():
+def test_store_that_ignores_the_condition_is_refused() -> None:
     with s3_server(honours_conditions=False) as careless:
         io, path = file_io_for("s3://warehouse/t", options(careless))
         with pytest.raises(ConfigError, match="ignores If-None-Match"):
@@ -85,13 +86,13 @@ def test_store_that_ignores_the_condition_is_refused():
         assert careless.objects == {}
 
 
-def test_conflict_answer_is_tried_again(io, server):
+def test_conflict_answer_is_tried_again(io: S3FileIO, server: S3Server) -> None:
     io.publish("s3://warehouse/t/snapshot/snapshot-1", b"1")
     server.fail_next_put = 409
     assert io.publish("s3://warehouse/t/snapshot/snapshot-2", b"2")
 
 
-def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io, server):
+def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io: S3FileIO, server: S3Server) -> None:
     """botocore repeats the request after a 500; the repetition finds the object of the first try."""
     io.publish("s3://warehouse/t/snapshot/snapshot-1", b"1")
     server.fail_next_put = 500
@@ -99,7 +100,7 @@ def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io, ser
     assert server.objects["warehouse/t/snapshot/snapshot-2"] == b"2"
 
 
-def test_unreachable_store_leaves_the_outcome_unknown(server, monkeypatch):
+def test_unreachable_store_leaves_the_outcome_unknown(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     io, path = file_io_for("s3://warehouse/u", options(server))
     io.publish(f"{path}/snapshot/snapshot-1", b"1")
@@ -108,7 +109,7 @@ def test_unreachable_store_leaves_the_outcome_unknown(server, monkeypatch):
         io.publish(f"{path}/snapshot/snapshot-2", b"2")
 
 
-def test_table_is_created_committed_and_continued(server):
+def test_table_is_created_committed_and_continued(server: S3Server) -> None:
     table = Table.create("s3://warehouse/lake.db/orders", orders_schema(), options(server))
     commit = committer(table)
     a = data_file("a")

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.schema.table_schema import create_schema
+from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import (
     AddColumn,
+    SchemaChange,
     SetOption,
     WidenColumn,
     apply_changes,
@@ -24,25 +25,25 @@ def schema():
     return create_schema([(n, parse_type(t)) for n, t in columns], ["id"], [], {"bucket": "2"}, time_ms=1)
 
 
-def test_added_column_gets_a_new_id_and_its_place(schema):
+def test_added_column_gets_a_new_id_and_its_place(schema: TableSchema) -> None:
     evolved = apply_changes(schema, [AddColumn("r", parse_type("ROW<x INT, y INT>"), after="id")], time_ms=9)
     assert evolved.column_names == ("id", "r", "v", "s", "n")
     assert (evolved.field("r").id, evolved.highest_field_id) == (4, 6)
     assert (evolved.id, evolved.time_ms) == (1, 9)
 
 
-def test_id_of_a_dropped_column_is_not_given_again(schema):
+def test_id_of_a_dropped_column_is_not_given_again(schema: TableSchema) -> None:
     dropped = replace(schema, fields=schema.fields[:-1])
     assert apply_changes(dropped, [AddColumn("n", parse_type("INT"))], time_ms=9).field("n").id == 4
 
 
-def test_several_changes_make_one_version(schema):
+def test_several_changes_make_one_version(schema: TableSchema) -> None:
     changes = [AddColumn("a", parse_type("INT")), AddColumn("b", parse_type("INT"), after="a"), SetOption("x", "1")]
     evolved = apply_changes(schema, changes, time_ms=9)
     assert (evolved.id, evolved.column_names[-2:], evolved.options["x"]) == (1, ("a", "b"), "1")
 
 
-def test_widened_column_keeps_id_and_nullability(schema):
+def test_widened_column_keeps_id_and_nullability(schema: TableSchema) -> None:
     evolved = apply_changes(schema, [WidenColumn("n", parse_type("BIGINT"))], time_ms=9)
     assert (evolved.field("n").id, str(evolved.field("n").type)) == (3, "BIGINT NOT NULL")
 
@@ -57,7 +58,7 @@ def test_widened_column_keeps_id_and_nullability(schema):
         SetOption("bucket", "2"),
     ],
 )
-def test_change_that_is_there_already_changes_nothing(schema, change):
+def test_change_that_is_there_already_changes_nothing(schema: TableSchema, change: SchemaChange) -> None:
     assert apply_changes(schema, [change], time_ms=9) is schema
 
 
@@ -71,7 +72,7 @@ def test_change_that_is_there_already_changes_nothing(schema, change):
         (WidenColumn("id", parse_type("BIGINT")), "part of the key"),
     ],
 )
-def test_change_that_could_lose_values_is_refused(schema, change, words):
+def test_change_that_could_lose_values_is_refused(schema: TableSchema, change: SchemaChange, words: str) -> None:
     with pytest.raises(SchemaChangeRefused, match=words):
         apply_changes(schema, [change], time_ms=9)
 
@@ -90,7 +91,9 @@ def test_change_that_could_lose_values_is_refused(schema, change, words):
         ({"ignore-update-before": "true"}, SetOption("ignore-update-before", None), "from true to false"),
     ],
 )
-def test_fixed_options_change_only_before_the_first_snapshot(options, change, words):
+def test_fixed_options_change_only_before_the_first_snapshot(
+    options: dict[str, str], change: SchemaChange, words: str
+) -> None:
     schema = create_schema([("id", parse_type("INT"))], ["id"], [], options)
     with pytest.raises(ConfigError, match=words):
         apply_changes(schema, [change], time_ms=9)
@@ -116,12 +119,12 @@ NOT_WIDER = [
 
 
 @pytest.mark.parametrize(("old", "new"), WIDER)
-def test_wider_types_hold_every_value(old, new):
+def test_wider_types_hold_every_value(old: str, new: str) -> None:
     assert is_lossless_widening(parse_type(old), parse_type(new))
 
 
 @pytest.mark.parametrize(("old", "new"), NOT_WIDER)
-def test_other_type_changes_are_not_widening(old, new):
+def test_other_type_changes_are_not_widening(old: str, new: str) -> None:
     assert not is_lossless_widening(parse_type(old), parse_type(new))
 
 

@@ -38,7 +38,7 @@ def test_partition_columns_whose_names_depend_on_the_version_of_java_are_refused
     assert Table.open_for_reading(str(tmp_path)).schema.partition_keys == ("p",)
 
 
-def test_a_usual_table_passes():
+def test_a_usual_table_passes() -> None:
     validate(
         "id INT, p STRING, at TIMESTAMP(3), op STRING",
         "id p", "p", bucket="2", bucket_key="id", sequence__field="at", rowkind__field="op",
@@ -125,19 +125,21 @@ def test_a_usual_table_passes():
         ),
     ],
 )  # fmt: skip
-def test_what_paimon_refuses_is_refused(columns, primary, partition, options, words):
+def test_what_paimon_refuses_is_refused(
+    columns: dict[str, str], primary: list[str], partition: list[str], options: dict[str, str], words: str
+) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
         validate(columns, primary, partition, **options)
     assert not isinstance(caught.value, UnsupportedFeature)
 
 
 @pytest.mark.parametrize("option", ["bucket", "num_levels", "num_sorted_run__compaction_trigger"])
-def test_largest_numbers_cost_nothing_to_check(option):
+def test_largest_numbers_cost_nothing_to_check(option: str) -> None:
     validate("a INT, b INT", "a", **{"bucket": "1", option: "2147483647"})
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
-def test_tables_of_java_with_options_without_effect_pass(engine):
+def test_tables_of_java_with_options_without_effect_pass(engine: str) -> None:
     options = {
         "bucket": "1", "merge_engine": engine, "file__format__per__level": "99:avro", "write_only": "true",
         "fields__b__aggregate_function": "sum", "fields__b__sequence_group": "b", "fields__b__count_limit": "5",
@@ -167,7 +169,9 @@ def test_tables_of_java_with_options_without_effect_pass(engine):
         ),
     ],
 )  # fmt: skip
-def test_what_tidemark_cannot_write_is_refused_as_unsupported(columns, primary, partition, options, words):
+def test_what_tidemark_cannot_write_is_refused_as_unsupported(
+    columns: dict[str, str], primary: list[str], partition: list[str], options: dict[str, str], words: str
+) -> None:
     with pytest.raises(UnsupportedFeature, match=re.escape(words)):
         validate(columns, primary, partition, **options)
 
@@ -184,12 +188,12 @@ def test_what_tidemark_cannot_write_is_refused_as_unsupported(columns, primary, 
         ("ROW<` ` INT>", "column 'b': ROW<  INT> has a field without a name"),
     ],
 )
-def test_rows_need_fields_of_different_names(column_type, words):
+def test_rows_need_fields_of_different_names(column_type: str, words: str) -> None:
     columns = [("a", parse_type("INT")), ("b", parse_type(column_type))]
     with pytest.raises(ConfigError, match=re.escape(words)):
         validate_table(create_schema(columns, ["a"], options={"bucket": "1"}))
 
 
-def test_names_that_differ_in_case_or_level_are_different():
+def test_names_that_differ_in_case_or_level_are_different() -> None:
     columns = [("a", parse_type("INT")), ("b", parse_type("ROW<a INT, A INT, b ROW<a INT, b INT>>"))]
     validate_table(create_schema(columns, ["a"], options={"bucket": "1"}))
