@@ -103,7 +103,8 @@ def check_final(disk: MemoryDisk) -> None:
 
 def survive(first: MemoryFileIO, next_io: Callable[[MemoryDisk], MemoryFileIO]) -> MemoryDisk:
     """Restart after each crash until a process ends; returns the disk."""
-    io, completed = first, []
+    io = first
+    completed: list[int] = []
     for _ in range(1000):
         try:
             run_process(io, completed)

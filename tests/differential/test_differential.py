@@ -7,6 +7,7 @@ pytest tests/differential --history FILE                  one that a failure pri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from tests.differential.history import History, from_text
 from tests.differential.playing import Player
 from tests.differential.shrinking import shrink
 
+RecordProperty = Callable[[str, object], None]
 
-def test_tidemark_and_java_agree(seed: int, player: Player, record_property: pytest.RecordProperty) -> None:
+
+def test_tidemark_and_java_agree(seed: int, player: Player, record_property: RecordProperty) -> None:
     _check(draw_history(seed), player, record_property, f"pytest tests/differential --seeds 1 --first-seed {seed}")
 
 
@@ -28,16 +31,14 @@ def test_listed_difference_is_still_there(difference: Difference, player: Player
     assert _verdict(difference.example, player).mismatch is not None, f"no longer differs: {difference.why}"
 
 
-def test_printed_history(
-    player: Player, request: pytest.FixtureRequest, record_property: pytest.RecordProperty
-) -> None:
+def test_printed_history(player: Player, request: pytest.FixtureRequest, record_property: RecordProperty) -> None:
     path = request.config.getoption("history")
     if path is None:
         pytest.skip("no --history FILE")
     _check(from_text(Path(path).read_text(encoding="utf-8")), player, record_property, f"--history {path}")
 
 
-def _check(history: History, player: Player, record_property: pytest.RecordProperty, replay: str) -> None:
+def _check(history: History, player: Player, record_property: RecordProperty, replay: str) -> None:
     verdict = _verdict(history, player)
     record_property("commits", len(history.commits))
     record_property("compared", verdict.compared)

@@ -119,8 +119,9 @@ def test_the_api_as_documented_runs(orders: Path, tmp_path: Path, monkeypatch: p
     (block,) = blocks(page("INSTALL.md"), "python")
     (tmp_path / "shop.yaml").write_text("version: 2\n")
     monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
     with redirect_stdout(io.StringIO()) as out:
-        exec(block.text, names := {})
+        exec(block.text, names)
     assert out.getvalue().startswith(f"{tidemark.__version__}\n[") and "shop.yaml:1:10: version" in out.getvalue()
     assert len(names["orders"]) == 4
 

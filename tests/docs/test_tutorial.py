@@ -56,7 +56,7 @@ def test_every_step_of_the_tutorial_works(tmp_path: Path, kafka: Topics, postgre
     # given the table, and Debezium as documented
     postgres.create_database(NAME)
     with postgres.connect(NAME) as connection:
-        connection.execute(make)  # type: ignore[call-overload]
+        connection.execute(make)
     connect.capture(NAME, postgres, NAME, {k: v for k, v in connector.items() if k not in PLACES})
     kafka.wait_for_records("tutorial.public.orders", 2)
 
@@ -67,7 +67,7 @@ def test_every_step_of_the_tutorial_works(tmp_path: Path, kafka: Topics, postgre
     assert "12.50" in scanned and "7.25" in scanned
 
     with postgres.connect(NAME) as connection:
-        connection.execute(change)  # type: ignore[call-overload]
+        connection.execute(change)
     kafka.wait_for_records("tutorial.public.orders", 5)
     _, changes, paid = run(next(steps))
     connect.release(NAME)

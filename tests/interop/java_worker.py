@@ -227,6 +227,7 @@ class JavaTables:
 
         Stops at the first that fails and gives its error.
         """
+        opened: tuple[Any, Any, Any]
         with ExitStack() as kept:
             for identifier, (rows, compact) in enumerate(commits, start=1):
                 if not keeps_writer or identifier == 1:
@@ -239,7 +240,9 @@ class JavaTables:
         return None
 
     @contextmanager
-    def _writer(self, path: str, commit_user: str, options: dict[str, str] | None = None) -> Iterator[tuple[Any, ...]]:
+    def _writer(
+        self, path: str, commit_user: str, options: dict[str, str] | None = None
+    ) -> Iterator[tuple[Any, Any, Any]]:
         table = self._table(path, options)
         builder = table.newStreamWriteBuilder().withCommitUser(commit_user)
         write, commit = builder.newWrite(), builder.newCommit()

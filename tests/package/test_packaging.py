@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("python_path", [None, ".", "nowhere:."])
 def test_the_command_runs_beside_packages_of_the_same_names(project: Path, python_path: str | None) -> None:
-    variables = {} if python_path is None else {"PYTHONPATH": python_path}
+    variables: dict[str, Any] = {} if python_path is None else {"PYTHONPATH": python_path}
     done = run_python(project, "validate", "shop.yaml", **variables)
     assert (done.returncode, done.stderr) == (0, "")
 

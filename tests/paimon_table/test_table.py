@@ -12,6 +12,7 @@ import pytest
 from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.rows.binary_row import serialize_row
+from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -91,7 +92,7 @@ def test_open_or_create_asks_for_a_schema_only_when_needed() -> None:
     io = MemoryFileIO()
     Table.open_or_create("/w/t", orders_schema, io=io)
 
-    def never():
+    def never() -> TableSchema:
         raise AssertionError("asked")
 
     assert Table.open_or_create("/w/t", never, io=io).schema == orders_schema()

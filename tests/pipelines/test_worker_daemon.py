@@ -41,7 +41,7 @@ def test_a_worker_reads_everything_in_order_with_what_was_buffered_before(
         sink.append("answered")
 
     answers: list[str] = []
-    promptly(main)(infile, answers)  # type: ignore[arg-type]
+    promptly(main)(infile, answers)
     sender.join()
     assert b"".join(received) == data
     assert answers == ["answered"]
@@ -49,7 +49,7 @@ def test_a_worker_reads_everything_in_order_with_what_was_buffered_before(
 
 def test_the_socket_of_a_worker_sends_small_answers_at_once(connection: tuple[socket.socket, socket.socket]) -> None:
     _, worker = connection
-    promptly(lambda source, sink: None)(worker.makefile("rb"), None)  # type: ignore[arg-type]
+    promptly(lambda source, sink: None)(worker.makefile("rb"), None)
     assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 

@@ -61,7 +61,7 @@ def message(
     bucket: int = 0, partition: bytes = EMPTY_ROW, total_buckets: int = 4, **parts: Sequence[DataFileMeta]
 ) -> CommitMessage:
     """A commit message; parts are new_files, changelog_files, compact_before, compact_after, compact_changelog."""
-    files = {name: tuple(value) for name, value in parts.items()}
+    files: dict[str, Any] = {name: tuple(value) for name, value in parts.items()}
     return CommitMessage(bucket=BucketId(partition, bucket), total_buckets=total_buckets, **files)
 
 

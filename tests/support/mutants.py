@@ -14,7 +14,7 @@ ODD_NAMES = [
     "_KEY_x", "_LEVEL", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_OFFSET", "_UNAVAILABLE", "rowkind", "", " ", "Id", "ID",
     "a.b", "a/b", "ü" * 10, "n" * 3000, "x\x00y", "line\nbreak", "new1", "new2", "new3", "schema", "payload", "id ",
 ]  # fmt: skip
-ODD_TABLES = [
+ODD_TABLES: list[Any] = [
     "xa/b",
     "x/../..",
     "..",

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from typing import BinaryIO
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -51,7 +51,7 @@ def s3_server(honours_conditions: bool = True) -> Iterator[S3Server]:
         thread.join()
 
 
-def _unchunked(stream: BinaryIO) -> bytes:
+def _unchunked(stream: BinaryIO | BufferedIOBase) -> bytes:
     """The content of HTTP chunks or of the same framing that AWS clients put inside; up to the empty chunk."""
     content = b""
     while length := int(stream.readline().split(b";")[0], 16):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import fastavro
 import pytest
 
-from paimon_table.commit.commit import RetryWait
+from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
 from paimon_table.metadata.bucket_id import EMPTY_ROW
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import encode_index_manifest
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.rows.binary_row import serialize_row
@@ -19,12 +22,12 @@ from tests.support.builders import committer, counting_uuids, data_file, message
 
 
 @pytest.fixture
-def disk():
+def disk() -> MemoryDisk:
     return MemoryDisk()
 
 
 @pytest.fixture
-def table(disk: MemoryDisk):
+def table(disk: MemoryDisk) -> Table:
     return Table.create("/w/t", orders_schema({"commit.max-retries": "3"}), io=MemoryFileIO(disk))
 
 
@@ -39,7 +42,12 @@ def kinds(table: Table) -> list[tuple[int, str, int, str]]:
     return [(s.id, s.commit_user, s.commit_identifier, str(s.commit_kind)) for s in snapshots]
 
 
-def new_file(name: str, bucket: int = 0):
+def listed(table: Table, manifest_list: str) -> list[dict[str, Any]]:
+    with table.io.open_input(table.paths.manifest_file(manifest_list)) as stream:
+        return cast("list[dict[str, Any]]", list(fastavro.reader(stream)))
+
+
+def new_file(name: str, bucket: int = 0) -> CommitMessage:
     return message(bucket, new_files=[data_file(name)])
 
 
@@ -96,8 +104,7 @@ def test_sizes_and_counts_in_the_lists_are_exact(table: Table, disk: MemoryDisk)
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ):
             assert len(disk.files[table.paths.manifest_file(name)]) == size
-    with table.io.open_input(table.paths.manifest_file(snapshot.delta_manifest_list)) as stream:
-        (record,) = fastavro.reader(stream)
+    (record,) = listed(table, snapshot.delta_manifest_list)
     manifest = disk.files[table.paths.manifest_file(record["_FILE_NAME"])]
     assert (record["_FILE_SIZE"], record["_NUM_ADDED_FILES"], record["_NUM_DELETED_FILES"]) == (len(manifest), 1, 1)
     assert (record["_MIN_BUCKET"], record["_MAX_BUCKET"], record["_MIN_LEVEL"], record["_MAX_LEVEL"]) == (2, 2, 0, 5)
@@ -111,8 +118,7 @@ def test_manifests_of_a_partitioned_table_have_partition_statistics(disk: Memory
     parts = [message(0, partition, new_files=[data_file(f"f-{day}")]) for day, partition in days.items()]
     snapshot = committer(table).commit(1, parts, {}).append
     assert snapshot is not None
-    with table.io.open_input(table.paths.manifest_file(snapshot.delta_manifest_list)) as stream:
-        (record,) = fastavro.reader(stream)
+    (record,) = listed(table, snapshot.delta_manifest_list)
     assert record["_PARTITION_STATS"] == {
         "_MIN_VALUES": days["2024-01-01"],
         "_MAX_VALUES": days["2024-01-02"],
@@ -312,7 +318,7 @@ class Outrun(MemoryFileIO):
         return super().publish(path, data)
 
 
-def outrun(disk: MemoryDisk, times: int):
+def outrun(disk: MemoryDisk, times: int) -> TableCommit:
     return committer(Table.open("/w/t", io=Outrun(disk, times)))
 
 
@@ -331,8 +337,7 @@ def test_files_of_lost_attempts_are_removed(table: Table, disk: MemoryDisk) -> N
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         named.update(lists)
         for name in lists:
-            with table.io.open_input(table.paths.manifest_file(name)) as stream:
-                named.update(record["_FILE_NAME"] for record in fastavro.reader(stream))
+            named.update(record["_FILE_NAME"] for record in listed(table, name))
     assert set(table.io.list_names(table.paths.manifest_dir)) == named
 
 

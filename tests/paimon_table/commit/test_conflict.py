@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_table.commit.commit_delta import CommitDelta
 from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
@@ -17,7 +16,7 @@ BUCKET = BucketId(EMPTY_ROW, 0)
 
 def entry(
     kind: int, name: str, level: int = 0, keys: tuple[int, int] = (0, 9), bucket: BucketId = BUCKET, total: int = 4
-):
+) -> ManifestEntry:
     return ManifestEntry(kind, bucket, total, data_file(name, level, keys))
 
 
@@ -38,7 +37,7 @@ def test_upgrade_is_no_conflict() -> None:
 
 
 @pytest.mark.parametrize("delta", [[entry(DELETE, "gone")], [entry(DELETE, "a", 1)], [entry(DELETE, "a")] * 2])
-def test_deleting_what_is_not_live_is_a_conflict(delta: CommitDelta) -> None:
+def test_deleting_what_is_not_live_is_a_conflict(delta: list[ManifestEntry]) -> None:
     assert "file deletion conflict" in (find_conflict(state(data_file("a", 0)), delta, KEY_TYPES) or "")
 
 
@@ -70,7 +69,7 @@ def test_level_zero_and_other_levels_and_other_buckets_may_overlap() -> None:
         ([entry(DELETE, "a", 5), entry(ADD, "a", 5)], "added and deleted"),
     ],
 )
-def test_delta_that_scans_would_misread_is_found(delta: CommitDelta, words: str) -> None:
+def test_delta_that_scans_would_misread_is_found(delta: list[ManifestEntry], words: str) -> None:
     assert words in (find_inconsistency(delta) or "")
 
 

@@ -19,7 +19,7 @@ Values = tuple[int | None, ...]
 State = dict[int, Values]
 Step = Callable[[Values | None, Values], Values]
 
-_FILLER = [(key, key * 7919 % 10007, None) for key in range(800)]
+_FILLER: list[tuple[int, int | None, int | None]] = [(key, key * 7919 % 10007, None) for key in range(800)]
 """Rows of a first commit that is large enough for later ones to stay on levels of their own."""
 
 
@@ -115,7 +115,7 @@ def _play(history: History, root: Path) -> None:
     )
     expected: State = {}
     replayed: State = {}
-    filler = [Commit([_FILLER], full=True)] if history.has_filler else []
+    filler: list[Commit] = [Commit([_FILLER], full=True)] if history.has_filler else []
     for commit in [*filler, *history.commits]:
         _write(bucket, commit, expected, step, replayed)
         _check(bucket, expected, replayed)

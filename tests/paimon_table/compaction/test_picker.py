@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from paimon_table.mergetree.levels import SortedRun
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
 
 _GOLDEN = Path(__file__).with_name("picks.txt")
-_STRATEGIES = {
+_Strategy = Callable[[Sequence[SortedRun], UniversalParams], CompactUnit | None]
+_STRATEGIES: dict[str, _Strategy] = {
     "pick": pick,
     "force": force_up_level0,
     "patient": lambda runs, params: force_up_level0(runs, params, patience=3),

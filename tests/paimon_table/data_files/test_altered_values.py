@@ -119,7 +119,7 @@ def test_bounds_hold_for_texts_without_their_blanks(texts: list[str]) -> None:
 @settings(deadline=None)
 @given(st.lists(st.integers(-3000, 3000), min_size=1, max_size=6))
 def test_bounds_hold_for_moments_that_come_back_later(millis: list[int]) -> None:
-    scalars = [pa.scalar(value, pa.timestamp("ms")) for value in (min(millis), max(millis))]
-    low, high = bounds_given_back(*scalars, parse_type("TIMESTAMP(3)"))
+    first, last = (pa.scalar(value, pa.timestamp("ms")) for value in (min(millis), max(millis)))
+    low, high = bounds_given_back(first, last, parse_type("TIMESTAMP(3)"))
     back = [value + 1000 if -1000 < value < 0 else value for value in millis]
     assert all(low.value <= value <= high.value for value in back)

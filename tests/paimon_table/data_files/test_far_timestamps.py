@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -135,12 +136,16 @@ DAYS = st.one_of(
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.sampled_from([-719_163, -719_162, 2_932_896, 2_932_897, -1, 0, -(1 << 31), (1 << 31) - 1]),
 )
-FAR, NEAR, EARLY_FRACTION = 250_000_000_000_000_000, 7, -2_001_000
+FAR_MICROS = 250_000_000_000_000_000
+MOMENTS_MICROS = [7, FAR_MICROS, -2_001_000, -FAR_MICROS - 1]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @settings(max_examples=30, deadline=None)
-@given(days=st.lists(DAYS, min_size=4, max_size=8), moment=st.sampled_from([NEAR, FAR, EARLY_FRACTION, -FAR - 1]))
+@given(
+    days=st.lists(DAYS, min_size=4, max_size=8),
+    moment=st.sampled_from(MOMENTS_MICROS),
+)
 def test_dates_of_all_years_are_stored_beside_every_timestamp(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, days: list[int | None], moment: int
 ) -> None:
@@ -152,7 +157,7 @@ def test_dates_of_all_years_are_stored_beside_every_timestamp(
         columns["bydate"] = "MAP<DATE, TIMESTAMP(6)>"
     ctx = context(tmp_path_factory.mktemp("t"), columns, file_format=file_format)
     keys = [day for day in dict.fromkeys(days) if day is not None]
-    values: list[list[object]] = [
+    values: list[list[Any]] = [
         [1, 2], [moment, None], days[:2], [{"d": days[2], "t": moment}, {"d": days[3], "t": None}],
         [days, None], [[(5, {"d": days[3], "t": moment}), (6, None)], []],
     ]  # fmt: skip

@@ -32,13 +32,13 @@ from tests.support.builders import committer
 from tests.support.table_driver import TableDriver, new_table
 
 BUCKET = BucketId(EMPTY_ROW, 0)
-UPGRADES = {"compaction.small-file-ratio": "0"}
+UPGRADES: dict[str, str] = {"compaction.small-file-ratio": "0"}
 """Files that overlap nothing are moved, however small they are."""
 
 Rows = list[list[Any]]
 
 
-def driver(tmp_path: Path, io: MemoryFileIO | None = None, **options: str) -> TableDriver:
+def driver(tmp_path: Path, io: MemoryFileIO | None = None, /, **options: str) -> TableDriver:
     given = {name.replace("_", "-"): value for name, value in options.items()}
     table = new_table(
         tmp_path / "t", [("k", "INT"), ("v", "STRING")], ["k"], (), {"deletion-vectors.enabled": "true", **given}, io
@@ -316,7 +316,7 @@ def test_the_mode_changes_with_permission_only(tmp_path: Path) -> None:
 
 def test_a_table_with_dynamic_buckets_is_refused_by_name(tmp_path: Path) -> None:
     disk = MemoryDisk()
-    it = driver(tmp_path, io=MemoryFileIO(disk))
+    it = driver(tmp_path, MemoryFileIO(disk))
     result = it.commit(adds([1], "a"))
     assert result.compact is not None
     table = it.table

@@ -353,6 +353,6 @@ def test_columns_of_an_index_have_their_own_options() -> None:
     assert (two.name, two.items, two.fpp) == ("name", 1_000_000, 0.01)
 
 
-def renamed(options: dict[str, str]) -> dict[str, str]:
+def renamed(options: dict[str, str]) -> dict[str, Any]:
     """Options as ``context`` takes them."""
     return {name.replace("-", "__").replace(".", "_"): text for name, text in options.items()}

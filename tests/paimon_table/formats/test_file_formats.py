@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 import numpy as np
@@ -31,7 +31,7 @@ from paimon_table.data_files.key_value_file import (
     write_rolling,
 )
 from paimon_table.errors import ConfigError, CorruptFile, UnsupportedFeature
-from paimon_table.metadata.data_file import FileSource
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import changelog_file_settings, data_file_settings, format_of
 from paimon_table.options.table_options import TableOptions, parse_options
@@ -125,7 +125,8 @@ class Every:
         self.number = number
 
     def keep(self, start: int, count: int) -> npt.NDArray[np.bool_] | None:
-        return np.arange(start, start + count) % self.number != 0
+        keep: npt.NDArray[np.bool_] = np.arange(start, start + count) % self.number != 0
+        return keep
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -134,7 +135,7 @@ def test_deleted_positions_count_from_the_start_of_the_file(tmp_path: Path, file
     ctx = context(tmp_path, {"id": "INT", "noise": "BIGINT"}, file_format=file_format)
     count = 300_000
     noise = np.random.default_rng(1).integers(0, 2**62, count)
-    meta = write(ctx, table(ctx, [list(range(count)), noise]))
+    meta = write(ctx, table(ctx, [list(range(count)), noise.tolist()]))
     wanted = pc.field("id") >= 270_001
 
     batches = iter_key_value_batches(
@@ -234,7 +235,7 @@ def test_orc_moments_before_1970_are_stored_as_java_reads_them(tmp_path: Path) -
         first=1,
     )  # fmt: skip
 
-    files = []
+    files: list[DataFileMeta] = []
     with KeyValueFileWriter(
         ctx, bucket_dir(ctx), 0, FileSource.APPEND, "data-", FileNames("u"), lambda: NOW_MS
     ) as writer:
@@ -345,7 +346,8 @@ def test_avro_rows_are_read_by_another_reader(tmp_path: Path) -> None:
         ctx, table(ctx, [[-3], [Decimal("-1.28")], [dt.time(1, 2, 3)], [[(5, None), (6, "x")]], [[2**62, None, -1]]])
     )
 
-    (record,) = fastavro.reader(io.BytesIO(Path(bucket_dir(ctx), meta.file_name).read_bytes()))
+    (stored,) = fastavro.reader(io.BytesIO(Path(bucket_dir(ctx), meta.file_name).read_bytes()))
+    record = cast("dict[str, Any]", stored)
 
     assert record["_KEY_id"] == record["id"] == -3
     assert (str(record["d"]), record["t"], record["l"]) == ("-1.28", dt.time(1, 2, 3), [2**62, None, -1])

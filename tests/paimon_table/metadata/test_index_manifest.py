@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any, cast
 
 import fastavro
 import pytest
@@ -72,7 +73,7 @@ def test_entries_survive_their_file(compression: str) -> None:
 def test_records_have_the_names_and_the_order_of_java() -> None:
     data = encode_index_manifest(ENTRIES, "none")
     reader = fastavro.reader(io.BytesIO(data))
-    first = next(reader)
+    first = cast("dict[str, Any]", next(reader))
     assert list(first) == [
         "_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT",
         "_DELETIONS_VECTORS_RANGES", "_EXTERNAL_PATH", "_GLOBAL_INDEX",

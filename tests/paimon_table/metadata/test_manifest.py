@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def test_manifests_of_other_writers_are_read_by_field_name() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-20], lambda d: b"x" + d, lambda d: d[:40]])
-def test_damaged_manifest_is_reported_by_name(damage: object) -> None:
+def test_damaged_manifest_is_reported_by_name(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptFile, match="manifest-7"):
         decode_manifest(damage(encode_manifest([entry("f")] * 5, "zstd")), "manifest-7")
 
@@ -288,9 +288,13 @@ def test_full_merge_of_nothing_live_gives_no_manifest() -> None:
     assert merge(store, metas, full_compaction_threshold_size="1000 b") == ()
 
 
+History = tuple[list[tuple[list[ManifestEntry], int]], set[tuple[str, int]]]
+"""Commits as (entries, manifest size), and what is live after them."""
+
+
 @st.composite
-def histories(draw: st.DrawFn):
-    """Commits that add files and delete or upgrade live ones, each as (entries, manifest size)."""
+def histories(draw: st.DrawFn) -> History:
+    """Commits that add files and delete or upgrade live ones."""
     live: list[tuple[str, int]] = []
     commits = []
     for number in range(draw(st.integers(1, 12))):
@@ -305,9 +309,7 @@ def histories(draw: st.DrawFn):
 
 
 @given(histories(), st.sampled_from(["10 b", "100 b", "250 b"]), st.sampled_from(["1", "2", "5"]))
-def test_merging_after_every_commit_never_changes_the_live_files(
-    history: list[list[ManifestEntry]], target: int, min_count: int
-) -> None:
+def test_merging_after_every_commit_never_changes_the_live_files(history: History, target: str, min_count: str) -> None:
     commits, live = history
     store = Store()
     metas: tuple[ManifestFileMeta, ...] = ()

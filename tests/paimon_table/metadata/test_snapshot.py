@@ -56,7 +56,7 @@ def plain(snapshot_id: int, user: str = "u", time_ms: int = 0, identifier: int =
 
 
 @pytest.fixture
-def store():
+def store() -> SnapshotStore:
     return SnapshotStore(MemoryFileIO(), TablePaths("/t"))
 
 
@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot: Snapshot) -> None
     ("before", "after"),
     [('"properties"', '"pRoperties"'), ('"properties"', '"other"'), ("tidemark.checksum", "tidemark.chunk")],
 )
-def test_a_checksum_under_a_damaged_name_is_missed(before: bytes, after: bytes) -> None:
+def test_a_checksum_under_a_damaged_name_is_missed(before: str, after: str) -> None:
     with pytest.raises(CorruptFile, match="holds the checksum"):
         from_json(to_json(FULL).replace(before, after))
 

@@ -14,11 +14,11 @@ from tests.support.builders import committer, data_file, message, orders_schema
 
 
 @pytest.fixture
-def table():
+def table() -> Table:
     return Table.create("/w/t", orders_schema(), io=MemoryFileIO())
 
 
-def contents(state: TableState):
+def contents(state: TableState) -> set[tuple[int, str, int]]:
     return {(b.bucket, f.file_name, f.level) for b, files in state.files.items() for f in files}
 
 

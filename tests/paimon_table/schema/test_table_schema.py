@@ -8,10 +8,10 @@ import pytest
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.schema.table_schema import create_schema, from_json, to_json
-from paimon_table.types import parse_type
+from paimon_table.types import DataType, parse_type
 
 
-def columns(*pairs: tuple[str, str]):
+def columns(*pairs: tuple[str, str]) -> list[tuple[str, DataType]]:
     return [(name, parse_type(text)) for name, text in pairs]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -13,11 +12,12 @@ import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage import file_io
+from paimon_table.storage.disk_syncs import sync_path
 from paimon_table.storage.file_io import LocalFileIO, file_io_for
 
 
 @pytest.fixture
-def io():
+def io() -> LocalFileIO:
     return LocalFileIO()
 
 
@@ -104,11 +104,10 @@ def test_publish_syncs_the_content_before_the_name_and_the_directory_after(
 
 @pytest.mark.parametrize("use", ["write", "publish", "open_output"])
 def test_directories_that_a_killed_process_made_are_made_durable_once(
-    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[LocalFileIO, str], object]
+    io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
 ) -> None:
     synced: list[str] = []
-    sync = file_io.sync_path
-    monkeypatch.setattr(file_io, "sync_path", lambda path: (synced.append(path), sync(path)))
+    monkeypatch.setattr(file_io, "sync_path", lambda path: (synced.append(path), sync_path(path)))
     monkeypatch.setattr(file_io, "_DURABLE_DIRECTORIES", set())
     (tmp_path / "table" / "bucket-0").mkdir(parents=True)
     for number in range(2):

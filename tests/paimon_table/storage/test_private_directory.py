@@ -8,13 +8,13 @@ import pickle
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paimon_table.errors import ConfigError, SinkUnavailable
-from paimon_table.storage import private_directory
 from paimon_table.storage.private_directory import (
     SharedDirectory,
     ensure_private,
@@ -113,12 +113,12 @@ def test_a_directory_where_others_may_rename_is_left_for_the_systems_one(
     loose = tmp_path / "loose"
     loose.mkdir()
     loose.chmod(0o777)
-    monkeypatch.setattr(private_directory.tempfile, "gettempdir", lambda: str(parent))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(parent))
     with caplog.at_level(logging.WARNING):
         assert Path(private_root(str(loose / "below"))).parent == parent
     assert f"{loose} can be written by other users and has no sticky bit" in caplog.text
 
-    monkeypatch.setattr(private_directory.tempfile, "gettempdir", lambda: str(loose))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(loose))
     with pytest.raises(ConfigError, match=r"no sticky bit.*set spark\.local\.dir"):
         private_root(str(loose / "again"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from tests.support.s3_server import S3Server, s3_server
 
 
 @pytest.fixture
-def server():
+def server() -> Iterator[S3Server]:
     with s3_server() as running:
         yield running
 
@@ -35,8 +36,10 @@ def options(server: S3Server) -> dict[str, str]:
 
 
 @pytest.fixture
-def io(server: S3Server):
-    return file_io_for("s3://warehouse", options(server))[0]
+def io(server: S3Server) -> S3FileIO:
+    found = file_io_for("s3://warehouse", options(server))[0]
+    assert isinstance(found, S3FileIO)
+    return found
 
 
 def test_objects_are_written_read_listed_and_deleted(io: S3FileIO) -> None:

@@ -20,7 +20,7 @@ from paimon_table.validation.schema_evolution import (
 
 
 @pytest.fixture
-def schema():
+def schema() -> TableSchema:
     columns = [("id", "INT"), ("v", "INT"), ("s", "VARCHAR(10)"), ("n", "INT NOT NULL")]
     return create_schema([(n, parse_type(t)) for n, t in columns], ["id"], [], {"bucket": "2"}, time_ms=1)
 
@@ -38,7 +38,11 @@ def test_id_of_a_dropped_column_is_not_given_again(schema: TableSchema) -> None:
 
 
 def test_several_changes_make_one_version(schema: TableSchema) -> None:
-    changes = [AddColumn("a", parse_type("INT")), AddColumn("b", parse_type("INT"), after="a"), SetOption("x", "1")]
+    changes: list[SchemaChange] = [
+        AddColumn("a", parse_type("INT")),
+        AddColumn("b", parse_type("INT"), after="a"),
+        SetOption("x", "1"),
+    ]
     evolved = apply_changes(schema, changes, time_ms=9)
     assert (evolved.id, evolved.column_names[-2:], evolved.options["x"]) == (1, ("a", "b"), "1")
 
@@ -92,7 +96,7 @@ def test_change_that_could_lose_values_is_refused(schema: TableSchema, change: S
     ],
 )
 def test_fixed_options_change_only_before_the_first_snapshot(
-    options: dict[str, str], change: SchemaChange, words: str
+    options: dict[str, str], change: SetOption, words: str
 ) -> None:
     schema = create_schema([("id", parse_type("INT"))], ["id"], [], options)
     with pytest.raises(ConfigError, match=words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,7 @@ def test_a_usual_table_passes() -> None:
     ],
 )  # fmt: skip
 def test_what_paimon_refuses_is_refused(
-    columns: dict[str, str], primary: list[str], partition: list[str], options: dict[str, str], words: str
+    columns: str, primary: str, partition: str, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
         validate(columns, primary, partition, **options)
@@ -170,7 +171,7 @@ def test_tables_of_java_with_options_without_effect_pass(engine: str) -> None:
     ],
 )  # fmt: skip
 def test_what_tidemark_cannot_write_is_refused_as_unsupported(
-    columns: dict[str, str], primary: list[str], partition: list[str], options: dict[str, str], words: str
+    columns: str, primary: str, partition: str, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UnsupportedFeature, match=re.escape(words)):
         validate(columns, primary, partition, **options)

@@ -26,7 +26,7 @@ def test_levels_of_different_formats_are_merged(tmp_path: Path, producer: str) -
         "changelog-file.format": "avro", "num-sorted-run.compaction-trigger": "3", "num-levels": "6",
     }  # fmt: skip
     bucket = BucketHarness(context(COLUMNS, ["k"], options), tmp_path)
-    expected = {}
+    expected: dict[int, str] = {}
     for number in range(8):
         rows = {key: f"{key}@{number}" for key in range(number, number + 4)}
         message = bucket.commit([("+I", key, value) for key, value in rows.items()], full=number == 4)

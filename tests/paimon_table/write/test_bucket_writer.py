@@ -10,6 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -310,7 +311,7 @@ def test_a_crash_between_append_and_compact_loses_no_changelog(lookup_dir: Path)
     ],
 )
 def test_appending_first_and_compacting_then_is_the_same(
-    tmp_path: Path, options: dict[str, str], compactor: str
+    tmp_path: Path, options: dict[str, Any], compactor: str
 ) -> None:
     whole, split = (_bucket(tmp_path / name, **options) for name in ("whole", "split"))
     kinds = ["+I"] if options.get("merge_engine") in {"first-row", "partial-update"} else ["+I", "+U", "-D"]

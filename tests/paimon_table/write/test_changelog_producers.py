@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.support.bucket_harness import BucketHarness, Row, context
 from tests.support.table_driver import TableDriver, new_table
 
 _TWO = (("k", "INT"), ("v", "INT"))
-_SUM = {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"}
+_SUM: dict[str, Any] = {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"}
 _SEQUENCED = (("k", "INT"), ("v", "INT"), ("s", "INT"))
 
 

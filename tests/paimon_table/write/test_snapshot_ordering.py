@@ -50,8 +50,8 @@ def test_files_of_a_flush_get_the_id_of_their_snapshot(tmp_path: Path) -> None:
 
 def test_a_lost_race_gives_the_files_the_id_of_the_next_attempt() -> None:
     table = Table.create("/w/t", orders_schema(ORDERED), io=MemoryFileIO())
-    slow = committer(table, on_step=lambda step: committer(table, "other").commit(1, [message(new_files=[theirs])], {}))
     theirs, ours = data_file("theirs"), data_file("ours")
+    slow = committer(table, on_step=lambda step: committer(table, "other").commit(1, [message(new_files=[theirs])], {}))
     slow.commit(1, [message(new_files=[ours])], {})
     stored = table.state()
     found = {f.file_name: f.max_sequence_number for files in stored.files.values() for f in files}
@@ -155,7 +155,8 @@ def test_tables_opened_for_reading_are_ordered_too(tmp_path: Path) -> None:
 
 
 def test_several_flushes_of_one_commit_become_one_run(tmp_path: Path) -> None:
-    ctx = context(COLUMNS, ["k"], {**ORDERED, "changelog-producer": "input"})
+    io = MemoryFileIO()
+    ctx = context(COLUMNS, ["k"], {**ORDERED, "changelog-producer": "input"}, io)
     bucket = BucketHarness(ctx, tmp_path, environment={"write_buffer_bytes": 1})
     writer = bucket.new_writer()
     for value in (5, 1, 3):
@@ -165,7 +166,7 @@ def test_several_flushes_of_one_commit_become_one_run(tmp_path: Path) -> None:
     assert (file.row_count, file.level, file.file_source) == (4, 0, FileSource.APPEND)
     assert bucket.read(file).column("v").to_pylist() == [3, 0, 0, 0]
     assert len(bucket.changes(made.changelog_files)) == 6
-    data = [path for path in ctx.io.disk.files if "/data-" in path]
+    data = [path for path in io.disk.files if "/data-" in path]
     assert data == [ctx.data_file(bucket.bucket, file)]
 
 

@@ -70,7 +70,9 @@ def test_a_delete_of_a_table_that_is_not_made_yet_is_a_counted_skip(tmp_path: Pa
 
 
 def test_a_table_made_for_another_source_table_takes_the_deletes_that_waited_for_it(tmp_path: Path) -> None:
-    rules = [{"match": {"table": "items|old_items"}, "into": "lake.items", "merge_sources": "same_rows"}]
+    rules: list[dict[str, object]] = [
+        {"match": {"table": "items|old_items"}, "into": "lake.items", "merge_sources": "same_rows"}
+    ]
     tables = pipeline_tables(tmp_path, rules)
     first = records(event("d", 1, table="old_items"))
     both = records(event("c", 1, {"id": 1}), event("c", 2, {"id": 2}), first_offset=1)

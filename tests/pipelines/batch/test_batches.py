@@ -66,7 +66,9 @@ def test_captured_shop_equals_its_source(
 
 
 def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: Path) -> None:
-    exact = [{"match": {"schema": "public", "table": "acct|acct_full|late"}, "into": "lake.{table}"}]
+    exact: list[dict[str, object]] = [
+        {"match": {"schema": "public", "table": "acct|acct_full|late"}, "into": "lake.{table}"}
+    ]
     tables = pipeline_tables(tmp_path, exact)
 
     run_batches(tables, dump_batches(CAPTURES / "evolve_schema.jsonl.gz", 7), tmp_path)
@@ -90,7 +92,7 @@ def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
 
 
 def test_unchanged_toast_values_are_filled_from_the_table(tmp_path: Path) -> None:
-    rule = [{"match": {"table": "varied"}, "into": "lake.varied"}]
+    rule: list[dict[str, object]] = [{"match": {"table": "varied"}, "into": "lake.varied"}]
     tables = pipeline_tables(tmp_path, rule, **{"changelog-producer": "lookup"})
 
     run_batches(tables, dump_batches(CAPTURES / "types_schema.jsonl.gz", 3), tmp_path)

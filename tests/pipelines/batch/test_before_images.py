@@ -46,7 +46,7 @@ def table_after(
     return Table.open(f"{tables.config.catalog.warehouse}/lake.db/t")
 
 
-def rows_after(*arguments: Any, **rule: object) -> list[dict[str, Any]]:
+def rows_after(*arguments: Any, **rule: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = table_after(*arguments, **rule).to_arrow().to_pylist()
     return rows
 
@@ -70,7 +70,7 @@ def test_a_row_that_moves_inside_its_message_key_keeps_its_unsent_values(
 ) -> None:
     old, new = {"id": 1, "r": "a", "body": "BIG"}, {"id": 1, "r": "b", "body": HIDDEN}
     types = {"r": "STRING", "body": "STRING"}
-    rule: dict[str, object] = {"primary_key": ["id", "r"]} | ({"partition_by": partition_by} if partition_by else {})
+    rule: dict[str, Any] = {"primary_key": ["id", "r"]} | ({"partition_by": partition_by} if partition_by else {})
 
     events = [("c", None, old), ("u", old, new)]
     rows = rows_after(tmp_path, events, sizes, types, {"changelog-producer": producer}, **rule)

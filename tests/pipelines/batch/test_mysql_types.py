@@ -37,7 +37,7 @@ def rows_in(directory: Path) -> dict[int, Any]:
 
 
 def test_unsigned_keys_beyond_63_bits_are_kept_apart_and_deleted(tmp_path: Path) -> None:
-    types = {"id": UNSIGNED, "v": {"type": "string"}}
+    types: dict[str, Any] = {"id": UNSIGNED, "v": {"type": "string"}}
     events = [("c", {"id": key}, {"id": key, "v": str(key)}) for key in (1, -1, -2)]
 
     run_batches(

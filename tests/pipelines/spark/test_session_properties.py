@@ -25,7 +25,7 @@ def config(tmp_path: Path, **spark: str) -> PipelineConfig:
     )
 
 
-def properties(tmp_path: Path, master: str, is_joined: bool = False, **spark: str) -> dict[str, str]:
+def properties(tmp_path: Path, master: str, is_joined: bool = False, /, **spark: str) -> dict[str, str]:
     return session_properties([config(tmp_path, **spark)], master, is_joined, [str(tmp_path)])
 
 

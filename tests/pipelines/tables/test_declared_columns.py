@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -95,7 +95,11 @@ def test_a_column_that_comes_later_may_be_declared(
     tmp_path: Path, declared: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        run(tmp_path, creates(0, {"id": 1, "created_at": 5, "line1": "a"}), **{declared: "STRING"})
+        run(
+            tmp_path,
+            creates(0, {"id": 1, "created_at": 5, "line1": "a"}),
+            **cast("dict[str, Any]", {declared: "STRING"}),
+        )
 
     assert rows_in(tmp_path)[0][declared] is None
     assert f"column '{declared}' is declared" in caplog.text

@@ -73,7 +73,7 @@ def test_a_new_table_is_not_partitioned_outside_of_the_message_key(tmp_path: Pat
 
 
 @pytest.mark.parametrize("rule", [{}, {"partition_by": ["dt"]}])
-def test_an_existing_table_partitioned_outside_of_its_key_is_refused(tmp_path: Path, rule: dict[str, object]) -> None:
+def test_an_existing_table_partitioned_outside_of_its_key_is_refused(tmp_path: Path, rule: dict[str, Any]) -> None:
     make(tmp_path, ["id"], ["dt"], bucket="2")
 
     with pytest.raises(ConfigError, match=r"table lake\.t exists .*'dt' is not part of the primary key \(id\)"):

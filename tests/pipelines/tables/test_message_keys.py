@@ -46,7 +46,7 @@ CHANGED = created({"id": 1, "k2": "b"}, n=2)
 @pytest.mark.parametrize("batches", [[[FIRST], [CHANGED]], [[FIRST, CHANGED]]])
 @pytest.mark.parametrize("rule", [{}, {"primary_key": ["id"]}])
 def test_a_changed_primary_key_of_the_source_stops_with_both_keys(
-    tmp_path: Path, batches: list[list[Event]], rule: dict[str, object]
+    tmp_path: Path, batches: list[list[Event]], rule: dict[str, Any]
 ) -> None:
     place = (
         r"shop\.public\.t partition 0 offset 1: .*now \(id, k2\), the primary key of table lake\.t is \(id\).*`into`"
@@ -146,7 +146,7 @@ def beyond(directory: Path, *events: Event, with_schema: bool = False, **rule: o
 
 
 @pytest.mark.parametrize("rule", [{}, {"before": "full"}, {"partition_by": ["k2"]}])
-def test_an_update_without_its_old_row_goes_to_quarantine(tmp_path: Path, rule: dict[str, object]) -> None:
+def test_an_update_without_its_old_row_goes_to_quarantine(tmp_path: Path, rule: dict[str, Any]) -> None:
     reasons = beyond(tmp_path, ({"id": 1}, "u", None, {**OLD, "k2": "b"}), **rule)
 
     assert rows_in(tmp_path) == [OLD]

@@ -64,7 +64,7 @@ ALIKE = {"ID": 5, "S": "y", "s": "z", "id": 1}
 def test_a_new_table_has_no_columns_that_differ_in_case_only(
     tmp_path: Path, declared: dict[str, str], kept: set[str]
 ) -> None:
-    rule = {"match": {"table": "items"}, "into": "lake.items", "columns": {"types": declared}}
+    rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "columns": {"types": declared}}
     tables = pipeline_tables(tmp_path, [rule])
 
     reasons, _ = run(tables, tmp_path, records(event("c", 1, ALIKE), event("c", 2, {"id": 2, "S": None})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ KEYS = st.one_of(
 )
 
 
-def told(keys: list[bytes | None]) -> list[Any]:
+def told(keys: Sequence[bytes | None]) -> list[Any]:
     found = MessageKeys(pa.array(keys, pa.binary()))
     return [found.fields[code] for code in found.codes(np.arange(len(keys)))]
 

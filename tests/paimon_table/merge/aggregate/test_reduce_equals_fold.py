@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from tests.support.aggregate_functions import column, function
 
-Outcome = pa.Array | str
+Outcome: TypeAlias = "pa.Array | str"
 
 _WORDS = st.sampled_from(["", " ", "a", "b", "a,b", "é", "zz", "\u2003"])
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
