@@ -8,6 +8,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
+from paimon_table.write.bucket_writer import BucketWriter
 from sinks.commit.table_sink import TableSink
 from sinks.write.bucket_task import WriteTask
 from tests.support.table_driver import TableDriver, new_table
@@ -33,5 +34,6 @@ def message(target: TableSink, batch_id: int, tmp_path: Path, *keys: int) -> Com
     driver = TableDriver(target.table, tmp_path)
     task = WriteTask(batch_id, (target.target(batch_id, None),), str(tmp_path))
     writer = task.open_writer(task.targets[0], BUCKET)
+    assert isinstance(writer, BucketWriter)
     writer.write(driver.arrow(rows(*keys)))
     return writer.prepare_commit()
