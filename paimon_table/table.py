@@ -6,7 +6,7 @@ Implements the life of Paimon's schema files: dense ids from 0, each published w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState, TableState, load_state
@@ -25,7 +26,7 @@ from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.time_travel import chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
-from paimon_table.schema.table_schema import TableSchema, from_json, to_json
+from paimon_table.schema.table_schema import TableSchema, from_json
 from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
@@ -42,6 +43,8 @@ class Table:
 
     context: TableContext
     """What readers and writers of its files need; values only."""
+    publisher: Publisher
+    """What makes new versions of it visible: that of the catalog which opened the table, else its files."""
 
     @staticmethod
     def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
@@ -104,7 +107,7 @@ class Table:
             return existing
         first = schema()
         validate_table(first)
-        storage.publish(paths.schema_file(0), to_json(first).encode())
+        FilePublisher(storage, paths).publish_schema(first)
         return Table.open(path, io_options, io)
 
     @property
@@ -199,7 +202,16 @@ class Table:
         state: TableState | None = None,
     ) -> TableCommit:
         """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known."""
-        return TableCommit(self.context, user, clock_ms, new_uuid, on_step=on_step, retry_wait=retry_wait, state=state)
+        return TableCommit(
+            self.context,
+            self.publisher,
+            user,
+            clock_ms,
+            new_uuid,
+            on_step=on_step,
+            retry_wait=retry_wait,
+            state=state,
+        )
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""
@@ -209,7 +221,7 @@ class Table:
         """The table with schema versions that others have published meanwhile; itself when there are none."""
         if not self.io.exists(self.paths.schema_file(self.schema.id + 1)):
             return self
-        return Table.open(self.paths.root, io=self.io)
+        return self._opened_again()
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> Table:
         """Publish the next schema version; itself when the changes are in the latest one already.
@@ -224,10 +236,13 @@ class Table:
             if evolved is table.schema:
                 return table
             validate_table(evolved)
-            if table.io.publish(table.paths.schema_file(evolved.id), to_json(evolved).encode()):
-                return Table.open(table.paths.root, io=table.io)
+            if table.publisher.publish_schema(evolved):
+                return table._opened_again()
             table = table.refreshed()
         raise CommitConflict(f"others keep changing the schema of {self.paths.root}; nothing was changed: retry later")
+
+    def _opened_again(self) -> Table:
+        return replace(Table.open(self.paths.root, io=self.io), publisher=self.publisher)
 
 
 def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None) -> tuple[FileIO, str]:
@@ -248,7 +263,7 @@ def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], Tab
         options = options_of(latest)
     except ConfigError as error:
         raise type(error)(f"table {paths.root}: {error}") from error
-    return Table(TableContext(io, paths, latest, options, schemas))
+    return Table(TableContext(io, paths, latest, options, schemas), FilePublisher(io, paths))
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:

@@ -21,7 +21,7 @@ from paimon_table.errors import (
     SinkUnavailable,
     TidemarkError,
 )
-from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
+from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchReport
@@ -42,6 +42,7 @@ from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import check_files, files_words, kafka_words, start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
+from pipelines.storage import catalog_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.start_offsets import Positions, recorded_positions
 from pipelines.tables.tables import PipelineTables
@@ -87,7 +88,7 @@ class PipelineQuery:
         self._drained = threading.Event()
         self._compactions = Compactions()
         self._checkpoint = Checkpoint(config)
-        self._warehouse_io, self._warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
+        self._catalog = catalog_of(config)
         self._settings = TaskSettings(
             config.source.format.decoder, write_slots(spark), lookup_root(spark), None, spool(spark)
         )
@@ -95,7 +96,7 @@ class PipelineQuery:
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._checkpoint.check()
         query_id = self._checkpoint.query_id
-        self._record = CheckpointRecord(config, self._checkpoint)
+        self._record = CheckpointRecord(config, self._checkpoint, self._catalog)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._session = spark
@@ -267,7 +268,7 @@ class PipelineQuery:
         log.info("%s", start_line(self.config, reads, closed, is_resuming, self._once))
 
     def _recorded_positions(self) -> Positions:
-        return recorded_positions(self.config, self._warehouse_io, self._warehouse)
+        return recorded_positions(self.config, self._catalog)
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
@@ -336,7 +337,7 @@ class PipelineQuery:
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, _commit_user(self.config, query_id), self._record)
+        return PipelineTables(self.config, _commit_user(self.config, query_id), self._record, self._catalog)
 
 
 def _commit_user(config: PipelineConfig, query_id: str) -> str:
@@ -353,5 +354,5 @@ def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
 
 def _quarantine_storage(config: PipelineConfig) -> tuple[FileIO, str]:
     """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
-    io, path = file_io_for(config.quarantine, config.catalog.options)
+    io, path = storage_of(config, config.quarantine)
     return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path

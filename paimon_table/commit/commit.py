@@ -40,6 +40,7 @@ from paimon_table.metadata.index_manifest import IndexEntry, combined, find_inde
 from paimon_table.metadata.manifest import ManifestFileMeta
 from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
+from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
@@ -89,6 +90,7 @@ class TableCommit:
     def __init__(
         self,
         ctx: TableContext,
+        publisher: Publisher,
         commit_user: str,
         clock_ms: Callable[[], int],
         new_uuid: Callable[[], str],
@@ -101,6 +103,7 @@ class TableCommit:
         self._paths = ctx.paths
         self._options = ctx.options
         self._schema = ctx.schema
+        self._publisher = publisher
         self._user = commit_user
         self._clock_ms = clock_ms
         self._new_uuid = new_uuid
@@ -294,34 +297,12 @@ class TableCommit:
             uuid=self._new_uuid(),
             now_ms=self._clock_ms(),
         )
-        if self._publish_snapshot(snapshot):
+        if self._publisher.publish_snapshot(snapshot):
             self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
             return snapshot
         # Unreferenced: the id belongs to a snapshot of another uuid, so no snapshot names these files.
         draft.discard()
         return None
-
-    def _publish_snapshot(self, snapshot: Snapshot) -> bool:
-        """True when the snapshot is in the table, False when another one provably has its id."""
-        unclear: CommitOutcomeUnknown | None = None
-        try:
-            if self._snapshots.publish(snapshot):
-                return True
-        except CommitOutcomeUnknown as error:
-            unclear = error
-        try:
-            present = self._snapshots.find(snapshot.id)
-        except OSError as error:
-            present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
-        if present is None:
-            raise CommitOutcomeUnknown(
-                f"whether snapshot {snapshot.id} of {self._paths.root} was published is not known; repeat the commit, "
-                "it looks before it publishes"
-            ) from unclear
-        if present.uuid != snapshot.uuid:
-            return False
-        self._snapshots.write_latest_hint(snapshot.id)
-        return True
 
     def _accept(
         self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]

@@ -25,12 +25,6 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.types import CHARACTERS, TIMESTAMPS, DataField, DataType, Root, timestamp_unit
 
 
-def table_path(warehouse: str, identifier: str) -> str:
-    """Directory of table ``database.table`` in a filesystem warehouse: ``WAREHOUSE/database.db/table``."""
-    database, _, table = identifier.partition(".")
-    return f"{warehouse.rstrip('/')}/{database}.db/{table}"
-
-
 @dataclass(frozen=True, slots=True)
 class TablePaths:
     """Paths below the directory of one table, given without a trailing slash."""

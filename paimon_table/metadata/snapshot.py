@@ -1,4 +1,4 @@
-"""Snapshots: the JSON of one, and finding and publishing them.
+"""Snapshots: the JSON of one, and finding them.
 
 Implements Paimon's snapshot files (version 3) and their hint files. Snapshot ids are dense from 1; expiry removes the
 oldest ones.
@@ -224,16 +224,6 @@ class SnapshotStore:
             )
         for snapshot_id in range(first, last + 1):
             yield self.read(snapshot_id)
-
-    def publish(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot's file unless the id is taken; then point the LATEST hint at it.
-
-        False when another snapshot has the id. CommitOutcomeUnknown when it is unclear whether the file was created.
-        """
-        if not self.io.publish(self.paths.snapshot_file(snapshot.id), to_json(snapshot).encode()):
-            return False
-        self.write_latest_hint(snapshot.id)
-        return True
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Hints only save a listing: a failure to write one must not fail the commit."""

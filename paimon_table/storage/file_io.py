@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -74,6 +75,10 @@ class FileIO(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is no error."""
+        ...
+
+    def delete_tree(self, directory: str) -> None:
+        """Remove a directory with all below it; a missing one is no error. Not atomic."""
         ...
 
     def size_bytes(self, path: str) -> int: ...
@@ -152,6 +157,10 @@ class LocalFileIO:
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
+
+    def delete_tree(self, directory: str) -> None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            shutil.rmtree(directory)
 
     def size_bytes(self, path: str) -> int:
         return os.path.getsize(path)

@@ -116,6 +116,12 @@ class MemoryFileIO:
             self.disk.files.pop(path, None)
             self.disk.volatile.discard(path)
 
+    def delete_tree(self, directory: str) -> None:
+        """One operation per file."""
+        prefix = directory.rstrip("/") + "/"
+        for path in sorted(path for path in tuple(self.disk.files) if path.startswith(prefix)):
+            self.delete(path)
+
     def size_bytes(self, path: str) -> int:
         with self._operation():
             return len(self._file(path))

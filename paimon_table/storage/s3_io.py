@@ -114,8 +114,7 @@ class S3FileIO:
         return True
 
     def list_names(self, directory: str) -> list[str]:
-        bucket, key = _split(directory)
-        prefix = key.rstrip("/") + "/"
+        bucket, prefix = _below(directory)
         names: set[str] = set()
         with translated(directory):
             pages = _client(self.settings).get_paginator("list_objects_v2")
@@ -129,6 +128,15 @@ class S3FileIO:
         with translated(path):
             _client(self.settings).delete_object(Bucket=bucket, Key=key)
 
+    def delete_tree(self, directory: str) -> None:
+        """One request per object: not every store takes the request that removes many."""
+        bucket, prefix = _below(directory)
+        with translated(directory):
+            client = _client(self.settings)
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+                for found in page.get("Contents", ()):
+                    client.delete_object(Bucket=bucket, Key=found["Key"])
+
     def size_bytes(self, path: str) -> int:
         bucket, key = _split(path)
         with translated(path):
@@ -141,6 +149,12 @@ class S3FileIO:
 def _split(path: str) -> tuple[str, str]:
     bucket, _, key = path.removeprefix("s3://").partition("/")
     return bucket, key
+
+
+def _below(directory: str) -> tuple[str, str]:
+    """The bucket and what the keys of all objects in a directory begin with, which may be the whole bucket."""
+    bucket, key = _split(directory.rstrip("/"))
+    return bucket, f"{key}/" if key else ""
 
 
 def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> bool:

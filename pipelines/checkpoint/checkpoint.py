@@ -9,8 +9,9 @@ from typing import Any
 
 from paimon_table.errors import CorruptFile
 from paimon_table.metadata.paths import numbers_of
-from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
+from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.config.config import PipelineConfig
+from pipelines.storage import storage_of
 
 WAY_OUT = (
     "restore the directory from a copy of its own; without one, move it away and start again: with on_lost_checkpoint"
@@ -26,7 +27,7 @@ class Checkpoint:
 
     def __init__(self, config: PipelineConfig) -> None:
         self.location = config.checkpoint
-        self._io, self._path = file_io_for(config.checkpoint, config.catalog.options)
+        self._io, self._path = storage_of(config, config.checkpoint)
 
     @property
     def io(self) -> FileIO:

@@ -16,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from paimon_table.errors import SinkUnavailable
-from paimon_table.storage.file_io import LocalFileIO, file_io_for
+from paimon_table.storage.file_io import LocalFileIO
 from pipelines.config.config import PipelineConfig
+from pipelines.storage import storage_of
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def held_checkpoints(configs: Sequence[PipelineConfig]) -> Iterator[None]:
     """Hold the checkpoints of all pipelines; SinkUnavailable names the process that holds one of them already."""
     with ExitStack() as stack:
         for config in configs:
-            io, path = file_io_for(config.checkpoint, config.catalog.options)
+            io, path = storage_of(config, config.checkpoint)
             if isinstance(io, LocalFileIO):
                 stack.enter_context(_held(config, path))
         yield

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
+from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.s3_io import S3Settings
@@ -90,7 +91,7 @@ def _overlap(checkpoint: str, warehouse: str) -> str | None:
         return "is the directory of the warehouse too; give it one of its own"
     if tables.startswith(state):
         return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
-    if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(".db"):
+    if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
         return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
     return None
 

@@ -1,13 +1,13 @@
-"""Names of Paimon tables, and which names cannot be one: the same rule for the file and for names that arrive."""
+"""Which names no Paimon table can have: the same rule for the file and for names that arrive."""
 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+
+from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
 
 _MAX_BYTES = 255
 """Of the name of a directory."""
-_DATABASE_SUFFIX = ".db"
 _SYSTEM_DATABASE = "sys"
 _SYSTEM_TABLE = "$"
 """What parts a table from its branch or its system table: ``orders$snapshots``, ``orders$branch_test``."""
@@ -16,40 +16,20 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories: control and format characters (which can turn the direction of writing), lone surrogates."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """A Paimon table of the catalog."""
-
-    database: str
-    table: str
-
-    def __str__(self) -> str:
-        return f"{self.database}.{self.table}"
-
-    def path_in(self, warehouse: str) -> str:
-        """Directory of the table in a filesystem catalog: WAREHOUSE/DATABASE.db/TABLE."""
-        return f"{warehouse.rstrip('/')}/{self.database}{_DATABASE_SUFFIX}/{self.table}"
-
-    def problem(self) -> str | None:
-        """Why no table can have this name; None if one can."""
-        if self.database == _SYSTEM_DATABASE:
-            return f"database {_SYSTEM_DATABASE} is where Paimon shows its system tables; choose another name"
-        wrong = _name_problem("database", self.database, _DATABASE_SUFFIX) or _name_problem("table", self.table, "")
-        if wrong is None and "." in self.database:
-            return (
-                f"database '{self.database}' has a dot, with which DATABASE.TABLE ends the database; write another name"
-                " before the first dot of `into`"
-            )
-        return wrong
-
-    @classmethod
-    def of(cls, identifier: str) -> TableName:
-        """The name that was written as DATABASE.TABLE; as in Paimon, only the name of the table may have dots."""
-        database, _, table = identifier.partition(".")
-        return cls(database, table)
+def name_problem(name: TableName) -> str | None:
+    """Why no table can have this name; None if one can."""
+    if name.database == _SYSTEM_DATABASE:
+        return f"database {_SYSTEM_DATABASE} is where Paimon shows its system tables; choose another name"
+    wrong = _problem("database", name.database, DATABASE_SUFFIX) or _problem("table", name.table, "")
+    if wrong is None and "." in name.database:
+        return (
+            f"database '{name.database}' has a dot, with which DATABASE.TABLE ends the database; write another name"
+            " before the first dot of `into`"
+        )
+    return wrong
 
 
-def _name_problem(kind: str, name: str, suffix: str) -> str | None:
+def _problem(kind: str, name: str, suffix: str) -> str | None:
     shown = ascii(name if len(name) <= 80 else f"{name[:77]}...") if not name.isprintable() else f"'{name:.80}'"
     if not name.strip() or name in {".", ".."}:
         return f"{kind} {shown} is no name"

@@ -11,10 +11,11 @@ from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, name_matches, refused
-from pipelines.config.table_name import TableName
+from pipelines.config.table_name import name_problem
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
@@ -34,7 +35,7 @@ def _check_into(value: str) -> str:
         raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
     if "{" in bare or "}" in bare:
         raise refused("unbalanced braces; placeholders are written like {table}")
-    problem = TableName(*parts).problem()
+    problem = name_problem(TableName(*parts))
     if problem is not None:
         raise refused(problem)
     return value
@@ -262,7 +263,7 @@ class TargetRule:
             return name
 
         name = TableName(*(_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))
-        problem = name.problem()
+        problem = name_problem(name)
         if problem is not None:
             raise ConfigError(f"into: {self.into!r} for topic {topic}: {problem}")
         return name

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.report.progress import ProgressLine
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
 from pipelines.report.table_report import all_snapshots, kinds_first
+from pipelines.storage import catalog_of
 from pipelines.tables.written_tables import written_tables
 
 SAMPLE_ROWS = 5
@@ -63,8 +63,8 @@ def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> T
 
 def _written_tables(config: PipelineConfig) -> dict[str, Table]:
     """Tables of the warehouse whose snapshots record positions of this pipeline."""
-    io, warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
-    return {str(found.name): Table.open(found.path, io=io) for found in written_tables(io, warehouse, config.name)}
+    catalog = catalog_of(config)
+    return {str(found.name): catalog.load(found.name) for found in written_tables(catalog, config.name)}
 
 
 def _table_summary(identifier: str, table: Table) -> TableSummary:

@@ -17,13 +17,13 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, SinkUnavailable
-from paimon_table.storage.file_io import file_io_for
 from paimon_table.storage.private_directory import SharedDirectory, make_file, process_directory
 from paimon_table.storage.secret import secret_variables
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
 from pipelines.spark.spark_residue import leave_no_residue
+from pipelines.storage import storage_of
 from sinks import faults
 from sinks.exchange.spool import Spool
 
@@ -139,7 +139,7 @@ def _environment_of_jvm(properties: Mapping[str, str]) -> Iterator[None]:
 def _storage_secrets(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
     """Environment variables that the storage needs wherever tasks run."""
     for config in configs:
-        file_io_for(config.catalog.warehouse, config.catalog.options)
+        storage_of(config, config.catalog.warehouse)
     return secret_variables()
 
 

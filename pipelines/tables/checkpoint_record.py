@@ -13,14 +13,14 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.paths import TablePaths
 from paimon_table.schema.table_schema import from_json
-from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.table import Table
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_name import TableName
+from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import written_tables
 
@@ -44,8 +44,9 @@ class Record:
 class CheckpointRecord:
     """The record of one pipeline's checkpoint, kept up by the driver."""
 
-    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint) -> None:
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, catalog: Catalog | None = None) -> None:
         self._config = config
+        self._catalog = catalog or catalog_of(config)
         self._checkpoint = checkpoint
         self._path = f"{checkpoint.path}/{FILE}"
         self._record: Record | None = self._read()
@@ -56,17 +57,17 @@ class CheckpointRecord:
         ``commit_user`` is the checkpoint's; None before its first start. Checkpoints of earlier versions have no
         record: there the tables' snapshots tell.
         """
-        io, warehouse = file_io_for(self._config.catalog.warehouse, self._config.catalog.options)
+        warehouse = self._catalog.warehouse
         if self._record is None:
             if self._checkpoint.closed_batch is not None:
-                self._record = Record(self._config.name, self._found_in(io, warehouse, commit_user))
+                self._record = Record(self._config.name, self._found_in(warehouse, commit_user))
             return
         self._check_pipeline(self._record)
         if self._record.tables and self._checkpoint.is_new:
             raise self._checkpoint.damaged("offsets", f"is empty, although {_names(self._record.tables)} were written")
         if self._checkpoint.closed_batch is None:
             return
-        gone = [name for name, time in self._record.tables.items() if _created_ms(io, warehouse, name) != time]
+        gone = [name for name, time in self._record.tables.items() if self._created_ms(name) != time]
         if gone and len(gone) == len(self._record.tables):
             raise self._other_tables(warehouse, f"{_names(gone)}, which it wrote")
         for name in gone:
@@ -113,16 +114,24 @@ class CheckpointRecord:
                 " as its checkpoint)"
             )
 
-    def _found_in(self, io: FileIO, warehouse: str, commit_user: str | None) -> dict[str, int]:
+    def _found_in(self, warehouse: str, commit_user: str | None) -> dict[str, int]:
         """The tables whose newest position is of this checkpoint; refuses a warehouse without any."""
-        found = [t for t in written_tables(io, warehouse, self._config.name) if t.position.commit_user == commit_user]
+        found = [t for t in written_tables(self._catalog, self._config.name) if t.position.commit_user == commit_user]
         if not found:
             raise self._other_tables(
                 warehouse,
                 f"any table that pipeline {self._config.name} wrote under it (if all records so far were skipped or"
                 " quarantined, there never was one, and the checkpoint directory can be moved away)",
             )
-        return {str(t.name): _created_ms(io, warehouse, str(t.name)) or 0 for t in found}
+        return {str(t.name): self._created_ms(str(t.name)) or 0 for t in found}
+
+    def _created_ms(self, identifier: str) -> int | None:
+        """Time of the first schema of a table; None when it is not there."""
+        files = self._catalog.files(TableName.of(identifier))
+        try:
+            return from_json(files.io.read(files.paths.schema_file(0))).time_ms
+        except FileNotFoundError:
+            return None
 
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
         return ConfigError(
@@ -140,14 +149,6 @@ class CheckpointRecord:
             warehouse,
             self._checkpoint.location,
         )
-
-
-def _created_ms(io: FileIO, warehouse: str, identifier: str) -> int | None:
-    """Time of the first schema of a table; None when it is not there."""
-    try:
-        return from_json(io.read(TablePaths(TableName.of(identifier).path_in(warehouse)).schema_file(0))).time_ms
-    except FileNotFoundError:
-        return None
 
 
 def _names(identifiers: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from paimon_table.catalog.table_name import TableName
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import name_matches
-from pipelines.config.table_name import TableName
 from pipelines.config.table_rules import PLACEHOLDERS, Match, TargetRule
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from paimon_table.catalog.catalog import Catalog
 from paimon_table.errors import ConfigError, SinkUnavailable
-from paimon_table.storage.file_io import FileIO
 from pipelines.config.config import PipelineConfig
 from pipelines.config.nearest_name import nearest
 from pipelines.config.source_config import KafkaSource, StartOffsets, StartTimestamp
@@ -24,10 +24,10 @@ EARLIEST, LATEST = -2, -1
 """Spark's words for the first offset of a partition and for the one after its last record."""
 
 
-def recorded_positions(config: PipelineConfig, io: FileIO, warehouse: str) -> Positions:
+def recorded_positions(config: PipelineConfig, catalog: Catalog) -> Positions:
     """Per (topic, partition) the lowest position among the tables that this pipeline has written."""
     lowest: Positions = {}
-    for table in written_tables(io, warehouse, config.name):
+    for table in written_tables(catalog, config.name):
         for place, offset in table.position.offsets.items():
             lowest[place] = min(offset, lowest.get(place, offset))
     return lowest

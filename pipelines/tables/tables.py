@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.table_name import TableName
 from paimon_table.data_files.altered_values import key_problems
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.merge.aggregation import accumulating_columns
@@ -19,12 +21,12 @@ from paimon_table.merge.retracts import can_retract, refused_deletes, takes_upda
 from paimon_table.metadata.paths import limits_names, long_values
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.schema.table_schema import TableSchema, create_schema
-from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from paimon_table.types import CHARACTERS
 from pipelines.config.assumed_types import columns_named_by
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
+from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
@@ -67,8 +69,15 @@ class Rejected(Exception):
 class PipelineTables:
     """All tables that the pipeline writes, by identifier, and the route from source tables to them."""
 
-    def __init__(self, config: PipelineConfig, commit_user: str, record: CheckpointRecord | None = None) -> None:
+    def __init__(
+        self,
+        config: PipelineConfig,
+        commit_user: str,
+        record: CheckpointRecord | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
         self.config = config
+        self.catalog = catalog or catalog_of(config)
         self.commit_user = commit_user
         self._record = record
         self.sinks: dict[str, TableSink] = {}
@@ -161,8 +170,7 @@ class PipelineTables:
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
             self._rules.setdefault(identifier, rule)
-            path = target.path_in(self.config.catalog.warehouse)
-            self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, identifier, path))
+            self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, target))
         sink = self.sinks[identifier]
         try:
             check_sources(source, sink, rule)
@@ -191,9 +199,8 @@ class PipelineTables:
         That is, in a batch that has none for them, or because a process ended before it had compacted what it had
         appended. Tables that no rule writes any more are left alone.
         """
-        io, warehouse = file_io_for(self.config.catalog.warehouse, self.config.catalog.options)
         gone_on_with: list[tuple[str, Table]] = []
-        for found in written_tables(io, warehouse, self.config.name):
+        for found in written_tables(self.catalog, self.config.name):
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = goes_on(self.config.source.reader, found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
@@ -203,7 +210,7 @@ class PipelineTables:
                 continue
             self._topics |= topics
             identifier = str(found.name)
-            table = Table.open(found.path, io=io)
+            table = self.catalog.load(found.name)
             gone_on_with.append((identifier, table))
             rule = agreed_rule(rules)
             if rule is not None:
@@ -217,7 +224,8 @@ class PipelineTables:
         if self._record is not None:
             self._record.add(gone_on_with)
 
-    def _open_or_create(self, source: SourceTable, seen: Seen, identifier: str, path: str) -> Table:
+    def _open_or_create(self, source: SourceTable, seen: Seen, name: TableName) -> Table:
+        identifier = str(name)
         rule = self._rules[identifier]
 
         def first_schema() -> TableSchema:
@@ -245,7 +253,7 @@ class PipelineTables:
             log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier)
             return schema
 
-        table = Table.open_or_create(path, first_schema, self.config.catalog.options)
+        table = self.catalog.find(name) or self.catalog.create(name, first_schema())
         check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
         return self._follow(rule, table, identifier)
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from paimon_table.metadata.paths import TablePaths
-from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
-from paimon_table.storage.file_io import FileIO
-from pipelines.config.table_name import TableName
+from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.table_name import TableName
+from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from sinks.commit.positions import Position, newest_with_position
 
 _READERS = 16
@@ -21,26 +20,20 @@ class WrittenTable:
     """A table with a position of the pipeline."""
 
     name: TableName
-    path: str
     position: Position
     kind: CommitKind
     """Of the newest commit with a position."""
 
 
-def written_tables(io: FileIO, warehouse: str, pipeline: str) -> Iterator[WrittenTable]:
-    """Tables with a position of ``pipeline``, in the order of the listing; reads no schema and no manifest."""
-    names = [
-        TableName(database.removesuffix(".db"), table)
-        for database in io.list_names(warehouse)
-        if database.endswith(".db")
-        for table in io.list_names(f"{warehouse}/{database}")
-    ]
+def written_tables(catalog: Catalog, pipeline: str) -> Iterator[WrittenTable]:
+    """Tables with a position of ``pipeline``, in the order of the catalog; reads no schema and no manifest."""
+    names = catalog.names()
 
     def newest(name: TableName) -> tuple[Snapshot, Position] | None:
-        return newest_with_position(SnapshotStore(io, TablePaths(name.path_in(warehouse))), pipeline)
+        return newest_with_position(catalog.files(name).snapshots, pipeline)
 
     with ThreadPoolExecutor(_READERS) as readers:
         for name, found in zip(names, readers.map(newest, names), strict=True):
             if found is not None:
                 snapshot, position = found
-                yield WrittenTable(name, name.path_in(warehouse), position, snapshot.commit_kind)
+                yield WrittenTable(name, position, snapshot.commit_kind)

@@ -82,4 +82,4 @@ def committer(table: Table, user: str = "user", **more: Any) -> TableCommit:
         "new_uuid": lambda: f"{user}-{uuid.uuid4()}",
         "retry_wait": NO_WAIT,
     }
-    return TableCommit(table.context, **{**arguments, **more})
+    return TableCommit(table.context, table.publisher, **{**arguments, **more})

@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         keys = sorted(k.removeprefix(f"{bucket}/") for k in self.server.objects if k.startswith(f"{bucket}/{prefix}"))
         found: dict[str, bool] = {}
         for key in keys:
-            below, slash, _ = key[len(prefix) :].partition("/")
+            below, slash, _ = key[len(prefix) :].partition(query.get("delimiter") or "\0")
             found.setdefault(prefix + below + slash, bool(slash))
         after = query.get("continuation-token", "")
         names = [name for name in found if name > after]

@@ -16,7 +16,6 @@ from paimon_table.metadata.paths import (
     long_values,
     numbers_of,
     partition_path,
-    table_path,
 )
 from paimon_table.options.table_options import parse_options
 from paimon_table.types import DataField, parse_type
@@ -123,8 +122,7 @@ def test_numbers_of_files_leave_out_what_others_put_there() -> None:
 
 
 def test_layout_of_a_table() -> None:
-    paths = TablePaths(table_path("/warehouse/", "lake.orders"))
-    assert paths.root == "/warehouse/lake.db/orders"
+    paths = TablePaths("/warehouse/lake.db/orders")
     assert paths.schema_file(3) == "/warehouse/lake.db/orders/schema/schema-3"
     assert paths.snapshot_file(1) == "/warehouse/lake.db/orders/snapshot/snapshot-1"
     assert paths.latest_hint == "/warehouse/lake.db/orders/snapshot/LATEST"

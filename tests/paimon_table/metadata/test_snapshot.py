@@ -10,6 +10,7 @@ import pytest
 
 from paimon_table.errors import CorruptFile
 from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.publisher import FilePublisher
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore, from_json, to_json
 from paimon_table.storage.memory_io import MemoryFileIO
 
@@ -62,7 +63,7 @@ def store() -> SnapshotStore:
 
 def publish(store: SnapshotStore, *snapshots: Snapshot) -> None:
     for snapshot in snapshots:
-        assert store.publish(snapshot)
+        assert FilePublisher(store.io, store.paths).publish_snapshot(snapshot)
 
 
 def expire(store: SnapshotStore, *ids: int) -> None:
@@ -178,7 +179,7 @@ def test_earliest_snapshot_after_expiry(store: SnapshotStore) -> None:
 
 def test_taken_id_is_not_published_and_the_hint_stays(store: SnapshotStore) -> None:
     publish(store, plain(1, "a"), plain(2, "a"))
-    assert not store.publish(plain(1, "b"))
+    assert not FilePublisher(store.io, store.paths).publish_snapshot(plain(1, "b"))
     assert store.read(1).commit_user == "a"
     assert store.io.read(store.paths.latest_hint) == b"2"
 

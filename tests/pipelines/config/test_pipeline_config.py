@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.types import parse_type
 from pipelines.config.config import PipelineConfig
@@ -161,7 +162,7 @@ def test_a_table_has_one_bucket_when_nothing_is_said(tmp_path: Path) -> None:
     rule = load_pipeline(file, {}).rule_for("db", None, "t", "topic")
     assert rule is not None
     assert rule.options == {"bucket": "1"}
-    assert rule.target("db", None, "t", "topic").path_in("/w/") == "/w/db.db/t"
+    assert rule.target("db", None, "t", "topic") == TableName("db", "t")
 
 
 def test_otherwise_create_makes_a_rule_of_its_own(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
-from pipelines.config.table_name import TableName
 from pipelines.config.table_rules import CreateRule, TargetRule
 from pipelines.tables.known_routes import may_write, rules_for
 from tests.support.local_batches import pipeline_tables

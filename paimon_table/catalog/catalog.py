@@ -1,0 +1,73 @@
+"""The protocol of catalogs: how tables are found, made, changed and dropped by their names.
+
+A new kind of catalog is one more module beside ``filesystem`` and one more line in ``pipelines.storage``; it passes
+``tests/paimon_table/catalog/test_catalog_contract.py``. Whoever reads or writes rows knows tables, not catalogs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paimon_table.catalog.table_name import TableName
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.publisher import Publisher
+from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
+from paimon_table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """Where the files of a table lie, whether or not it is there."""
+
+    io: FileIO
+    paths: TablePaths
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.io, self.paths)
+
+
+class Catalog(Protocol):
+    """The tables of one warehouse. Belongs to the driver, where several threads may use it: tasks get ``TableContext``.
+
+    Failures of the storage or of a server raise SinkUnavailable or OSError.
+    """
+
+    @property
+    def warehouse(self) -> str:
+        """What messages call the whole of it."""
+        ...
+
+    def names(self, database: str | None = None) -> list[TableName]:
+        """The tables that are there, of all databases or of one, always in the same order."""
+        ...
+
+    def files(self, name: TableName) -> TableFiles:
+        """Where the table's files lie; cheaper than ``load``, reads none of them."""
+        ...
+
+    def publisher(self, name: TableName) -> Publisher:
+        """What makes versions of the table visible; every table that the catalog opens holds its own."""
+        ...
+
+    def find(self, name: TableName) -> Table | None:
+        """The table as of its newest schema, None when there is none. ConfigError when it cannot be written."""
+        ...
+
+    def load(self, name: TableName) -> Table:
+        """``find`` for a table that has to be there: ConfigError when it is not."""
+        ...
+
+    def create(self, name: TableName, schema: TableSchema) -> Table:
+        """Make the table with ``schema`` as its first version; ConfigError for a schema that no table can have.
+
+        Safe against others who make it at the same time: a table that is there already is given as it is.
+        """
+        ...
+
+    def drop(self, name: TableName) -> None:
+        """Remove the table with all its files; nobody may be writing it. Idempotent, also after a drop cut short."""
+        ...

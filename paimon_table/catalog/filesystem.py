@@ -1,0 +1,86 @@
+"""The catalog of Paimon's filesystem warehouses: a table is the directory ``WAREHOUSE/DATABASE.db/TABLE``.
+
+Directories are all there is: nobody else has to hear of a table, a schema or a snapshot.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from paimon_table.catalog.catalog import TableFiles
+from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
+from paimon_table.errors import ConfigError
+from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.metadata.publisher import FilePublisher
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
+from paimon_table.table import Table
+
+_READERS = 16
+"""Tables that are looked at side by side: on object storage each one costs a round trip."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemCatalog:
+    """``Catalog`` over a directory; ``warehouse`` is a path as ``io`` takes it, without a trailing slash."""
+
+    io: FileIO
+    warehouse: str
+
+    def names(self, database: str | None = None) -> list[TableName]:
+        found = [
+            TableName(name, table)
+            for name in (self._databases() if database is None else [database])
+            for table in self._names_in(self._database(name))
+        ]
+        with ThreadPoolExecutor(_READERS) as readers:
+            is_table = readers.map(self._is_table, found)
+            return [name for name, is_there in zip(found, is_table, strict=True) if is_there]
+
+    def files(self, name: TableName) -> TableFiles:
+        if "/" in str(name) or name.table in {"", ".", ".."}:
+            raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")
+        return TableFiles(self.io, TablePaths(f"{self._database(name.database)}/{name.table}"))
+
+    def publisher(self, name: TableName) -> FilePublisher:
+        return FilePublisher(self.io, self.files(name).paths)
+
+    def find(self, name: TableName) -> Table | None:
+        return Table.open_if_exists(self.files(name).paths.root, io=self.io)
+
+    def load(self, name: TableName) -> Table:
+        table = self.find(name)
+        if table is None:
+            raise ConfigError(f"there is no table {name} in warehouse {self.warehouse}; create it or check the name")
+        return table
+
+    def create(self, name: TableName, schema: TableSchema) -> Table:
+        return Table.open_or_create(self.files(name).paths.root, lambda: schema, io=self.io)
+
+    def drop(self, name: TableName) -> None:
+        """Snapshots go first and schemas last, so that a drop cut short leaves a table, which can be dropped again.
+
+        Without schemas there would be no table, and one made anew in its place would find the old snapshots.
+        """
+        root = self.files(name).paths.root
+        paths = TablePaths(root)
+        children = (f"{root}/{child}" for child in self._names_in(root))
+        for directory in (paths.snapshot_dir, *(c for c in children if c != paths.schema_dir), root):
+            self.io.delete_tree(directory)
+
+    def _databases(self) -> list[str]:
+        names = self._names_in(self.warehouse)
+        return [name.removesuffix(DATABASE_SUFFIX) for name in names if name.endswith(DATABASE_SUFFIX)]
+
+    def _database(self, name: str) -> str:
+        return f"{self.warehouse}/{name}{DATABASE_SUFFIX}"
+
+    def _is_table(self, name: TableName) -> bool:
+        return bool(numbers_of(self._names_in(self.files(name).paths.schema_dir), "schema-"))
+
+    def _names_in(self, directory: str) -> list[str]:
+        try:
+            return self.io.list_names(directory)
+        except NotADirectoryError:
+            return []

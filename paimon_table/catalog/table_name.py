@@ -1,0 +1,25 @@
+"""Names of Paimon tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DATABASE_SUFFIX = ".db"
+"""Ends the name of a database's directory in filesystem catalogs."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A Paimon table of a catalog."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @classmethod
+    def of(cls, identifier: str) -> TableName:
+        """The name that was written as DATABASE.TABLE; as in Paimon, only the name of the table may have dots."""
+        database, _, table = identifier.partition(".")
+        return cls(database, table)

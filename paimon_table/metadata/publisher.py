@@ -1,0 +1,73 @@
+"""What makes a new version of a table visible: a schema or a snapshot that appears whole, once, or not at all.
+
+Everything else that a commit or a change of the schema writes is invisible until then. Whoever owns that step (the
+files themselves, a server) is behind this protocol, which a catalog gives to the tables that it opens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table.metadata.snapshot import to_json as snapshot_json
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.schema.table_schema import to_json as schema_json
+from paimon_table.storage.file_io import FileIO
+
+
+class Publisher(Protocol):
+    """Publishes versions of one table; belongs to the driver. Never replaces a version that is there."""
+
+    def publish_schema(self, schema: TableSchema) -> bool:
+        """Make ``schema`` the version with its id, 0 for a new table; False when the id is taken.
+
+        Readers find it under ``TablePaths.schema_file`` once this is True.
+        """
+        ...
+
+    def publish_snapshot(self, snapshot: Snapshot) -> bool:
+        """Make ``snapshot``, whose files are durable, the table's newest one.
+
+        True when it is in the table, also if a first try had got that far; False when its id provably belongs to
+        another one. CommitOutcomeUnknown when that cannot be told: the caller looks before it publishes again. Readers
+        find it in the ``SnapshotStore`` once this is True.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilePublisher:
+    """A table whose files are all there is to it: a version is visible when its file is, which is created at once."""
+
+    io: FileIO
+    paths: TablePaths
+
+    def publish_schema(self, schema: TableSchema) -> bool:
+        return self.io.publish(self.paths.schema_file(schema.id), schema_json(schema).encode())
+
+    def publish_snapshot(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file unless the id is taken; then point the LATEST hint at it."""
+        store = SnapshotStore(self.io, self.paths)
+        unclear: CommitOutcomeUnknown | None = None
+        try:
+            if self.io.publish(self.paths.snapshot_file(snapshot.id), snapshot_json(snapshot).encode()):
+                store.write_latest_hint(snapshot.id)
+                return True
+        except CommitOutcomeUnknown as error:
+            unclear = error
+        try:
+            present = store.find(snapshot.id)
+        except OSError as error:
+            present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
+        if present is None:
+            raise CommitOutcomeUnknown(
+                f"whether snapshot {snapshot.id} of {self.paths.root} was published is not known; repeat the commit, "
+                "it looks before it publishes"
+            ) from unclear
+        if present.uuid is None or present.uuid != snapshot.uuid:
+            return False
+        store.write_latest_hint(snapshot.id)
+        return True

@@ -1,0 +1,29 @@
+"""Where the files and the tables of a pipeline lie: its storage and its catalog, as its file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table.storage.file_io import FileIO, file_io_for
+from pipelines.config.config import Catalog as CatalogConfig
+from pipelines.config.config import PipelineConfig
+
+
+def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
+    """The storage of a location that the pipeline's file names, and the path to use with it."""
+    return file_io_for(location, config.catalog.options)
+
+
+def catalog_of(config: PipelineConfig) -> Catalog:
+    """The catalog that has the pipeline's tables."""
+    return _CATALOGS[config.catalog.type](config.catalog)
+
+
+def _filesystem(catalog: CatalogConfig) -> Catalog:
+    return FilesystemCatalog(*file_io_for(catalog.warehouse, catalog.options))
+
+
+_CATALOGS: Mapping[str, Callable[[CatalogConfig], Catalog]] = {"filesystem": _filesystem}
+"""By ``catalog.type``; the file is refused with another one."""
