@@ -14,7 +14,6 @@ import pytest
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
 from paimon_table.ids import Offset
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.scan.scan import read_all
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
@@ -193,7 +192,7 @@ def _table(tables: PipelineTables) -> Table:
 
 
 def _rows(tables: PipelineTables) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_all(_table(tables)).to_pylist()
+    rows: list[dict[str, Any]] = _table(tables).to_arrow().to_pylist()
     return rows
 
 
