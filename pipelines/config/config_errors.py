@@ -16,9 +16,9 @@ from pydantic_core import ErrorDetails
 
 from paimon_table.options.table_options import known_names
 from pipelines.config.config_values import REFUSED, ConfigModel
-from pipelines.config.nearest_name import did_you_mean, nearest
 from pipelines.config.yaml_file import KeyPath, Place, Problem, YamlFile
 from pipelines.config.yaml_hints import MAPPINGS, is_unquoted_placeholder, list_words, missing_blank
+from sources.nearest_name import did_you_mean, nearest
 
 _GENERAL_KEYS = frozenset(
     (

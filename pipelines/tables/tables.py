@@ -37,7 +37,6 @@ from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
-from pipelines.tables.start_offsets import goes_on
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_writable
 from pipelines.tables.written_tables import written_tables
@@ -202,7 +201,7 @@ class PipelineTables:
         gone_on_with: list[tuple[str, Table]] = []
         for found in written_tables(self.catalog, self.config.name):
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
-                at_or_beyond = goes_on(self.config.source.reader, found.position.offsets)
+                at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
