@@ -20,10 +20,10 @@ from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.merge.retracts import can_retract, refused_deletes, takes_update_before
 from paimon_table.metadata.paths import limits_names, long_values
 from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.options.option_facts import columns_named_by
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.table import Table
 from paimon_table.types import CHARACTERS
-from pipelines.config.assumed_types import columns_named_by
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
