@@ -20,9 +20,8 @@ from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState, TableState, load_state
-from paimon_table.options.option_parsing import options_of
 from paimon_table.options.reading_options import reading_options
-from paimon_table.options.table_options import TableOptions
+from paimon_table.options.table_options import TableOptions, options_of
 from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.time_travel import chosen_snapshot
@@ -32,6 +31,7 @@ from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
+from paimon_table.write.bucket_assigner import LaneSplit, lane_split, open_assigner
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.writer import Writer, open_writer
 
@@ -213,6 +213,17 @@ class Table:
             retry_wait=retry_wait,
             state=state,
         )
+
+    @property
+    def lanes(self) -> LaneSplit:
+        """How the rows of a batch are shared among the tasks that write them."""
+        return lane_split(self.schema, self.options)
+
+    def assign(self, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """The rows of each bucket in the order in which they are given, where one process writes all of them."""
+        assigner = open_assigner(self.context)
+        for lane, part in self.lanes.split(rows):
+            yield from assigner.assign(lane, part)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""

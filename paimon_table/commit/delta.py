@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.metadata.snapshot import CommitKind
@@ -59,10 +60,11 @@ DeltaAt = Callable[[TableState], Delta]
 
 
 def append_delta(messages: Sequence[CommitMessage]) -> Delta:
-    """New files with their changelog."""
+    """New files with their changelog, and what the index notes of them."""
     added = [entry for m in messages for entry in _entries(ADD, m, m.new_files)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)]
-    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog))
+    index = [entry for m in messages for entry in _index_entries(m.bucket, m.append_index)]
+    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog), tuple(index))
 
 
 def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
@@ -70,11 +72,15 @@ def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
     deleted = [entry for m in messages for entry in _entries(DELETE, m, m.compact_before)]
     added = [entry for m in messages for entry in _entries(ADD, m, m.compact_after)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.compact_changelog)]
-    gone = [IndexEntry(DELETE, m.bucket, file) for m in messages for file in m.compact_index.before]
-    come = [IndexEntry(ADD, m.bucket, file) for m in messages for file in m.compact_index.after]
+    index = [entry for m in messages for entry in _index_entries(m.bucket, m.compact_index)]
     seen = {m.bucket: m.compact_seen for m in messages if m.compact_seen is not None}
-    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(gone + come), seen)
+    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(index), seen)
 
 
 def _entries(kind: int, message: CommitMessage, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:
     return [ManifestEntry(kind, message.bucket, message.total_buckets, file) for file in files]
+
+
+def _index_entries(bucket: BucketId, change: IndexChange) -> list[IndexEntry]:
+    gone = [IndexEntry(DELETE, bucket, file) for file in change.before]
+    return gone + [IndexEntry(ADD, bucket, file) for file in change.after]

@@ -101,5 +101,7 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
     index_gone = [
         IndexEntry(DELETE, entry.bucket, entry.file) for entry in state.index if covers(entry.bucket.partition)
     ]
-    index_come = [IndexEntry(ADD, m.bucket, file) for m in messages for file in m.compact_index.after]
+    index_come = [
+        IndexEntry(ADD, m.bucket, file) for m in messages for file in (*m.append_index.after, *m.compact_index.after)
+    ]
     return Delta(CommitKind.OVERWRITE, tuple(gone + come), (), tuple(index_gone + index_come))

@@ -13,14 +13,15 @@ from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 class CommitMessage:
     """What one bucket writer asks the committer to publish.
 
-    ``new_files`` and ``changelog_files`` become the APPEND snapshot; the ``compact_*`` part becomes the COMPACT
-    snapshot with the same commit identifier. Files are durable before the message exists.
+    ``new_files``, ``changelog_files`` and ``append_index`` become the APPEND snapshot; the ``compact_*`` part becomes
+    the COMPACT snapshot with the same commit identifier. Files are durable before the message exists.
     """
 
     bucket: BucketId
     total_buckets: int
     new_files: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
+    append_index: IndexChange = NO_INDEX_CHANGE
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     compact_changelog: tuple[DataFileMeta, ...] = ()
@@ -33,7 +34,7 @@ class CommitMessage:
 
     @property
     def has_append(self) -> bool:
-        return bool(self.new_files or self.changelog_files)
+        return bool(self.new_files or self.changelog_files) or not self.append_index.is_empty
 
     @property
     def has_compact(self) -> bool:

@@ -27,6 +27,10 @@ class Writer(Protocol):
         """
         ...
 
+    def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
+        """Make the rows so far durable and compact: both parts of the message."""
+        ...
+
     def prepare_append(self) -> CommitMessage:
         """Make the rows so far durable, without compacting: the message's APPEND part."""
         ...

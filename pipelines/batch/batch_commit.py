@@ -52,7 +52,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     """
     result = written.result
     check_accounted(plan.batch.id, result.reports)
-    unknown_count = sum(b.unknown_count for b in result.buckets)
+    unknown_count = sum(w.unknown_count for w in result.writes)
     if unknown_count:
         log.warning(
             "batch %d: %d values that the source did not send are not known; NULL was written",
@@ -156,12 +156,12 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
 
 def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
     """A report for every table with something to commit."""
-    buckets = [[b for b in appended.result.buckets if b.target == i] for i, _ in enumerate(appended.identifiers)]
+    writes = [[w for w in appended.result.writes if w.target == i] for i, _ in enumerate(appended.identifiers)]
     return tuple(
         TableReport(
             identifier,
-            sum(b.row_count for b in buckets[index]),
-            len({b.message.bucket for b in buckets[index] if not b.message.is_empty}),
+            sum(w.row_count for w in writes[index]),
+            len({m.bucket for w in writes[index] for m in w.messages if not m.is_empty}),
             tuple(s.id for s in appended.snapshots[identifier]),
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
         )

@@ -11,7 +11,7 @@ from paimon_table.errors import TidemarkError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from pipelines.batch.decode_task import DecodeReport
-from sinks.write.bucket_task import BucketResult, WriteTask
+from sinks.write.bucket_task import WriteResult, WriteTask
 from sinks.write.discard import discard
 
 
@@ -20,7 +20,7 @@ class JobResult:
     """What the tasks that decode, write and compact a batch returned."""
 
     reports: list[DecodeReport] = field(default_factory=list)
-    buckets: list[BucketResult] = field(default_factory=list)
+    writes: list[WriteResult] = field(default_factory=list)
     waits: list[dict[str, float]] = field(default_factory=list)
     """Seconds that each write task waited for its blobs."""
     failures: list[TidemarkError] = field(default_factory=list)
@@ -28,20 +28,20 @@ class JobResult:
 
     def add(self, other: JobResult) -> None:
         self.reports += other.reports
-        self.buckets += other.buckets
+        self.writes += other.writes
         self.waits += other.waits
         self.failures += other.failures
 
     @property
     def needing_compaction(self) -> list[tuple[int, BucketId]]:
         """(target index, bucket) of the buckets that are to be compacted once what was written is committed."""
-        return [(b.target, b.message.bucket) for b in self.buckets if b.needs_compaction]
+        return [(w.target, bucket) for w in self.writes for bucket in w.due]
 
     @property
     def task_seconds(self) -> dict[str, float]:
         """Time inside the tasks per step, summed over tasks that run side by side."""
         totals: defaultdict[str, float] = defaultdict(float)
-        for seconds_of_part in (*(r.seconds for r in self.reports), *self.waits, *(b.seconds for b in self.buckets)):
+        for seconds_of_part in (*(r.seconds for r in self.reports), *self.waits, *(w.seconds for w in self.writes)):
             for name, seconds in seconds_of_part.items():
                 totals[name] += seconds
         return dict(totals)
@@ -52,11 +52,11 @@ class JobResult:
             discard(target, self.messages(index))
 
     def messages(self, target: int) -> list[CommitMessage]:
-        return [b.message for b in self.buckets if b.target == target]
+        return [message for w in self.writes if w.target == target for message in w.messages]
 
     def written(self) -> set[tuple[int, BucketId]]:
         """(target index, bucket) of every bucket that a task has a message for."""
-        return {(b.target, b.message.bucket) for b in self.buckets}
+        return {(w.target, message.bucket) for w in self.writes for message in w.messages}
 
 
 def unpack(rows: Iterable[bytes]) -> JobResult:
@@ -71,5 +71,5 @@ def unpack(rows: Iterable[bytes]) -> JobResult:
         elif isinstance(value, TidemarkError):
             result.failures.append(value)
         else:
-            result.buckets.append(value)
+            result.writes.append(value)
     return result

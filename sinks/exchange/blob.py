@@ -1,4 +1,4 @@
-"""A blob: the changes of one bucket from one stretch of one topic partition, as a row that Spark can shuffle.
+"""A blob: the changes of one lane from one stretch of one topic partition, as a row that Spark can shuffle.
 
 The rows travel as one Arrow IPC buffer, so that a shuffle moves a few large values instead of many small rows and
 tables of different schemas share one shuffle. Rows with a negative ``target`` carry reports of a decode task instead.
@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.write.bucket_assigner import Lane
 
 REPORT = -1
 """``target`` of a row whose data is a pickled report and no changes."""
 
 BLOB_DDL = (
-    "slot int, target int, partition binary, bucket int, topic string, topic_partition int,"
+    "slot int, target int, partition binary, lane int, topic string, topic_partition int,"
     " first_offset bigint, row_count bigint, file string, file_offset bigint, byte_count bigint, data binary"
 )
 _BLOB_SCHEMA = pa.schema(
@@ -27,7 +27,7 @@ _BLOB_SCHEMA = pa.schema(
         ("slot", pa.int32()),
         ("target", pa.int32()),
         ("partition", pa.binary()),
-        ("bucket", pa.int32()),
+        ("lane", pa.int32()),
         ("topic", pa.string()),
         ("topic_partition", pa.int32()),
         ("first_offset", pa.int64()),
@@ -42,11 +42,11 @@ _BLOB_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Changes of one bucket in arrival order; ``target`` indexes the targets of the batch plan."""
+    """Changes of one lane in arrival order; ``target`` indexes the targets of the batch plan."""
 
     slot_key: int
     target: int
-    bucket: BucketId
+    lane: Lane
     topic: str
     topic_partition: int
     first_offset: int
@@ -60,7 +60,7 @@ class Blob:
 
     @property
     def arrival(self) -> tuple[str, int, int]:
-        """Sort key that restores the order of arrival among the blobs of one bucket."""
+        """Sort key that restores the order of arrival among the blobs of one lane."""
         return (self.topic, self.topic_partition, self.first_offset)
 
 
@@ -80,7 +80,7 @@ def decode_rows(data: pa.Buffer | bytes) -> pa.Table:
 
 def report_blob(report: Any, slot_key: int) -> Blob:
     """A row that carries ``report`` (pickled) past the write tasks to the driver."""
-    return Blob(slot_key, REPORT, BucketId(b"", 0), "", 0, 0, 0, pickle.dumps(report))
+    return Blob(slot_key, REPORT, Lane(b"", 0), "", 0, 0, 0, pickle.dumps(report))
 
 
 def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
@@ -88,8 +88,8 @@ def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
     columns: list[Iterable[Any]] = [
         [b.slot_key for b in blobs],
         [b.target for b in blobs],
-        [b.bucket.partition for b in blobs],
-        [b.bucket.bucket for b in blobs],
+        [b.lane.partition for b in blobs],
+        [b.lane.number for b in blobs],
         [b.topic for b in blobs],
         [b.topic_partition for b in blobs],
         [b.first_offset for b in blobs],
@@ -111,9 +111,9 @@ def from_record_batch(batch: pa.RecordBatch) -> Iterator[Blob]:
 
 def from_row(row: Sequence[Any]) -> Blob:
     """A blob from the values of one row, in the order of ``BLOB_DDL``."""
-    slot, target, partition, bucket, topic, topic_partition, first_offset, row_count, *place, data = row
+    slot, target, partition, lane, topic, topic_partition, first_offset, row_count, *place, data = row
     return Blob(
-        slot, target, BucketId(bytes(partition), bucket), topic, topic_partition, first_offset, row_count, data, *place
+        slot, target, Lane(bytes(partition), lane), topic, topic_partition, first_offset, row_count, data, *place
     )
 
 

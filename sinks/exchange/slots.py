@@ -1,4 +1,4 @@
-"""Which write task owns a bucket: a slot number, and the integer that makes Spark's hash partitioner pick that slot.
+"""Which write task owns a lane: a slot number, and the integer that makes Spark's hash partitioner pick that slot.
 
 Spark's ``repartition(n, column)`` sends a row to ``pmod(Murmur3(column, seed 42), n)``. Hashing a handful of bucket
 numbers spreads them badly (two buckets of two often meet in one task), so the column holds, for each slot, the
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import zlib
 from functools import lru_cache
+
+from paimon_table.write.bucket_assigner import Lane
 
 _MASK = 0xFFFFFFFF
 
@@ -40,6 +42,6 @@ def slot_keys(slots: int) -> tuple[int, ...]:
     return tuple(keys[slot] for slot in range(slots))
 
 
-def slot_of(target: int, partition: bytes, bucket: int, slots: int) -> int:
-    """The slot that owns a bucket: buckets of one partition go round robin, tables and partitions are shifted."""
-    return (zlib.crc32(partition) + target + bucket) % slots
+def slot_of(target: int, lane: Lane, slots: int) -> int:
+    """The slot that owns a lane: lanes of one partition go round robin, tables and partitions are shifted."""
+    return (zlib.crc32(lane.partition) + target + lane.number) % slots

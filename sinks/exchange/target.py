@@ -9,6 +9,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.write.bucket_assigner import LaneSplit
 
 UNAVAILABLE = "_UNAVAILABLE"
 """Column of change rows: positions of the columns whose value the source did not send."""
@@ -27,7 +28,7 @@ class Routing:
 
     schema: TableSchema
     options: TableOptions
-    total_buckets: int
+    lanes: LaneSplit
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 

@@ -1,80 +1,89 @@
-"""Executor side: the changes that one write task received, by bucket, in order of arrival and without gaps."""
+"""Executor side: the changes that one write task received, by lane, in order of arrival and without gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
 from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.rows.binary_row import serialize_row
-from paimon_table.rows.hashes import assign_buckets
+from paimon_table.write.bucket_assigner import BucketAssigner, Lane, lane_split
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.former_rows import former_rows
-from paimon_table.write.writer import open_writer
+from paimon_table.write.writer import Writer, open_writer
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
 
 
 class ArrivedRows:
-    """All buckets of one table that a write task owns in one batch."""
+    """All lanes of one table that a write task owns in one batch."""
 
     def __init__(
         self,
         target: Target,
-        blobs: Mapping[BucketId, Sequence[Blob]],
+        blobs: Mapping[Lane, Sequence[Blob]],
+        assigner: BucketAssigner,
         environment: WriterEnvironment,
     ) -> None:
         self._target = target
+        self._context = target.context
         self._blobs = blobs
+        self._assigner = assigner
         self._environment = environment
-        self._histories: dict[BucketId, Histories] = {}
+        self._histories: dict[Lane, Histories] = {}
+        self._writers: dict[BucketId, Writer] = {}
 
-    def filled(self, bucket: BucketId) -> Filled:
-        """The rows of a bucket; values that the source left out are looked up."""
-        rows = self._rows(bucket)
+    def filled(self, lane: Lane) -> Filled:
+        """The rows of a lane; values that the source left out are looked up."""
+        rows = self._rows(lane)
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
-        context = self._target.context
-        accumulating = accumulating_columns(context.schema, context.options)
-        options = context.options
+        options = self._context.options
+        accumulating = accumulating_columns(self._context.schema, options)
         filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
-        return filler.fill(self._histories_of(bucket, rows), rows)
+        return filler.fill(self._histories_of(lane, rows), rows)
 
-    def _rows(self, bucket: BucketId) -> pa.Table:
-        blobs = sorted(self._blobs.get(bucket, ()), key=lambda blob: blob.arrival)
+    def _rows(self, lane: Lane) -> pa.Table:
+        blobs = sorted(self._blobs.get(lane, ()), key=lambda blob: blob.arrival)
         if not blobs:
-            return self._target.context.schema.arrow_schema.empty_table()
+            return self._context.schema.arrow_schema.empty_table()
         return pa.concat_tables([decode_rows(blob.data) for blob in blobs], promote_options="default")
 
-    def _histories_of(self, bucket: BucketId, rows: pa.Table) -> Histories:
-        known = self._histories.get(bucket)
+    def _histories_of(self, lane: Lane, rows: pa.Table) -> Histories:
+        known = self._histories.get(lane)
         if known is None:
-            schema = self._target.context.schema
-            context, state = self._target.context, self._target.live.of(bucket)
-            writer = open_writer(context, bucket, state, self._environment)
-            trimmed = list(schema.trimmed_primary_keys)
             known = Histories(
                 rows,
-                schema.primary_keys,
-                lambda keys: writer.lookup(keys.select(trimmed)),
-                lambda keys: former_rows(context, bucket, keys.select(trimmed), self._environment, state.files),
+                self._context.schema.primary_keys,
+                lambda keys: self._found(lane, keys, self._current_rows),
+                lambda keys: self._found(lane, keys, self._former_rows),
             )
-            self._histories[bucket] = known
+            self._histories[lane] = known
         return known
 
+    def _found(self, lane: Lane, keys: pa.Table, look_up: Callable[[BucketId, pa.Table], pa.Table]) -> pa.Table:
+        """The rows of keys of a lane, whatever buckets hold them."""
+        trimmed = list(self._context.schema.trimmed_primary_keys)
+        found = [look_up(bucket, part.select(trimmed)) for bucket, part in self._assigner.find(lane, keys)]
+        return pa.concat_tables(found) if found else self._context.schema.arrow_schema.empty_table()
+
+    def _current_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        """The rows before the batch: its own rows are written by other writers."""
+        if bucket not in self._writers:
+            state = self._target.live.of(bucket)
+            self._writers[bucket] = open_writer(self._context, bucket, state, self._environment)
+        return self._writers[bucket].lookup(keys)
+
+    def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        return former_rows(self._context, bucket, keys, self._environment, self._target.live.of(bucket).files)
+
     def _histories_of_key(self, key: Key) -> Histories:
-        """The bucket of a primary key, given in primary key order; its changes count if this task owns the bucket."""
-        schema = self._target.context.schema
-        values = dict(zip(schema.primary_keys, key, strict=True))
-        partition = serialize_row(
-            [values[f.name] for f in schema.partition_fields], [f.type for f in schema.partition_fields]
-        )
-        fields = [schema.field(name) for name in schema.bucket_keys]
-        columns = [pa.array([values[f.name]], schema.arrow_schema.field(f.name).type) for f in fields]
-        options = self._target.context.options
-        buckets = assign_buckets(columns, [f.type for f in fields], options.bucket, options.bucket_function)
-        bucket = BucketId(partition, int(buckets[0]))
-        return self._histories_of(bucket, self._rows(bucket))
+        """The lane of a primary key, given in primary key order; its changes count if this task owns the lane."""
+        schema = self._context.schema
+        types = [schema.arrow_schema.field(name).type for name in schema.primary_keys]
+        columns = [pa.array([value], t) for value, t in zip(key, types, strict=True)]
+        row = pa.table(columns, list(schema.primary_keys))
+        ((lane, _),) = lane_split(schema, self._context.options).split(row)
+        return self._histories_of(lane, self._rows(lane))

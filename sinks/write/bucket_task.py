@@ -1,8 +1,8 @@
-"""Executor side: write the buckets that one task owns and return commit messages, never data.
+"""Executor side: write the lanes that one task owns and return commit messages, never data.
 
-A write task receives whole buckets: every blob of a bucket of one batch arrives in the same task. It restores the order
-of arrival, fills values that the source left out, and hands the rows to the engine's bucket writers: all into level 0
-first, so that the driver can publish them, then the compactions with the changelog.
+A write task receives whole lanes: every blob of a lane of one batch arrives in the same task. It restores the order of
+arrival, fills values that the source left out, and hands the rows to the engine, which gives them buckets and writes
+these: all into level 0 first, so that the driver can publish them, then the compactions with the changelog.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pickle
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.private_directory import SharedDirectory
+from paimon_table.write.bucket_assigner import BucketAssigner, Lane, open_assigner
 from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
 from paimon_table.write.writer import Writer, open_writer
 from sinks import faults
@@ -34,17 +35,19 @@ _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
-class BucketResult:
-    """What writing one bucket brought: the message to commit, and where the time went (seconds per named step)."""
+class WriteResult:
+    """What writing one lane or compacting one bucket brought: the messages to commit, and where the time went."""
 
     target: int
-    message: CommitMessage
+    messages: tuple[CommitMessage, ...]
+    """One for each bucket."""
     row_count: int
     seconds: dict[str, float]
+    """Per named step."""
     unknown_count: int = 0
     """Values that the source left out and nobody knows; NULL was written."""
-    needs_compaction: bool = False
-    """Whether the bucket is to be compacted once the message is committed."""
+    due: tuple[BucketId, ...] = ()
+    """The buckets that are to be compacted once the messages are committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +65,30 @@ class WriteTask:
         for result in slot.append():
             yield _result_batch(result)
 
-    def answer(self, target_index: int, bucket: BucketId, work: Callable[[], BucketResult]) -> bytes:
+    def answer(self, target_index: int, number: int, work: Callable[[], WriteResult]) -> bytes:
         """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
         try:
             return pickle.dumps(work())
         except TidemarkError as error:
             if error.action.may_pass:
                 raise
-            place = f"table {self.targets[target_index].identifier}, bucket {bucket.bucket}"
+            place = f"table {self.targets[target_index].identifier}, bucket {number}"
             return pickle.dumps(error.told(f"{place}: {error}"))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
-        result = self.answer(target_index, bucket, partial(self.compact_bucket, target_index, bucket, writer))
+        result = self.answer(target_index, bucket.bucket, partial(self.compact_bucket, target_index, bucket, writer))
         faults.reached("between-compactions", self.batch_id)
         return result
 
-    def compact_bucket(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> BucketResult:
+    def compact_bucket(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> WriteResult:
         """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
         take_seconds()
         started = time.perf_counter()
         target = self.targets[target_index]
         writer = writer or self.open_writer(target, bucket)
         message = writer.compact_only(full_compact=target.compacts_fully)
-        return BucketResult(target_index, message, 0, _steps(started))
+        return WriteResult(target_index, (message,), 0, _steps(started))
 
     def environment(self) -> WriterEnvironment:
         """What writers need of the machine that the task runs on."""
@@ -97,7 +100,7 @@ class WriteTask:
 
 
 class SlotWriter:
-    """The buckets of one write task: ``append``, then ``compact``; both give pickled results."""
+    """The lanes of one write task: ``append``, then ``compact``; both give pickled results."""
 
     def __init__(self, task: WriteTask, blobs: Iterable[Blob]) -> None:
         self._task = task
@@ -108,32 +111,47 @@ class SlotWriter:
     def append(self) -> Iterator[bytes]:
         """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs."""
         started = time.perf_counter()
-        arrived: defaultdict[int, defaultdict[BucketId, list[Blob]]] = defaultdict(lambda: defaultdict(list))
+        arrived: defaultdict[int, defaultdict[Lane, list[Blob]]] = defaultdict(lambda: defaultdict(list))
         for blob in loaded(self._blobs):
             if blob.target == REPORT:
                 yield bytes(blob.data)
             elif not self._task.targets[blob.target].is_appended:
-                arrived[blob.target][blob.bucket].append(blob)
+                arrived[blob.target][blob.lane].append(blob)
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps({"shuffle": time.perf_counter() - started})
-        for target, buckets in arrived.items():
-            rows = ArrivedRows(self._task.targets[target], buckets, self._task.environment())
-            for bucket in buckets:
-                yield self._task.answer(target, bucket, partial(self._append_bucket, target, bucket, rows))
+        for index, lanes in arrived.items():
+            target = self._task.targets[index]
+            assigner = open_assigner(target.context)
+            rows = ArrivedRows(target, lanes, assigner, self._task.environment())
+            for lane in lanes:
+                yield self._task.answer(index, lane.number, partial(self._append_lane, index, lane, rows, assigner))
                 faults.reached("between-data-files", self._task.batch_id)
 
-    def _append_bucket(self, target_index: int, bucket: BucketId, arrived: ArrivedRows) -> BucketResult:
+    def _append_lane(
+        self, target_index: int, lane: Lane, arrived: ArrivedRows, assigner: BucketAssigner
+    ) -> WriteResult:
         take_seconds()
         started = time.perf_counter()
+        filled = arrived.filled(lane)
+        messages, due = [], []
+        for bucket, rows in assigner.assign(lane, filled.rows):
+            message, is_due = self._append_bucket(target_index, bucket, rows)
+            messages.append(replace(message, append_index=assigner.prepare_append(bucket)))
+            if is_due:
+                due.append(bucket)
+        row_count = filled.rows.num_rows
+        return WriteResult(target_index, tuple(messages), row_count, _steps(started), filled.unknown_count, tuple(due))
+
+    def _append_bucket(self, target_index: int, bucket: BucketId, rows: pa.Table) -> tuple[CommitMessage, bool]:
+        """The message, and whether the bucket is to be compacted."""
         target = self._task.targets[target_index]
         writer = self._task.open_writer(target, bucket)
-        filled = arrived.filled(bucket)
-        writer.write(filled.rows)
+        writer.write(rows)
         message = writer.prepare_append()
         is_due = writer.needs_compaction(target.compacts_fully)
         if is_due:
             self._keep(target_index, bucket, writer)
-        return BucketResult(target_index, message, filled.rows.num_rows, _steps(started), filled.unknown_count, is_due)
+        return message, is_due
 
     def _keep(self, target_index: int, bucket: BucketId, writer: Writer) -> None:
         if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:

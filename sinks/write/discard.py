@@ -20,7 +20,7 @@ def discard(target: Target, messages: Iterable[CommitMessage]) -> None:
         for file in _created(message):
             if file.file_name not in live:
                 target.context.delete_file(message.bucket, file)
-        for index in message.compact_index.after:
+        for index in (*message.append_index.after, *message.compact_index.after):
             target.context.io.delete(target.context.paths.index_file(index.file_name))
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -40,14 +38,12 @@ class SmallTable:
         values = [pa.array([row[i + 1] for row in rows], schema.field(i).type) for i in range(len(schema))]
         kinds = pa.array([KINDS[row[0]] for row in rows], pa.int8())
         data = pa.table([*values, kinds], names=[*schema.names, VALUE_KIND])
-        buckets = assign_buckets([data.column("id").combine_chunks()], [f.type for f in ctx.schema.key_fields], 2)
         environment = WriterEnvironment(str(self._work), lambda: next(self._uuids), lambda: self.now_ms)
         messages = []
         state = self._commit.refresh()
-        for number in sorted(set(buckets.tolist())):
-            bucket = BucketId(EMPTY_ROW, number)
+        for bucket, of_bucket in self.table.assign(data):
             writer = BucketWriter(ctx, bucket, state.live_files().of(bucket), environment)
-            writer.write(data.filter(pa.array(buckets == number)))
+            writer.write(of_bucket)
             messages.append(writer.prepare_commit())
         properties = {"tidemark.batch": str(identifier)}
         if pipeline is not None:

@@ -6,7 +6,6 @@ Rows are ``[kind, values...]`` in the plain form of ``tests.support.plain_values
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.commit.commit import CommitResult, TableCommit
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.binary_row import deserialize_row, serialize_row_at, serialize_rows
-from paimon_table.rows.hashes import assign_buckets
-from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.rows.binary_row import deserialize_row, serialize_row_at
+from paimon_table.schema.table_schema import create_schema
 from paimon_table.storage.file_io import FileIO
 from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
@@ -55,28 +53,6 @@ def new_table(
     typed = [(name, parse_type(t) if isinstance(t, str) else t) for name, t in columns]
     schema = create_schema(typed, primary_key, partition_by, {"bucket": "1", **(options or {})})
     return Table.create(str(path), schema, io=io)
-
-
-def route(schema: TableSchema, rows: pa.Table, num_buckets: int, function: str) -> dict[BucketId, pa.Table]:
-    """Rows of each (partition, bucket), in arrival order."""
-    if rows.num_rows == 0:
-        return {}
-    keys = [schema.field(name) for name in schema.bucket_keys]
-    buckets = assign_buckets([rows.column(f.name) for f in keys], [f.type for f in keys], num_buckets, function)
-    partitions = _partitions(schema, rows)
-    groups: dict[BucketId, list[int]] = {}
-    for position, (partition, bucket) in enumerate(zip(partitions, buckets.tolist(), strict=True)):
-        groups.setdefault(BucketId(partition, bucket), []).append(position)
-    return {bucket: rows.take(pa.array(positions)) for bucket, positions in groups.items()}
-
-
-def _partitions(schema: TableSchema, rows: pa.Table) -> list[bytes]:
-    fields = schema.partition_fields
-    if not fields:
-        return [EMPTY_ROW] * rows.num_rows
-    serialized = serialize_rows([rows.column(f.name) for f in fields], [f.type for f in fields])
-    arity = struct.pack(">i", len(fields))
-    return [arity + serialized.row(position) for position in range(rows.num_rows)]
 
 
 def _with_write_only(context: TableContext, write_only: bool) -> TableContext:
@@ -122,8 +98,7 @@ class TableDriver:
 
     def commit_arrow(self, rows: pa.Table, full_compact: bool = False) -> CommitResult:
         """Like ``commit``, for value columns in table order followed by ``_VALUE_KIND``."""
-        options = self.table.options
-        groups = route(self.table.schema, rows, options.bucket, options.bucket_function)
+        groups = dict(self.table.assign(rows))
         state = self.state()
         buckets = {*groups, *(state.files if full_compact else ())}
         for partition in {bucket.partition for bucket in groups}:
@@ -152,8 +127,7 @@ class TableDriver:
         self, rows: Iterable[Sequence[Plain]], partition: Mapping[str, Plain] | None = None, full_compact: bool = False
     ) -> CommitResult:
         """INSERT OVERWRITE of a static partition, or else of the partitions of the rows or of the whole table."""
-        options = self.table.options
-        groups = route(self.table.schema, self.arrow(rows), options.bucket, options.bucket_function)
+        groups = dict(self.table.assign(self.arrow(rows)))
 
         def message(bucket: BucketId) -> CommitMessage | None:
             writer = OverwriteWriter(self._context(), bucket, self._environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import fastavro
@@ -11,6 +12,7 @@ from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.metadata.index_manifest import encode_index_manifest
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.rows.binary_row import serialize_row
@@ -175,8 +177,6 @@ def test_watermark_never_goes_back(table: Table) -> None:
 
 
 def test_snapshot_carries_what_others_left(table: Table, disk: MemoryDisk) -> None:
-    from dataclasses import replace
-
     from paimon_table.metadata.snapshot import to_json
 
     committer(table, "theirs").commit(1, [new_file("a")], {"their": "property"})
@@ -197,8 +197,6 @@ def test_snapshot_carries_what_others_left(table: Table, disk: MemoryDisk) -> No
 
 
 def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(table: Table, disk: MemoryDisk) -> None:
-    from dataclasses import replace
-
     from paimon_table.metadata.snapshot import to_json
 
     commit = committer(table)
@@ -209,6 +207,26 @@ def test_snapshot_names_the_latest_schema_and_drops_statistics_of_an_older_one(t
     result = committer(table).commit(2, [new_file("b")], {})
     assert result.append is not None
     assert (result.append.schema_id, result.append.statistics) == (1, None)
+
+
+def test_the_index_of_new_rows_comes_with_them_in_the_append(table: Table) -> None:
+    hashes = IndexFileMeta(index_type=HASH, file_name="index-a", file_size_bytes=8, row_count=2)
+    grown = replace(hashes, file_name="index-b", file_size_bytes=12, row_count=3)
+    commit = committer(table)
+    first = replace(new_file("a"), append_index=IndexChange(after=(hashes,)))
+    compacted = message(compact_before=[data_file("a")], compact_after=[data_file("c", level=5)])
+    second = replace(compacted, new_files=(data_file("b"),), append_index=IndexChange((hashes,), (grown,)))
+
+    commit.commit(1, [first], {})
+    result = commit.commit(2, [second], {})
+
+    (at_first,) = table.state(table.snapshots.read(1)).index
+    assert at_first.file == hashes
+    assert result.append is not None and result.compact is not None
+    assert [entry.file for entry in table.state(result.append).index] == [grown]
+    assert [entry.file for entry in table.state(result.compact).index] == [grown]
+    with pytest.raises(CommitConflict, match="index-a of bucket 0 is no longer live"):
+        commit.commit(3, [replace(new_file("d"), append_index=IndexChange((hashes,), (hashes,)))], {})
 
 
 # ---------------------------------------------------------------- exactly once

@@ -53,7 +53,7 @@ def test_a_replayed_batch_compacts_what_its_first_run_appended(disk: MemoryDisk,
 
     assert again.pending_compactions(0, None) == (BUCKET,)
     task = WriteTask(0, (again.target(0, None),), str(tmp_path))
-    again.commit(0, [task.compact_bucket(0, BUCKET).message], {}, lambda step: None, None)
+    again.commit(0, task.compact_bucket(0, BUCKET).messages, {}, lambda step: None, None)
     assert TableDriver(again.table, tmp_path).content() == [[1, "a"], [2, "a"]]
     assert again.pending_compactions(0, None) == ()
 

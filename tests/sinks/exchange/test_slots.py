@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from paimon_table.write.bucket_assigner import Lane
 from sinks.exchange.slots import slot_keys, slot_of, spark_hash_int
 
 
@@ -20,6 +21,6 @@ def test_every_slot_has_a_key_that_spark_sends_to_it(slots: int) -> None:
 
 
 def test_buckets_of_a_table_are_spread_evenly() -> None:
-    owners = Counter(slot_of(target=3, partition=bytes(12), bucket=bucket, slots=4) for bucket in range(16))
+    owners = Counter(slot_of(3, Lane(bytes(12), number), 4) for number in range(16))
 
     assert set(owners.values()) == {4}

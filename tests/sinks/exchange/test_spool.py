@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.write.bucket_assigner import Lane
 from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, to_record_batch
 from sinks.exchange.spool import SMALLEST_BYTES, Spool, loaded
 
@@ -17,7 +17,7 @@ ROWS = pa.table({"id": list(range(20_000)), "name": [f"name {i}" for i in range(
 
 
 def blob(rows: pa.Table) -> Blob:
-    return Blob(7, 0, BucketId(b"", 1), "shop.orders", 3, 100, rows.num_rows, encode_rows(rows))
+    return Blob(7, 0, Lane(b"", 1), "shop.orders", 3, 100, rows.num_rows, encode_rows(rows))
 
 
 def files(spool: Spool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sources.positions import Bounds, Place
+from pipelines.kafka.admin import Bounds, Place
 
 MOST_TOLD = 5
 

@@ -1,0 +1,59 @@
+"""A write task whose lanes are given buckets by what the table holds, not by their number."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
+from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.write.bucket_assigner import Lane
+from sinks.exchange.blob import Blob, encode_rows
+from sinks.write import bucket_task
+from sinks.write.bucket_task import SlotWriter, WriteResult, WriteTask
+from tests.support.table_driver import TableDriver
+from tests.support.table_sinks import rows, sink, table
+
+
+class OddAndEven:
+    """Even keys lie in bucket 0, odd ones in bucket 1, whatever the lane; an index file notes that."""
+
+    def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        odd = pc.bit_wise_and(rows.column("k"), 1)
+        for number in (0, 1):
+            yield BucketId(lane.partition, number), rows.filter(pc.equal(odd, number))
+
+    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        return self.assign(lane, keys)
+
+    def prepare_append(self, bucket: BucketId) -> IndexChange:
+        name = f"index-of-{bucket.bucket}"
+        return IndexChange(after=(IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1),))
+
+
+def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk()
+    target = sink(table(disk, bucket="2"))
+    driver = TableDriver(target.table, tmp_path)
+    changes = driver.arrow(rows(1, 2, 3, 4))
+    monkeypatch.setattr(bucket_task, "open_assigner", lambda ctx: OddAndEven())
+    task = WriteTask(0, (target.target(0, None),), str(tmp_path))
+    blob = Blob(0, 0, Lane(EMPTY_ROW, 7), "t", 0, 0, changes.num_rows, encode_rows(changes))
+
+    results = [pickle.loads(result) for result in SlotWriter(task, [blob]).append()]
+
+    (written,) = [result for result in results if isinstance(result, WriteResult)]
+    assert written.row_count == 4
+    assert [m.bucket.bucket for m in written.messages] == [0, 1]
+    assert [[f.row_count for f in m.new_files] for m in written.messages] == [[2], [2]]
+    target.commit(0, written.messages, {}, lambda step: None, None)
+    assert [entry.file.file_name for entry in target.state.index] == ["index-of-0", "index-of-1"]
+    assert sorted(bucket.bucket for bucket in target.state.files) == [0, 1]
