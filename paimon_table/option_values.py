@@ -113,6 +113,11 @@ def lowered_per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
     return tuple((level, word.lower()) for level, word in per_level(name, text))
 
 
+def is_per_level(parse: Parser) -> bool:
+    """Whether a parser reads words for levels."""
+    return parse in (per_level, lowered_per_level)
+
+
 def names_among(*allowed: str) -> Callable[[str, str], tuple[str, ...]]:
     """A parser of comma-separated words; case is ignored."""
     one = one_of(*allowed)

@@ -20,8 +20,9 @@ from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState, TableState, load_state
+from paimon_table.options.option_parsing import options_of
 from paimon_table.options.reading_options import reading_options
-from paimon_table.options.table_options import TableOptions, options_of
+from paimon_table.options.table_options import TableOptions
 from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.time_travel import chosen_snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -35,16 +35,13 @@ from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.source_config import FilesSource, KafkaSource
-from pipelines.kafka.admin import Place
-from pipelines.kafka_reading import KafkaReading
+from pipelines.reading import source_reader
 from pipelines.report.run_log import in_pipeline, naming
-from pipelines.report.start_line import check_files, files_words, kafka_words, start_line
+from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
 from pipelines.storage import catalog_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.start_offsets import Positions, recorded_positions
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
@@ -100,7 +97,7 @@ class PipelineQuery:
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._session = spark
-        self._kafka: KafkaReading | None = None
+        self._reader = source_reader(config, self._checkpoint)
         self._query: StreamingQuery | None = None
         self._lost_start: Exception | None = None
         self._began_s = 0.0
@@ -117,7 +114,7 @@ class PipelineQuery:
     @property
     def is_starting(self) -> bool:
         """Whether Spark waits for a process of the source, which has 10 s to come up: nothing else starts then."""
-        if self._query is None or self.config.source.files is None:
+        if self._query is None or not self._reader.is_read_by_a_process:
             return False
         return self._query.isActive and str(self._query.status["message"]).startswith("Initializing")
 
@@ -125,7 +122,7 @@ class PipelineQuery:
     def has_failed(self) -> bool:
         """Whether the query ended for another reason than a stop that was asked for."""
         self._note_compactions()
-        if self._kafka is not None and self._kafka.failure is not None:
+        if self._reader.failure is not None:
             return True
         if self.failure is not None:
             return not isinstance(self.failure, StopRequested)
@@ -188,10 +185,9 @@ class PipelineQuery:
 
     def _raise_failure(self) -> None:
         self._note_compactions()
-        if self._kafka is not None:
-            self._kafka.stop_watching()
-            if self._kafka.failure is not None:
-                raise self._kafka.failure
+        self._reader.stop()
+        if self._reader.failure is not None:
+            raise self._reader.failure
         if isinstance(self.failure, StopRequested):
             return
         if self.failure is not None:
@@ -207,7 +203,7 @@ class PipelineQuery:
         return (
             task_failure(text)
             or second_run(text, self.config.checkpoint)
-            or (self._kafka.explained(text) if self._kafka is not None else None)
+            or self._reader.explained(text)
             or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
         )
 
@@ -225,11 +221,12 @@ class PipelineQuery:
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = _quarantine_storage(self.config)
-        blobs = decoded(self._read(spark), self._settings.slots, quarantine_io)
+        blobs = decoded(
+            self._reader.stream(spark, self._settings.slots, self._log_start), self._settings.slots, quarantine_io
+        )
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
-        source = self.config.source.reader
-        if self._once and isinstance(source, KafkaSource):
+        if self._once and self._reader.is_drained_by_spark:
             return writer.trigger(availableNow=True).start()
         seconds = 0.0 if self._once else self.config.trigger.interval.total_seconds()
         query = writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds").start()
@@ -244,31 +241,10 @@ class PipelineQuery:
             return  # the query failed or was stopped, or the JVM has ended; the main thread tells which
         self._drained.set()
 
-    def _read(self, spark: SparkSession) -> DataFrame:
-        source = self.config.source.reader
-        if isinstance(source, FilesSource):
-            from sources.dumps.dump_source import DumpSource, dump_files
-
-            files = dump_files(source.path)
-            if self._checkpoint.is_new:
-                check_files(source, files)
-            self._log_start(files_words(source, files), False)
-            spark.dataSource.register(DumpSource)
-            options = DumpSource.reader_options(source.path, source.max_records_per_batch, source.topics)
-            return spark.readStream.format(DumpSource.name()).options(**options).load()
-        self._kafka = KafkaReading(spark, self.config, source, self._checkpoint)
-        return self._kafka.stream(self._recorded_positions, self._log_kafka_start)
-
-    def _log_kafka_start(self, places: Collection[Place], is_resuming: bool) -> None:
-        servers = "" if self.config.source.kafka is None else self.config.source.kafka.bootstrap_servers
-        self._log_start(kafka_words(servers, places), is_resuming)
-
     def _log_start(self, reads: str, is_resuming: bool) -> None:
         closed = self._checkpoint.closed_batch
-        log.info("%s", start_line(self.config, reads, closed, is_resuming, self._once))
-
-    def _recorded_positions(self) -> Positions:
-        return recorded_positions(self.config, self._catalog)
+        begins = self._reader.begin_words
+        log.info("%s", start_line(self.config, reads, begins, closed, is_resuming, self._once))
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True

@@ -16,15 +16,13 @@ from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
-from pipelines.config.source_config import FilesSource
 from pipelines.query import PipelineQuery
+from pipelines.reading import source_reader
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, in_pipeline, naming
-from pipelines.report.start_line import check_files
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.version import version
-from sources.dumps.dump_source import dump_files
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +105,7 @@ def _check(config: PipelineConfig) -> None:
     """Nobody waits for Spark to hear of a damaged checkpoint, or that there is nothing to read."""
     checkpoint = Checkpoint(config)
     checkpoint.check()
-    source = config.source.reader
-    if isinstance(source, FilesSource) and checkpoint.is_new:
-        check_files(source, dump_files(source.path))
+    source_reader(config, checkpoint).check()
 
 
 def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:

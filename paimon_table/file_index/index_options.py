@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from paimon_table.errors import ConfigError
 from paimon_table.file_index.bloom_filter import MOST_BITS, bits_for
+from paimon_table.option_declaration import Declaration, declared_in, listed, option
 from paimon_table.option_values import fraction, integer, names
 
 BLOOM_FILTER = "bloom-filter"
 
 _PREFIX = f"file-index.{BLOOM_FILTER}."
-_COLUMNS = f"{_PREFIX}columns"
-_ITEMS = 1_000_000
-_FPP = 0.1
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    return listed(",".join(name.partition("[")[0] for name in value.split(",")))
+
+
+BLOOM_FILTER_COLUMNS = Declaration(name=f"{_PREFIX}columns", parse=names, default=(), columns=_columns)
+"""The columns that have one."""
+
+
+def _probability(name: str, text: str) -> float:
+    value = fraction(name, text)
+    if not 0 < value < 1:
+        raise ConfigError(f"option {name!r}: {value} is no probability; write one between 0 and 1", option=name)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +41,16 @@ class BloomFilterColumn:
 
     column: str
     map_key: str | None = None
-    items: int = _ITEMS
-    fpp: float = _FPP
+    items: int = option("items", integer(1), 1_000_000)
+    fpp: float = option("fpp", _probability, 0.1)
 
     @property
     def name(self) -> str:
         """The name in the options and in the index file."""
         return self.column if self.map_key is None else f"{self.column}[{self.map_key}]"
+
+
+_SETTINGS = {declared.name: field for field, declared in declared_in(BloomFilterColumn).items()}
 
 
 def is_bloom_filter_option(name: str) -> bool:
@@ -46,34 +63,36 @@ def parse_bloom_filters(options: Mapping[str, str]) -> tuple[BloomFilterColumn, 
     Options of a MAP column hold for all of its keys. Raises ConfigError for options of a column that is not named and
     for unreadable values; whether the columns exist and can have an index is checked with the schema.
     """
-    listed = tuple(dict.fromkeys(names(_COLUMNS, options.get(_COLUMNS, ""))))
-    known = {*listed, *(name.partition("[")[0] for name in listed)}
-    for option in filter(is_bloom_filter_option, options):
-        column, _, setting = option.removeprefix(_PREFIX).rpartition(".")
-        if option != _COLUMNS and (column not in known or setting not in {"items", "fpp"}):
+    indexed = tuple(dict.fromkeys(BLOOM_FILTER_COLUMNS.value_in(options)))
+    known = {*indexed, *(name.partition("[")[0] for name in indexed)}
+    for name in filter(is_bloom_filter_option, options):
+        column, _, setting = name.removeprefix(_PREFIX).rpartition(".")
+        if name != BLOOM_FILTER_COLUMNS.name and (column not in known or setting not in _SETTINGS):
             raise ConfigError(
-                f"option {option!r} is unknown; write {_PREFIX}<column>.items or .fpp for a column of {_COLUMNS!r}, "
-                f"which names: {', '.join(listed) or 'none'}"
+                f"option {name!r} is unknown; write {_PREFIX}<column>.items or .fpp for a column of "
+                f"{BLOOM_FILTER_COLUMNS.name!r}, which names: {', '.join(indexed) or 'none'}",
+                option=name,
             )
-    return tuple(_column(name, options) for name in listed)
+    return tuple(_column(name, options) for name in indexed)
 
 
 def _column(name: str, options: Mapping[str, str]) -> BloomFilterColumn:
     column, bracket, key = name.partition("[")
     is_key = bool(bracket) and name.endswith("]")
-    parents = (name, column) if is_key else (name,)
-    items, fpp, limited_by = _ITEMS, _FPP, f"{_PREFIX}{name}.items"
-    for parent in reversed(parents):
-        items_option, fpp_option = f"{_PREFIX}{parent}.items", f"{_PREFIX}{parent}.fpp"
-        if items_option in options:
-            items, limited_by = integer(1)(items_option, options[items_option]), items_option
-        if fpp_option in options:
-            fpp = fraction(fpp_option, options[fpp_option])
-            if not 0 < fpp < 1:
-                raise ConfigError(f"option {fpp_option!r}: {fpp} is no probability; write one between 0 and 1")
+    values: dict[str, Any] = {}
+    limited_by = f"{_PREFIX}{name}.items"
+    for parent in (column, name) if is_key else (name,):
+        for setting, declared in declared_in(BloomFilterColumn).items():
+            stated = f"{_PREFIX}{parent}.{declared.name}"
+            if stated in options:
+                values[setting] = declared.parse(stated, options[stated])
+                limited_by = stated if setting == "items" else limited_by
+    of_column = BloomFilterColumn(column, key[:-1], **values) if is_key else BloomFilterColumn(name, **values)
+    items, fpp = of_column.items, of_column.fpp
     if bits_for(items, fpp) > MOST_BITS:
         raise ConfigError(
             f"option {limited_by!r}: a bloom filter for {items} values with a false positive rate of {fpp} takes more "
-            f"than {MOST_BITS} bits; write fewer items or a larger fpp"
+            f"than {MOST_BITS} bits; write fewer items or a larger fpp",
+            option=limited_by,
         )
-    return BloomFilterColumn(column, key[:-1], items, fpp) if is_key else BloomFilterColumn(name, None, items, fpp)
+    return of_column

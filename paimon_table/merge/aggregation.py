@@ -48,7 +48,7 @@ def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, s
             names[field.name] = "last_value"
         else:
             own = named.of(field.name).aggregate_function
-            names[field.name] = own or named.default_aggregate_function or DEFAULT_FUNCTION
+            names[field.name] = own or options.default_aggregate_function or DEFAULT_FUNCTION
     return names
 
 

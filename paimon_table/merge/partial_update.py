@@ -132,8 +132,7 @@ def partial_update(schema: TableSchema, options: TableOptions) -> PartialUpdate:
 
 def function_name(options: TableOptions, column: str) -> str | None:
     """What the options say how the column is aggregated, if it is in a group and neither key nor sequence column."""
-    given = options.field_options
-    return given.of(column).aggregate_function or given.default_aggregate_function
+    return options.field_options.of(column).aggregate_function or options.default_aggregate_function
 
 
 def _without_repetitions(group: SequenceGroup) -> SequenceGroup:

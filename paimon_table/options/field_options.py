@@ -7,35 +7,51 @@ What they mean is the business of the merge functions; whether they fit the colu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.option_values import Parser, boolean, integer, names, one_of, plain
+from paimon_table.option_declaration import Declaration, Need, declared_in, listed, option
+from paimon_table.option_values import boolean, integer, names, one_of, plain
+from paimon_table.options.names import (
+    AGGREGATE_FUNCTION,
+    COLUMN_STATS_MODE,
+    COUNT_LIMIT,
+    DEFAULT_AGGREGATE_FUNCTION,
+    DISTINCT,
+    IGNORE_RETRACT,
+    LIST_AGG_DELIMITER,
+    MERGE_ENGINE,
+    NESTED_KEY,
+    NESTED_KEY_NULL_STRATEGY,
+    NESTED_SEQUENCE_FIELD,
+    SEQUENCE_GROUP,
+    TS_FIELD,
+)
+
+AGGREGATING = ("aggregation", "partial-update")
+"""The merge engines that use aggregate functions."""
 
 _PREFIX = "fields."
-_DEFAULT_FUNCTION = "fields.default-aggregate-function"
-_SEQUENCE_GROUP = "sequence-group"
-
-
-def _option(name: str, parse: Parser, default: Any) -> Any:
-    return field(default=default, metadata={"name": name, "parse": parse})
+_AGGREGATION = Need(MERGE_ENGINE, AGGREGATING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """What the options say about one column."""
+    """What the options say about one column; which functions look at a setting is the functions' business."""
 
-    aggregate_function: str | None = _option("aggregate-function", plain, None)
-    ignore_retract: bool = _option("ignore-retract", boolean, False)
-    distinct: bool = _option("distinct", boolean, False)
-    list_agg_delimiter: str = _option("list-agg-delimiter", plain, ",")
-    nested_key: tuple[str, ...] = _option("nested-key", names, ())
-    nested_key_null_strategy: str = _option("nested-key-null-strategy", one_of("merge", "ignore", "error"), "merge")
-    nested_sequence_fields: tuple[str, ...] = _option("nested-sequence-field", names, ())
-    count_limit: int | None = _option("count-limit", integer(), None)
-    ts_field: str | None = _option("ts-field", plain, None)
-    stats_mode: str | None = _option("stats-mode", plain, None)
+    aggregate_function: str | None = option(AGGREGATE_FUNCTION, plain, None, needs=_AGGREGATION)
+    ignore_retract: bool = option(IGNORE_RETRACT, boolean, False, needs=_AGGREGATION)
+    distinct: bool = option(DISTINCT, boolean, False, needs=_AGGREGATION)
+    list_agg_delimiter: str = option(LIST_AGG_DELIMITER, plain, ",", needs=_AGGREGATION)
+    nested_key: tuple[str, ...] = option(NESTED_KEY, names, (), needs=_AGGREGATION)
+    nested_key_null_strategy: str = option(
+        NESTED_KEY_NULL_STRATEGY, one_of("merge", "ignore", "error"), "merge", needs=_AGGREGATION
+    )
+    nested_sequence_fields: tuple[str, ...] = option(NESTED_SEQUENCE_FIELD, names, (), needs=_AGGREGATION)
+    count_limit: int | None = option(COUNT_LIMIT, integer(), None, needs=_AGGREGATION)
+    ts_field: str | None = option(TS_FIELD, plain, None, needs=_AGGREGATION)
+    stats_mode: str | None = option(COLUMN_STATS_MODE, plain, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +67,6 @@ class AllFieldOptions:
     """The per-field options of one table; ``by_column`` holds the columns that have any."""
 
     by_column: Mapping[str, FieldOptions] = field(default_factory=dict)
-    default_aggregate_function: str | None = None
     sequence_groups: tuple[SequenceGroup, ...] = ()
 
     @property
@@ -65,14 +80,32 @@ class AllFieldOptions:
 
 
 _NONE = FieldOptions()
-_DECLARED = {f.metadata["name"]: f for f in fields(FieldOptions)}
-FIELD_OPTIONS = (*sorted(_DECLARED), _SEQUENCE_GROUP)
+_FIELDS = {declared.name: name for name, declared in declared_in(FieldOptions).items()}
+_GROUP = Declaration(name=SEQUENCE_GROUP, parse=names, needs=Need(MERGE_ENGINE, ("partial-update",)), columns=listed)
+_DECLARED = {declared.name: declared for declared in (*declared_in(FieldOptions).values(), _GROUP)}
+FIELD_OPTIONS = (*sorted(_FIELDS), _GROUP.name)
 """What may stand behind ``fields.<column>.``."""
 
 
+def field_option(column: str, option: str) -> str:
+    """The full name of the option of one column."""
+    return f"{_PREFIX}{column}.{option}"
+
+
 def is_field_option(name: str) -> bool:
-    """Whether ``name`` belongs to the family of per-field options."""
-    return name.startswith(_PREFIX)
+    """Whether ``name`` belongs to the family ``fields.<columns>.<option>``."""
+    return name.startswith(_PREFIX) and name != DEFAULT_AGGREGATE_FUNCTION
+
+
+def named_columns(name: str) -> str:
+    """The columns in the name of a per-field option as they are written; empty for other names."""
+    columns, dot, _ = name.removeprefix(_PREFIX).partition(".")
+    return columns if dot and is_field_option(name) else ""
+
+
+def declared_setting(name: str) -> Declaration | None:
+    """The declaration of a per-field option by its full name; None for names that are none."""
+    return _DECLARED.get(name.removeprefix(_PREFIX).partition(".")[2]) if is_field_option(name) else None
 
 
 def parse_field_options(options: Mapping[str, str], columns: Sequence[str]) -> AllFieldOptions:
@@ -83,38 +116,20 @@ def parse_field_options(options: Mapping[str, str], columns: Sequence[str]) -> A
     by_column: dict[str, FieldOptions] = {}
     groups = []
     for name, text in options.items():
-        if not is_field_option(name) or name == _DEFAULT_FUNCTION:
+        if not is_field_option(name):
             continue
-        column_part, _, option = name.removeprefix(_PREFIX).partition(".")
+        column_part, _, setting = name.removeprefix(_PREFIX).partition(".")
         named = tuple(column_part.split(","))
         _check_columns(name, named, columns)
-        if option == _SEQUENCE_GROUP:
+        if setting == _GROUP.name:
             protected = tuple(text.split(","))
             _check_columns(name, protected, columns)
             groups.append(SequenceGroup(named, protected))
             continue
-        declared = _DECLARED.get(option)
-        if "." in option:
-            raise ConfigError(
-                f"option {name!r}: a nested-field path is not supported on field {column_part!r}; only whole columns "
-                "have options"
-            )
-        if declared is None:
-            raise UnsupportedFeature(
-                f"option {name!r} is not supported; per-field options are: {', '.join(FIELD_OPTIONS)}"
-            )
-        if len(named) > 1:
-            raise ConfigError(
-                f"option {name!r}: only {_SEQUENCE_GROUP} takes a list of columns; write one option per column: "
-                f"{', '.join(f'{_PREFIX}{column}.{option}' for column in named)}"
-            )
-        value = declared.metadata["parse"](name, text)
-        by_column[column_part] = replace(by_column.get(column_part, _NONE), **{declared.name: value})
-    return AllFieldOptions(
-        by_column=by_column,
-        default_aggregate_function=options.get(_DEFAULT_FUNCTION),
-        sequence_groups=tuple(groups),
-    )
+        _check_setting(name, column_part, setting)
+        value: Any = _DECLARED[setting].parse(name, text)
+        by_column[column_part] = replace(by_column.get(column_part, _NONE), **{_FIELDS[setting]: value})
+    return AllFieldOptions(by_column=by_column, sequence_groups=tuple(groups))
 
 
 def _check_columns(name: str, named: Sequence[str], columns: Sequence[str]) -> None:
@@ -123,5 +138,25 @@ def _check_columns(name: str, named: Sequence[str], columns: Sequence[str]) -> N
             hint = f" ({column!r}: blanks around commas count)" if column != column.strip() else ""
             raise ConfigError(
                 f"option {name!r}: field {column} can not be found in the table schema{hint}; columns are: "
-                f"{', '.join(columns)}"
+                f"{', '.join(columns)}",
+                option=name,
             )
+
+
+def _check_setting(name: str, columns: str, setting: str) -> None:
+    if "." in setting:
+        raise ConfigError(
+            f"option {name!r}: a nested-field path is not supported on field {columns!r}; only whole columns "
+            "have options",
+            option=name,
+        )
+    if setting not in _FIELDS:
+        raise UnsupportedFeature(
+            f"option {name!r} is not supported; per-field options are: {', '.join(FIELD_OPTIONS)}", option=name
+        )
+    if "," in columns:
+        raise ConfigError(
+            f"option {name!r}: only {_GROUP.name} takes a list of columns; write one option per column: "
+            f"{', '.join(field_option(column, setting) for column in columns.split(','))}",
+            option=name,
+        )

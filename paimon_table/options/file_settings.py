@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from paimon_table.options.names import (
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_FORMAT,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+)
 from paimon_table.options.table_options import TableOptions
 
 _COMPRESSION_EXTENSIONS = {"none": "", "gzip": "gz", "zstd": "zst"}
@@ -36,9 +44,9 @@ def data_file_settings(options: TableOptions, level: int) -> FileSettings:
     file_format = formats.get(level, options.file_format)
     return FileSettings(
         format=file_format,
-        format_option="file.format.per.level" if level in formats else "file.format",
+        format_option=FILE_FORMAT_PER_LEVEL if level in formats else FILE_FORMAT,
         compression=compressions.get(level, options.file_compression),
-        compression_option="file.compression.per.level" if level in compressions else "file.compression",
+        compression_option=FILE_COMPRESSION_PER_LEVEL if level in compressions else FILE_COMPRESSION,
         stats_mode=dict(options.stats_mode_per_level).get(level, options.stats_mode),
         extension=_extension(options, file_format),
         is_indexed=True,
@@ -51,9 +59,9 @@ def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
     own_format, own_compression = options.changelog_file_format, options.changelog_file_compression
     return FileSettings(
         format=own_format or data.format,
-        format_option="changelog-file.format" if own_format else data.format_option,
+        format_option=CHANGELOG_FILE_FORMAT if own_format else data.format_option,
         compression=own_compression or data.compression,
-        compression_option="changelog-file.compression" if own_compression else data.compression_option,
+        compression_option=CHANGELOG_FILE_COMPRESSION if own_compression else data.compression_option,
         stats_mode=options.changelog_file_stats_mode or data.stats_mode,
         extension=_extension(options, own_format or data.format),
         is_indexed=False,

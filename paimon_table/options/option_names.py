@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from paimon_table.option_declaration import ChangeRule, freely, never
+from paimon_table.options.names import DELETION_VECTORS_MODIFIABLE, STREAMING_READ_OVERWRITE
+
 KEPT_FOR_OTHERS = frozenset({
     # readers
     "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch",
     "file-reader-async-threshold", "incremental-between", "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot", "incremental-between-timestamp", "incremental-to-auto-tag",
     "parallel-scan.split-size", "query-auth.enabled", "streaming-read-append-overwrite", "streaming-read-mode",
-    "streaming-read-overwrite", "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
+    STREAMING_READ_OVERWRITE, "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
     # engines that run Paimon's own jobs
     "async-file-write", "auto-create", "delete.force-produce-changelog",
     "end-input.check-partition-expire", "path", "unaware-bucket.compaction.parallelism",
@@ -37,7 +40,7 @@ KEPT_FOR_OTHERS = frozenset({
     # when a commit waits for its compaction: here compaction is always part of the commit
     "changelog-producer.lookup-wait", "commit.force-compact", "lookup-wait",
     # deletion vectors: a permission for ALTER TABLE, and a limit for append tables (a bucket has one index file)
-    "deletion-vectors.modifiable", "deletion-vector.index-file.target-size",
+    DELETION_VECTORS_MODIFIABLE, "deletion-vector.index-file.target-size",
     # hints that Tidemark always honours
     "manifest.merge-optimize.enabled",
 })  # fmt: skip
@@ -56,10 +59,13 @@ class Refusal:
 
     instead: str
     harmless: frozenset[str] = field(default_factory=frozenset)
+    change: ChangeRule = freely
+    misleads_readers: bool = False
+    """Whether the rows of a table that has it mean something else to a reader who does not know it."""
 
 
-def _off(instead: str) -> Refusal:
-    return Refusal(instead, frozenset({"false"}))
+def _off(instead: str, change: ChangeRule = freely, misleads_readers: bool = False) -> Refusal:
+    return Refusal(instead, frozenset({"false"}), change, misleads_readers)
 
 
 _NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at least 1 and remove the option"
@@ -70,7 +76,7 @@ _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
     "dynamic-bucket.target-row-num": Refusal(_NO_DYNAMIC),
-    "dynamic-bucket.initial-buckets": Refusal(_NO_DYNAMIC),
+    "dynamic-bucket.initial-buckets": Refusal(_NO_DYNAMIC, change=never),
     "dynamic-bucket.max-buckets": Refusal(_NO_DYNAMIC),
     "dynamic-bucket.assigner-parallelism": Refusal(_NO_DYNAMIC),
     "cross-partition-upsert.index-ttl": Refusal(_NO_DYNAMIC),
@@ -86,10 +92,10 @@ REFUSED: Mapping[str, Refusal] = {
     "data-file.external-paths": Refusal(_NO_EXTERNAL),
     "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
     "data-file.external-paths.specific-fs": Refusal(_NO_EXTERNAL),
-    "data-file.path-directory": Refusal(_NO_EXTERNAL),
-    "index-file-in-data-file-dir": _off(_NO_EXTERNAL),
+    "data-file.path-directory": Refusal(_NO_EXTERNAL, change=never, misleads_readers=True),
+    "index-file-in-data-file-dir": _off(_NO_EXTERNAL, change=never, misleads_readers=True),
     "write.sequence-number-init-mode": Refusal("sequence numbers start after those of the files", frozenset({"scan"})),
-    "record-level.expire-time": Refusal(_NO_EXPIRE),
+    "record-level.expire-time": Refusal(_NO_EXPIRE, misleads_readers=True),
     "record-level.time-field": Refusal(_NO_EXPIRE),
     "record-level.time-field-type": Refusal(_NO_EXPIRE),
     "compaction.optimization-interval": Refusal(_NO_EARLY),
@@ -103,19 +109,27 @@ REFUSED: Mapping[str, Refusal] = {
     "commit.force-create-snapshot": _off("a batch without rows makes no snapshot; remove the option"),
     "commit.callbacks": Refusal("commit callbacks are Java classes; remove the option"),
     "commit.user-prefix": Refusal("the commit user is the identity of the checkpoint; remove the option"),
-    "row-tracking.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
-    "data-evolution.enabled": _off("rows have no ids in a table with a primary-key; remove the option"),
-    "pk-clustering-override": _off("rows are clustered by the primary key; remove the option"),
+    "row-tracking.enabled": _off(
+        "rows have no ids in a table with a primary-key; remove the option", change=never, misleads_readers=True
+    ),
+    "data-evolution.enabled": _off(
+        "rows have no ids in a table with a primary-key; remove the option", change=never, misleads_readers=True
+    ),
+    "pk-clustering-override": _off(
+        "rows are clustered by the primary key; remove the option", change=never, misleads_readers=True
+    ),
     "clustering.columns": Refusal("rows are clustered by the primary key; remove the option"),
     "manifest.delete-file-drop-stats": _off("DELETE entries repeat the statistics; remove the option"),
     "manifest.sidecar.enabled": _off("manifests have no sidecar files; remove the option"),
     "manifest-sort.enabled": _off("manifests are not sorted; remove the option"),
     "metadata.iceberg.storage": Refusal("no Iceberg metadata is written", frozenset({"disabled"})),
-    "chain-table.enabled": _off("chain tables are not supported; remove the option"),
-    "format-table.implementation": Refusal("only Paimon tables are supported; remove the option"),
-    "object-location": Refusal("only Paimon tables are supported; remove the option"),
+    "chain-table.enabled": _off("chain tables are not supported; remove the option", misleads_readers=True),
+    "format-table.implementation": Refusal(
+        "only Paimon tables are supported; remove the option", misleads_readers=True
+    ),
+    "object-location": Refusal("only Paimon tables are supported; remove the option", misleads_readers=True),
     "field-default-func": Refusal("default values are not supported; remove the option"),
-    "blob-field": Refusal("type BLOB is not supported; remove the option"),
+    "blob-field": Refusal("type BLOB is not supported; remove the option", misleads_readers=True),
 }
 """Names that would change files or results in a way that Tidemark does not implement."""
 

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.options.field_options import is_field_option
-from paimon_table.options.option_names import refusal_of
-from paimon_table.options.table_options import TableOptions, parse_options
+from paimon_table.options.option_facts import ACTED_ON
+from paimon_table.options.option_names import REFUSED, refusal_of
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 
-_READ = frozenset({
-    "bucket", "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
-    "sequence.auto-padding", "sequence.snapshot-ordering",
-    "ignore-delete", "deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group", "changelog-producer", "force-lookup", "partition.default-name",
-    "partition.legacy-name", "primary-key.nullable", "file-index.read.enabled", "deletion-vectors.enabled",
-    "deletion-vectors.merge-on-read",
-})  # fmt: skip
-
-_CHANGES_MEANING = frozenset({
-    "index-file-in-data-file-dir", "record-level.expire-time",
-    "data-file.path-directory", "pk-clustering-override", "chain-table.enabled", "row-tracking.enabled",
-    "data-evolution.enabled", "object-location", "format-table.implementation", "blob-field",
-})  # fmt: skip
+_READ = frozenset(name for option in ACTED_ON if option.is_read for name in option.names)
+_MISLEADING = frozenset(name for name, refusal in REFUSED.items() if refusal.misleads_readers)
 
 
 def reading_options(schema: TableSchema) -> TableOptions:
@@ -34,11 +23,12 @@ def reading_options(schema: TableSchema) -> TableOptions:
 
     Raises UnsupportedFeature when an option gives the rows a meaning that Tidemark does not know.
     """
-    for name in sorted(_CHANGES_MEANING & schema.options.keys()):
+    for name in sorted(_MISLEADING & schema.options.keys()):
         if refusal_of(name, schema.options[name]) is not None:
             raise UnsupportedFeature(
                 f"the table has option {name!r} = {schema.options[name]!r}, with which Tidemark would read it wrongly; "
-                "read it with Paimon's own readers"
+                "read it with Paimon's own readers",
+                option=name,
             )
     kept = {name: value for name, value in schema.options.items() if name in _READ or is_field_option(name)}
     return parse_options(kept, schema)

@@ -1,20 +1,25 @@
-"""The options of a table as typed values with units, parsed once from the schema's string map.
+"""The options of a table as typed values with units.
 
-Each field of ``TableOptions`` declares its Paimon name, its parser and its default, and nothing else does. Options that
-Tidemark does not act on are classified in ``option_names``.
+Each field of ``TableOptions`` declares all that is known of its option, and nothing else does. Options that Tidemark
+does not act on are classified in ``option_names``.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
-from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.file_index.index_options import BloomFilterColumn, is_bloom_filter_option, parse_bloom_filters
+from paimon_table.file_index.index_options import BloomFilterColumn
+from paimon_table.option_declaration import (
+    Meant,
+    Need,
+    listed,
+    never,
+    only_to_a_number,
+    option,
+    single,
+    stays_true,
+)
 from paimon_table.option_values import (
-    INT_MAX,
     LONG_MAX,
     boolean,
     duration_ms,
@@ -31,114 +36,205 @@ from paimon_table.option_values import (
     size_bytes,
     word_of,
 )
-from paimon_table.options import option_names as known
-from paimon_table.options.field_options import AllFieldOptions, is_field_option, parse_field_options
-from paimon_table.schema.table_schema import TableSchema
-
-_T = TypeVar("_T")
+from paimon_table.options.field_options import AGGREGATING, AllFieldOptions
+from paimon_table.options.modifiable import only_when_modifiable
+from paimon_table.options.names import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    BUCKET,
+    BUCKET_FUNCTION,
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_FILE_PREFIX,
+    CHANGELOG_FILE_STATS_MODE,
+    CHANGELOG_PRODUCER,
+    DATA_FILE_PREFIX,
+    DEFAULT_AGGREGATE_FUNCTION,
+    DELETION_VECTORS,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    FULL_COMPACTION_DELTA_COMMITS,
+    IGNORE_DELETE,
+    LEGACY_PARTITION_NAME,
+    MERGE_ENGINE,
+    NUM_LEVELS,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_GROUP,
+    ROW_DEDUPLICATE,
+    ROW_DEDUPLICATE_IGNORE_FIELDS,
+    ROWKIND_FIELD,
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
+    STATS_MODE,
+    STATS_MODE_PER_LEVEL,
+    TARGET_FILE_ROW_COUNT,
+    WRITE_ONLY,
+)
 
 BUCKET_FUNCTIONS = ("default", "mod", "hive")
 CHANGELOG_PRODUCERS = ("none", "input", "lookup", "full-compaction")
-SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
 MERGE_ENGINES = ("deduplicate", "first-row", "partial-update", "aggregation")
+SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
 
+MOST_LEVELS = 1000
+"""More than any table has runs; a writer keeps a list of them for each bucket."""
 
 _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
-
-
-def _option(name: str, parse: Callable[[str, str], _T], default: _T, *aliases: str) -> _T:
-    metadata = {"name": name, "aliases": aliases, "parse": parse}
-    value: _T = field(default=default, metadata=metadata)
-    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """What the options of one table say; sizes in bytes, times in milliseconds."""
 
-    bucket: int = _option("bucket", integer(), -1)
-    bucket_function: str = _option("bucket-function.type", one_of(*BUCKET_FUNCTIONS), "default")
-    merge_engine: str = _option("merge-engine", word_of(*MERGE_ENGINES), "deduplicate")
-    changelog_producer: str = _option("changelog-producer", word_of(*CHANGELOG_PRODUCERS), "none")
-    row_deduplicate: bool = _option("changelog-producer.row-deduplicate", boolean, False)
-    row_deduplicate_ignore_fields: tuple[str, ...] = _option(
-        "changelog-producer.row-deduplicate-ignore-fields", names, ()
+    bucket: int = option(BUCKET, integer(), -1, change=only_to_a_number, read=True)
+    bucket_function: str = option(BUCKET_FUNCTION, one_of(*BUCKET_FUNCTIONS), "default", change=never, read=True)
+    merge_engine: str = option(
+        MERGE_ENGINE, word_of(*MERGE_ENGINES), "deduplicate", change=never, read=True, waits=("first-row",)
     )
-    sequence_fields: tuple[str, ...] = _option("sequence.field", names, ())
-    sequence_sort_order: str = _option("sequence.field.sort-order", one_of("ascending", "descending"), "ascending")
-    snapshot_ordering: bool = _option("sequence.snapshot-ordering", boolean, False)
+    changelog_producer: str = option(
+        CHANGELOG_PRODUCER, word_of(*CHANGELOG_PRODUCERS), "none", read=True, waits=("lookup", "full-compaction")
+    )
+    row_deduplicate: bool = option(
+        ROW_DEDUPLICATE,
+        boolean,
+        False,
+        needs=Need(CHANGELOG_PRODUCER, ("lookup", "full-compaction")),
+    )
+    row_deduplicate_ignore_fields: tuple[str, ...] = option(
+        ROW_DEDUPLICATE_IGNORE_FIELDS,
+        names,
+        (),
+        columns=listed,
+        needs=Need(ROW_DEDUPLICATE, ("true",)),
+    )
+    sequence_fields: tuple[str, ...] = option(SEQUENCE_FIELD, names, (), read=True, columns=listed)
+    sequence_sort_order: str = option(
+        "sequence.field.sort-order",
+        one_of("ascending", "descending"),
+        "ascending",
+        read=True,
+        needs=Need(SEQUENCE_FIELD),
+    )
+    snapshot_ordering: bool = option(SNAPSHOT_ORDERING, boolean, False, change=never, read=True)
     """Whether rows of flushes are ordered by the snapshot that added them instead of by their arrival in the bucket."""
-    sequence_auto_padding: tuple[str, ...] = _option("sequence.auto-padding", names_among(*SEQUENCE_PADDINGS), ())
-    rowkind_field: str | None = _option("rowkind.field", plain, None)
-    ignore_delete: bool = _option("ignore-delete", boolean, False, *_IGNORE_DELETE_ALIASES)
-    ignore_update_before: bool = _option("ignore-update-before", boolean, False)
-    compaction_trigger: int = _option("num-sorted-run.compaction-trigger", integer(1), 5)
-    num_levels: int = _option("num-levels", integer(2), 6)
-    """At least 2; ``compaction_trigger`` + 1 when the option is not set."""
-    max_size_amplification_percent: int = _option("compaction.max-size-amplification-percent", integer(0), 200)
-    size_ratio: int = _option("compaction.size-ratio", integer(0), 1)
-    """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
-    small_file_ratio: float = _option("compaction.small-file-ratio", fraction, 0.7)
-    target_file_row_count: int | None = _option("target-file-row-num", integer(1, LONG_MAX), None)
-    """Always None: files are cut by size alone."""
-    target_file_size_bytes: int = _option("target-file-size", size_bytes, 128 << 20)
-    file_format: str = _option("file.format", lowered, "parquet")
-    file_format_per_level: tuple[tuple[int, str], ...] = _option("file.format.per.level", lowered_per_level, ())
-    """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""
-    file_compression: str = _option("file.compression", lowered, "zstd")
-    file_compression_per_level: tuple[tuple[int, str], ...] = _option(
-        "file.compression.per.level", lowered_per_level, ()
+    sequence_auto_padding: tuple[str, ...] = option(
+        SEQUENCE_AUTO_PADDING, names_among(*SEQUENCE_PADDINGS), (), read=True
     )
-    file_suffix_include_compression: bool = _option("file.suffix.include.compression", boolean, False)
-    changelog_file_format: str | None = _option("changelog-file.format", lowered, None)
-    changelog_file_compression: str | None = _option("changelog-file.compression", lowered, None)
-    changelog_file_stats_mode: str | None = _option("changelog-file.stats-mode", plain, None)
-    zstd_level: int = _option("file.compression.zstd-level", integer(), 1)
-    file_block_size_bytes: int | None = _option("file.block-size", size_bytes, None)
+    rowkind_field: str | None = option(ROWKIND_FIELD, plain, None, change=never, columns=single)
+    ignore_delete: bool = option(IGNORE_DELETE, boolean, False, *_IGNORE_DELETE_ALIASES, change=stays_true, read=True)
+    ignore_update_before: bool = option("ignore-update-before", boolean, False, change=stays_true)
+    compaction_trigger: int = option("num-sorted-run.compaction-trigger", integer(1), 5)
+    num_levels: int = option(
+        NUM_LEVELS,
+        integer(2),
+        6,
+        follows="num-sorted-run.compaction-trigger",
+        meant=Meant(
+            range(2, MOST_LEVELS + 1),
+            f"levels are too many for every bucket to hold; set num-levels to at most {MOST_LEVELS}",
+        ),
+    )
+    """At least 2; ``compaction_trigger`` + 1 when the option is not set."""
+    max_size_amplification_percent: int = option("compaction.max-size-amplification-percent", integer(0), 200)
+    size_ratio: int = option("compaction.size-ratio", integer(0), 1)
+    """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
+    small_file_ratio: float = option("compaction.small-file-ratio", fraction, 0.7)
+    target_file_row_count: int | None = option(TARGET_FILE_ROW_COUNT, integer(1, LONG_MAX), None)
+    """Always None: files are cut by size alone."""
+    target_file_size_bytes: int = option("target-file-size", size_bytes, 128 << 20)
+    file_format: str = option(FILE_FORMAT, lowered, "parquet")
+    file_format_per_level: tuple[tuple[int, str], ...] = option(FILE_FORMAT_PER_LEVEL, lowered_per_level, ())
+    """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""
+    file_compression: str = option(FILE_COMPRESSION, lowered, "zstd")
+    file_compression_per_level: tuple[tuple[int, str], ...] = option(FILE_COMPRESSION_PER_LEVEL, lowered_per_level, ())
+    file_suffix_include_compression: bool = option("file.suffix.include.compression", boolean, False)
+    changelog_file_format: str | None = option(CHANGELOG_FILE_FORMAT, lowered, None)
+    changelog_file_compression: str | None = option(CHANGELOG_FILE_COMPRESSION, lowered, None)
+    changelog_file_stats_mode: str | None = option(CHANGELOG_FILE_STATS_MODE, plain, None)
+    zstd_level: int = option(
+        "file.compression.zstd-level",
+        integer(),
+        1,
+        meant=Meant(range(1, 23), "is not among the levels of zstd; write one from 1 to 22"),
+    )
+    file_block_size_bytes: int | None = option("file.block-size", size_bytes, None)
     """Size in the file of a row group of Parquet or a stripe of ORC; Avro knows none, as in Java."""
-    data_file_prefix: str = _option("data-file.prefix", file_prefix, "data-")
-    changelog_file_prefix: str = _option("changelog-file.prefix", file_prefix, "changelog-")
-    write_only: bool = _option("write-only", boolean, False, "write.compaction-skip")
-    full_compaction_delta_commits: int | None = _option("full-compaction.delta-commits", integer(1), None)
-    force_lookup: bool = _option("force-lookup", boolean, False)
-    force_up_level0: bool = _option("compaction.force-up-level-0", boolean, False)
-    lookup_compact: str = _option("lookup-compact", one_of("radical", "gentle"), "radical")
-    lookup_compact_max_interval: int | None = _option("lookup-compact.max-interval", integer(1), None)
-    deletion_vectors: bool = _option("deletion-vectors.enabled", boolean, False)
-    deletion_vectors_bitmap64: bool = _option("deletion-vectors.bitmap64", boolean, False)
+    data_file_prefix: str = option(DATA_FILE_PREFIX, file_prefix, "data-")
+    changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-")
+    write_only: bool = option(WRITE_ONLY, boolean, False, "write.compaction-skip")
+    full_compaction_delta_commits: int | None = option(FULL_COMPACTION_DELTA_COMMITS, integer(1), None, waits=())
+    force_lookup: bool = option("force-lookup", boolean, False, change=never, read=True)
+    force_up_level0: bool = option("compaction.force-up-level-0", boolean, False)
+    lookup_compact: str = option("lookup-compact", one_of("radical", "gentle"), "radical")
+    lookup_compact_max_interval: int | None = option(
+        "lookup-compact.max-interval", integer(1), None, needs=Need("lookup-compact", ("gentle",))
+    )
+    deletion_vectors: bool = option(
+        DELETION_VECTORS, boolean, False, change=only_when_modifiable, read=True, waits=("true",)
+    )
+    deletion_vectors_bitmap64: bool = option(
+        "deletion-vectors.bitmap64", boolean, False, needs=Need(DELETION_VECTORS, ("true",))
+    )
     """Whether vectors are written with 64-bit positions; both widths are read."""
-    deletion_vectors_merge_on_read: bool = _option("deletion-vectors.merge-on-read", boolean, False)
-    partition_default_name: str = _option("partition.default-name", plain, "__DEFAULT_PARTITION__")
-    legacy_partition_name: bool = _option("partition.legacy-name", boolean, True)
-    stats_mode: str = _option("metadata.stats-mode", plain, "truncate(16)")
-    stats_mode_per_level: tuple[tuple[int, str], ...] = _option("metadata.stats-mode.per.level", per_level, ())
-    stats_dense_store: bool = _option("metadata.stats-dense-store", boolean, True)
-    stats_keep_first_n_columns: int = _option("metadata.stats-keep-first-n-columns", integer(-1), -1)
+    deletion_vectors_merge_on_read: bool = option(
+        "deletion-vectors.merge-on-read", boolean, False, read=True, needs=Need(DELETION_VECTORS, ("true",))
+    )
+    partition_default_name: str = option("partition.default-name", plain, "__DEFAULT_PARTITION__", read=True)
+    legacy_partition_name: bool = option(LEGACY_PARTITION_NAME, boolean, True, read=True)
+    stats_mode: str = option(STATS_MODE, plain, "truncate(16)")
+    stats_mode_per_level: tuple[tuple[int, str], ...] = option(STATS_MODE_PER_LEVEL, per_level, ())
+    stats_dense_store: bool = option("metadata.stats-dense-store", boolean, True)
+    stats_keep_first_n_columns: int = option("metadata.stats-keep-first-n-columns", integer(-1), -1)
+    default_aggregate_function: str | None = option(
+        DEFAULT_AGGREGATE_FUNCTION, plain, None, read=True, needs=Need(MERGE_ENGINE, AGGREGATING)
+    )
+    """The function of columns that name none of their own."""
     field_options: AllFieldOptions = field(default_factory=AllFieldOptions)
     """What ``fields.<column>.*`` says."""
     bloom_filters: tuple[BloomFilterColumn, ...] = ()
     """What ``file-index.bloom-filter.*`` says."""
-    file_index_in_manifest_bytes: int = _option("file-index.in-manifest-threshold", size_bytes, 500)
+    file_index_in_manifest_bytes: int = option("file-index.in-manifest-threshold", size_bytes, 500)
     """Size up to which a file index stands in the manifest instead of a file of its own."""
-    file_index_read: bool = _option("file-index.read.enabled", boolean, True)
-    aggregation_remove_record_on_delete: bool = _option("aggregation.remove-record-on-delete", boolean, False)
-    partial_update_remove_record_on_delete: bool = _option("partial-update.remove-record-on-delete", boolean, False)
-    partial_update_remove_record_on_sequence_group: tuple[str, ...] = _option(
-        "partial-update.remove-record-on-sequence-group", names, ()
+    file_index_read: bool = option("file-index.read.enabled", boolean, True, read=True)
+    aggregation_remove_record_on_delete: bool = option(
+        AGGREGATION_REMOVE_ON_DELETE,
+        boolean,
+        False,
+        change=never,
+        read=True,
+        needs=Need(MERGE_ENGINE, ("aggregation",)),
     )
-    primary_key_nullable: bool = _option("primary-key.nullable", boolean, False)
-    manifest_compression: str = _option("manifest.compression", one_of("zstd", "none"), "zstd")
-    manifest_target_file_size_bytes: int = _option("manifest.target-file-size", size_bytes, 8 << 20)
-    manifest_full_compaction_size_bytes: int = _option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
-    manifest_merge_min_count: int = _option("manifest.merge-min-count", integer(1), 30)
-    dynamic_partition_overwrite: bool = _option("dynamic-partition-overwrite", boolean, True)
+    partial_update_remove_record_on_delete: bool = option(
+        PARTIAL_UPDATE_REMOVE_ON_DELETE,
+        boolean,
+        False,
+        change=never,
+        read=True,
+        needs=Need(MERGE_ENGINE, ("partial-update",)),
+    )
+    partial_update_remove_record_on_sequence_group: tuple[str, ...] = option(
+        PARTIAL_UPDATE_REMOVE_ON_GROUP,
+        names,
+        (),
+        change=never,
+        read=True,
+        columns=listed,
+        needs=Need(MERGE_ENGINE, ("partial-update",)),
+    )
+    manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
+    manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
+    manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
+    manifest_merge_min_count: int = option("manifest.merge-min-count", integer(1), 30)
+    dynamic_partition_overwrite: bool = option("dynamic-partition-overwrite", boolean, True)
     """Whether INSERT OVERWRITE of a partitioned table replaces the partitions of the new rows, and no others."""
-    overwrite_upgrade: bool = _option("overwrite-upgrade", boolean, True)
+    overwrite_upgrade: bool = option("overwrite-upgrade", boolean, True)
     """Whether the files of an overwrite go to the highest level when they need no merge."""
-    commit_max_retries: int = _option("commit.max-retries", integer(0), 10)
-    commit_min_retry_wait_ms: int = _option("commit.min-retry-wait", duration_ms, 10)
-    commit_max_retry_wait_ms: int = _option("commit.max-retry-wait", duration_ms, 10_000)
-    commit_timeout_ms: int | None = _option("commit.timeout", duration_ms, None)
+    commit_max_retries: int = option("commit.max-retries", integer(0), 10)
+    commit_min_retry_wait_ms: int = option("commit.min-retry-wait", duration_ms, 10)
+    commit_max_retry_wait_ms: int = option("commit.max-retry-wait", duration_ms, 10_000)
+    commit_timeout_ms: int | None = option("commit.timeout", duration_ms, None)
 
     @property
     def sequence_descending(self) -> bool:
@@ -204,82 +300,3 @@ class TableOptions:
         if self.full_compaction_delta_commits is None and self.changelog_producer == "full-compaction":
             return 1
         return self.full_compaction_delta_commits
-
-
-_DECLARED: Mapping[str, Any] = {
-    option: f for f in fields(TableOptions) if f.metadata for option in (f.metadata["name"], *f.metadata["aliases"])
-}
-_ALSO_KNOWN = frozenset({"bucket-key", "type"})
-
-
-def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptions:
-    """The typed options of a table; ``schema`` gives the column names that options may refer to.
-
-    Raises ConfigError for unknown names and unreadable values, UnsupportedFeature for what Paimon knows and Tidemark
-    does not do. Rules between options and columns are checked by ``table_validation.validate_table``.
-    """
-    values: dict[str, Any] = {}
-    for name, text in options.items():
-        declared = _DECLARED.get(name)
-        if declared is not None and (name == declared.metadata["name"] or declared.name not in values):
-            values[declared.name] = declared.metadata["parse"](name, text)
-    parsed = TableOptions(**_with_dependent_defaults(values))
-    # First, so that an engine that is not supported is named rather than one of its options.
-    _check_supported(parsed)
-    for name, text in options.items():
-        if name not in _DECLARED and not is_field_option(name) and not is_bloom_filter_option(name):
-            _check_undeclared(name, text)
-    by_column = parse_field_options(options, schema.column_names)
-    return replace(parsed, field_options=by_column, bloom_filters=parse_bloom_filters(options))
-
-
-def options_of(schema: TableSchema) -> TableOptions:
-    """The typed options of a schema."""
-    return parse_options(schema.options, schema)
-
-
-def known_names() -> tuple[str, ...]:
-    """Every option name that may stand in a table's options, sorted."""
-    return tuple(sorted({*_DECLARED, *_ALSO_KNOWN, *known.KEPT_FOR_OTHERS, *known.REFUSED}))
-
-
-def is_acted_on(name: str) -> bool:
-    """Whether the option has a typed value among ``TableOptions`` itself, which is not so for families of names."""
-    return name in _DECLARED
-
-
-def _with_dependent_defaults(values: dict[str, Any]) -> dict[str, Any]:
-    if "compaction_trigger" in values:
-        values.setdefault("num_levels", min(values["compaction_trigger"] + 1, INT_MAX))
-    return values
-
-
-def _check_undeclared(name: str, text: str) -> None:
-    if name == "type" and text.lower() != "table":
-        raise UnsupportedFeature(f"option 'type': {text!r} is not supported; supported: table")
-    if name in _ALSO_KNOWN:
-        return
-    instead = known.refusal_of(name, text)
-    if instead is not None:
-        raise UnsupportedFeature(f"option {name!r} is not supported yet: {instead}")
-    if name in known.REFUSED or known.is_kept_for_others(name):
-        return
-    near = difflib.get_close_matches(name, known_names(), n=1, cutoff=0.0)
-    raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near[0]!r}")
-
-
-def _check_supported(options: TableOptions) -> None:
-    for name, value, supported in (
-        ("merge-engine", options.merge_engine, MERGE_ENGINES),
-        ("changelog-producer", options.changelog_producer, CHANGELOG_PRODUCERS),
-    ):
-        if value not in supported:
-            raise UnsupportedFeature(f"option {name!r}: {value!r} is not supported; supported: {', '.join(supported)}")
-    if options.update_before_first and len(options.sequence_auto_padding) > 1:
-        # In the old versions that know the option arrival order decides between such values, never the flag.
-        raise UnsupportedFeature(
-            "option 'sequence.auto-padding': row-kind-flag has no meaning beside a padding with micros, which leaves "
-            "no equal values; use row-kind-flag alone"
-        )
-    if options.target_file_row_count is not None:
-        raise UnsupportedFeature("option 'target-file-row-num' is not supported: files are cut by 'target-file-size'")

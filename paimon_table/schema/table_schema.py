@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.json_text import pretty
+from paimon_table.option_declaration import Declaration, listed
 from paimon_table.row_kind import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_table.schema.schema_options import BUCKET_KEY, PARTITION, PRIMARY_KEY, PRIMARY_KEY_NULLABLE
 from paimon_table.types import DataField, DataType, arrow_schema, assign_ids, field_from_json, field_json
 
 RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind"})
@@ -46,7 +48,7 @@ class TableSchema:
     @property
     def bucket_keys(self) -> tuple[str, ...]:
         """Columns whose hash chooses the bucket: option ``bucket-key`` (split at commas, not trimmed) or the key."""
-        declared = self.options.get("bucket-key")
+        declared = self.options.get(BUCKET_KEY.name)
         return tuple(declared.split(",")) if declared else self.trimmed_primary_keys
 
     @property
@@ -93,24 +95,26 @@ def create_schema(
     Raises ConfigError for names and keys that Paimon refuses.
     """
     kept = dict(options or {})
-    primary = _keys("primary-key", primary_keys, kept)
-    partition = _keys("partition", partition_keys, kept)
+    primary = _keys(PRIMARY_KEY, primary_keys, kept)
+    partition = _keys(PARTITION, partition_keys, kept)
     _check_names([name for name, _ in columns])
     fields, highest = assign_ids(columns)
-    if kept.get("primary-key.nullable", "false").lower() != "true":
+    if not PRIMARY_KEY_NULLABLE.value_in(kept):
         fields = tuple(replace(f, type=f.type.with_nullable(False)) if f.name in primary else f for f in fields)
     schema = TableSchema(0, fields, highest, partition, primary, kept, comment, time_ms)
     check_keys(schema)
     return schema
 
 
-def _keys(option: str, given: Sequence[str], options: dict[str, str]) -> tuple[str, ...]:
-    declared = options.pop(option, None)
-    if declared is None:
+def _keys(option: Declaration, given: Sequence[str], options: dict[str, str]) -> tuple[str, ...]:
+    stated = options.pop(option.name, None)
+    if stated is None:
         return tuple(given)
     if given:
-        raise ConfigError(f"option {option!r} repeats the keys {list(given)}; remove the option")
-    return tuple(name.strip() for name in declared.split(",") if name.strip())
+        raise ConfigError(
+            f"option {option.name!r} repeats the keys {list(given)}; remove the option", option=option.name
+        )
+    return listed(stated)
 
 
 def _check_names(names: Sequence[str]) -> None:

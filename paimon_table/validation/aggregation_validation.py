@@ -28,7 +28,7 @@ def check_function_names(schema: TableSchema, options: TableOptions) -> None:
     """Also of functions that no column uses so far: the default one and those of key columns, as Paimon does."""
     named = {f"fields.{key}.aggregate-function": options.field_options.of(key) for key in schema.primary_keys}
     functions = {option: given.aggregate_function for option, given in named.items()}
-    functions["fields.default-aggregate-function"] = options.field_options.default_aggregate_function
+    functions["fields.default-aggregate-function"] = options.default_aggregate_function
     for option, function in functions.items():
         if function is not None and function not in FUNCTION_NAMES:
             raise ConfigError(

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.errors import SchemaChangeRefused
 from paimon_table.file_index.hashing import can_be_hashed
 from paimon_table.file_index.index_options import BloomFilterColumn, parse_bloom_filters
+from paimon_table.option_declaration import OptionChange
+from paimon_table.options.option_facts import change_rule
 from paimon_table.schema.table_schema import TableSchema, check_name
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids
 
@@ -43,18 +45,6 @@ class SetOption:
 
 
 SchemaChange = AddColumn | WidenColumn | SetOption
-
-_IMMUTABLE_OPTIONS = frozenset({
-    "type", "bucket-key", "bucket-function.type", "merge-engine", "sequence.snapshot-ordering",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group", "rowkind.field", "primary-key", "primary-key.nullable",
-    "partition", "dynamic-bucket.initial-buckets", "force-lookup", "row-tracking.enabled", "data-evolution.enabled",
-    "pk-clustering-override", "index-file-in-data-file-dir", "data-file.path-directory",
-})  # fmt: skip
-_ONCE_TRUE = frozenset({
-    "ignore-delete", "deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete",
-    "ignore-update-before",
-})  # fmt: skip
 
 
 def apply_changes(
@@ -141,40 +131,11 @@ def _with_option(schema: TableSchema, change: SetOption, has_snapshots: bool) ->
     if old == change.value:
         return schema
     if has_snapshots:
-        _check_option_change(change, old)
-        _check_deletion_vectors_change(schema, change, old)
+        change_rule(change.name)(OptionChange(change.name, old, change.value, schema.options))
     options = {name: value for name, value in schema.options.items() if name != change.name}
     if change.value is not None:
         options[change.name] = change.value
     return replace(schema, options=options)
-
-
-def _check_option_change(change: SetOption, old: str | None) -> None:
-    if change.name in _IMMUTABLE_OPTIONS:
-        raise ConfigError(f"option {change.name!r} cannot change once the table holds data; write into a new table")
-    if change.name == "bucket":
-        if change.value is None:
-            raise ConfigError("option 'bucket' cannot be reset once the table holds data; set a number")
-        if (old or "-1").strip() == "-1":
-            raise ConfigError("option 'bucket' cannot change when it is -1; write into a new table")
-        if change.value.strip() == "-1":
-            raise ConfigError("option 'bucket' cannot change to -1 once the table holds data; set a number")
-    if change.name in _ONCE_TRUE and old is not None and old.lower() == "true":
-        raise ConfigError(
-            f"option {change.name!r} cannot change from true to false once the table holds data; keep true"
-        )
-
-
-def _check_deletion_vectors_change(schema: TableSchema, change: SetOption, old: str | None) -> None:
-    """Files of the other mode are read wrongly until a full compaction has rewritten them."""
-    if change.name != "deletion-vectors.enabled" or (change.value or "false").lower() == (old or "false").lower():
-        return
-    if schema.options.get("deletion-vectors.modifiable", "false").lower() != "true":
-        raise ConfigError(
-            "option 'deletion-vectors.enabled' cannot change once the table holds data: turning deletion vectors on or "
-            "off without a full-compaction duplicates rows; set 'deletion-vectors.modifiable' = true if a full "
-            "compaction follows before anyone reads"
-        )
 
 
 # ---------------------------------------------------------------- widening

@@ -7,7 +7,8 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.options.table_options import TableOptions, options_of
+from paimon_table.options.option_parsing import options_of
+from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema, check_keys
 from paimon_table.types import BINARIES, Root

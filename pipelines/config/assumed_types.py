@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS
+from paimon_table.options.field_options import field_option
+from paimon_table.options.names import (
+    AGGREGATE_FUNCTION,
+    DEFAULT_AGGREGATE_FUNCTION,
+    NESTED_KEY,
+    NESTED_SEQUENCE_FIELD,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    TS_FIELD,
+)
+from paimon_table.options.option_facts import columns_named_by
 from paimon_table.types import DataType, parse_type, string
-
-_BLOOM_FILTERS = "file-index.bloom-filter.columns"
-_LISTS = (
-    "sequence.field", "changelog-producer.row-deduplicate-ignore-fields", _BLOOM_FILTERS,
-    "partial-update.remove-record-on-sequence-group",
-)  # fmt: skip
-"""Options whose values are column names, blanks around commas ignored."""
-
-_DEFAULT_FUNCTION = "fields.default-aggregate-function"
 
 
 def assumed_columns(options: Mapping[str, str]) -> dict[str, DataType]:
@@ -27,12 +30,12 @@ def assumed_columns(options: Mapping[str, str]) -> dict[str, DataType]:
 
 def assumed_type(column: str, options: Mapping[str, str]) -> DataType:
     """A type that the options about ``column`` take."""
-    sequence = [name.strip() for name in options.get("sequence.field", "").split(",")]
-    if column in sequence or column == options.get("rowkind.field"):
-        return string()
-    if f"{column}[" in options.get(_BLOOM_FILTERS, ""):
+    for name in (SEQUENCE_FIELD, ROWKIND_FIELD):
+        if column in columns_named_by(name, options.get(name, "")):
+            return string()
+    if f"{column}[" in options.get(BLOOM_FILTER_COLUMNS.name, ""):
         return parse_type("MAP<STRING, STRING>")
-    function = options.get(f"fields.{column}.aggregate-function", options.get(_DEFAULT_FUNCTION, ""))
+    function = options.get(field_option(column, AGGREGATE_FUNCTION), options.get(DEFAULT_AGGREGATE_FUNCTION, ""))
     make = _TYPES.get(function)
     return string() if make is None else make(column, options)
 
@@ -42,19 +45,6 @@ def _columns_in(options: Mapping[str, str]) -> Iterator[str]:
         yield from columns_named_by(name, value)
 
 
-def columns_named_by(name: str, value: str) -> tuple[str, ...]:
-    """The columns that the option ``name`` = ``value`` refers to, blanks around commas left out."""
-    texts: list[str] = []
-    parts = name.split(".")
-    if name in _LISTS:
-        texts = [column.partition("[")[0] for column in value.split(",")]
-    elif name == "rowkind.field":
-        texts = [value]
-    elif parts[0] == "fields" and len(parts) > 2:
-        texts = parts[1].split(",") + (value.split(",") if parts[2:] == ["sequence-group"] else [])
-    return tuple(text.strip() for text in texts if text.strip())
-
-
 def _always(text: str) -> Callable[[str, Mapping[str, str]], DataType]:
     return lambda column, options: parse_type(text)
 
@@ -62,8 +52,8 @@ def _always(text: str) -> Callable[[str, Mapping[str, str]], DataType]:
 def _array_of_rows(column: str, options: Mapping[str, str]) -> DataType:
     named = [
         name.strip()
-        for option in ("nested-key", "nested-sequence-field")
-        for name in options.get(f"fields.{column}.{option}", "").split(",")
+        for option in (NESTED_KEY, NESTED_SEQUENCE_FIELD)
+        for name in options.get(field_option(column, option), "").split(",")
         if name.strip()
     ]
     fields = ", ".join(f"`{name}` STRING" for name in dict.fromkeys((*named, "any other field")))
@@ -71,7 +61,7 @@ def _array_of_rows(column: str, options: Mapping[str, str]) -> DataType:
 
 
 def _map_of_rows(column: str, options: Mapping[str, str]) -> DataType:
-    time = options.get(f"fields.{column}.ts-field", "time")
+    time = options.get(field_option(column, TS_FIELD), "time")
     return parse_type(f"MAP<STRING, ROW<`any other field` STRING, `{time}` STRING>>")
 
 

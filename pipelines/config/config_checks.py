@@ -23,11 +23,11 @@ from pipelines.config.config_values import is_uri
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
-from pipelines.config.nearest_name import did_you_mean
 from pipelines.config.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+from sources.nearest_name import did_you_mean
 
 log = logging.getLogger(__name__)
 

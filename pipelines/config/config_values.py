@@ -218,8 +218,3 @@ Pattern = Annotated[str, BeforeValidator(_not_empty), AfterValidator(_check_patt
 
 Text = Annotated[str, BeforeValidator(_not_empty)]
 """Text that is not empty."""
-
-
-def name_matches(pattern: str, name: str | None) -> bool:
-    """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
-    return name is not None and (name == pattern or re.fullmatch(pattern, name) is not None)

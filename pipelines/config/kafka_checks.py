@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pipelines.config import kafka_properties as known
-from pipelines.config.nearest_name import nearest
+from sources.nearest_name import nearest
 
 Mistake = tuple[str, str]
 """Name of the property, and what is wrong with it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator
 
+from paimon_table.options.option_facts import known_names
 from paimon_table.options.option_names import KEPT_PREFIXES, is_kept_for_others
-from paimon_table.options.table_options import known_names
 
 TABLE_OPTIONS = frozenset({
     "consumer-id", "consumer.changelog-only", "consumer.expiration-time", "consumer.ignore-progress",

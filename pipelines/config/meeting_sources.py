@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from pipelines.config.config import PipelineConfig
-from pipelines.config.config_values import name_matches
 from pipelines.config.table_rules import Match, TableRule
+from sources.topics import name_matches
 
 _PLAIN = re.compile(r"[\w.-]+")
 

@@ -11,87 +11,89 @@ from collections.abc import Collection, Iterator, Mapping
 from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
 from paimon_table.merge.aggregation import DEFAULT_FUNCTION
-from paimon_table.options.field_options import FIELD_OPTIONS, is_field_option
-from paimon_table.options.table_options import MERGE_ENGINES, TableOptions, parse_options
-from paimon_table.schema.table_schema import TableSchema
-
-_DEFAULT_FUNCTION_OPTION = "fields.default-aggregate-function"
-_AGGREGATING = ("aggregation", "partial-update")
-_NEEDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("sequence.field.sort-order", "sequence.field", ()),
-    ("changelog-producer.row-deduplicate", "changelog-producer", ("lookup", "full-compaction")),
-    ("changelog-producer.row-deduplicate-ignore-fields", "changelog-producer.row-deduplicate", ("true",)),
-    ("lookup-compact.max-interval", "lookup-compact", ("gentle",)),
-    ("deletion-vectors.bitmap64", "deletion-vectors.enabled", ("true",)),
-    ("deletion-vectors.merge-on-read", "deletion-vectors.enabled", ("true",)),
-    ("aggregation.remove-record-on-delete", "merge-engine", ("aggregation",)),
-    ("partial-update.remove-record-on-delete", "merge-engine", ("partial-update",)),
-    ("partial-update.remove-record-on-sequence-group", "merge-engine", ("partial-update",)),
-    (_DEFAULT_FUNCTION_OPTION, "merge-engine", _AGGREGATING),
+from paimon_table.option_declaration import Declaration, Need, declared_in
+from paimon_table.option_values import is_per_level
+from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
+from paimon_table.options.names import (
+    AGGREGATE_FUNCTION,
+    COUNT_LIMIT,
+    DEFAULT_AGGREGATE_FUNCTION,
+    DISTINCT,
+    IGNORE_RETRACT,
+    LIST_AGG_DELIMITER,
+    MERGE_ENGINE,
+    NESTED_KEY,
+    NESTED_KEY_NULL_STRATEGY,
+    NESTED_SEQUENCE_FIELD,
+    NUM_LEVELS,
+    TS_FIELD,
+    WRITE_ONLY,
 )
-"""(option, option that it needs, values of that one; none stands for any)."""
+from paimon_table.options.option_facts import TYPED_OPTIONS, declaration
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
+from paimon_table.schema.table_schema import TableSchema
 
 _NESTED = ("nested_update", "nested_partial_update")
 _FUNCTIONS_WITH: Mapping[str, tuple[str, ...]] = {
-    "list-agg-delimiter": ("listagg",),
-    "distinct": ("listagg", "collect"),
-    "nested-key": _NESTED,
-    "nested-key-null-strategy": _NESTED,
-    "nested-sequence-field": ("nested_update",),
-    "count-limit": ("nested_update",),
-    "ts-field": ("merge_map_with_keytime",),
+    LIST_AGG_DELIMITER: ("listagg",),
+    DISTINCT: ("listagg", "collect"),
+    NESTED_KEY: _NESTED,
+    NESTED_KEY_NULL_STRATEGY: _NESTED,
+    NESTED_SEQUENCE_FIELD: ("nested_update",),
+    COUNT_LIMIT: ("nested_update",),
+    TS_FIELD: ("merge_map_with_keytime",),
 }
 """The functions that look at a setting of aggregate functions."""
-
-_LEVELS = ("num-levels", "num-sorted-run.compaction-trigger")
-_PER_LEVEL = ("file.format.per.level", "file.compression.per.level", "metadata.stats-mode.per.level")
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for the stated options that nothing would look at; unreadable ones are passed over."""
-    for name, needed, values in _NEEDS:
-        if name in stated:
-            yield from _without_needed(name, needed, values, effective)
-    for name in stated:
-        if is_field_option(name) and name != _DEFAULT_FUNCTION_OPTION:
-            yield from _of_column(name, effective)
-    for name in _PER_LEVEL:
-        if name in stated:
+    for declared in TYPED_OPTIONS:
+        name = declared.stated_as(stated)
+        if name is not None and declared.needs is not None:
+            yield from _without_needed(name, declared.needs, effective)
+        if name is not None and is_per_level(declared.parse):
             yield from _of_levels_too_high(name, effective)
+    for name in stated:
+        if is_field_option(name):
+            yield from _of_column(name, effective)
 
 
-def _without_needed(
-    name: str, needed: str, values: tuple[str, ...], effective: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    value = effective.get(needed)
-    if value is None or (values and value.lower() not in values):
-        wanted = f"{needed} = {' or '.join(values)}" if values else f"the option {needed}"
+def _without_needed(name: str, need: Need, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    value = _text(need.option, effective)
+    if value is None or (need.values and value.lower() not in need.values):
+        wanted = f"{need.option} = {' or '.join(need.values)}" if need.values else f"the option {need.option}"
         yield name, f"option '{name}' has no effect without {wanted}; remove it or add that"
+
+
+def _text(name: str, effective: Mapping[str, str]) -> str | None:
+    """The value of an option as a text, that of its default where it is not stated; None for no value."""
+    declared = declaration(name)
+    default = None if declared is None else declared.default
+    return effective.get(name, default if isinstance(default, str) else None)
 
 
 def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """``fields.<column>.<setting>`` under an engine or a function that does not look at it."""
-    _, column, setting = (*name.split(".", 2), "", "")[:3]
-    engine = effective.get("merge-engine", "deduplicate").lower()
-    if engine not in MERGE_ENGINES or setting == "stats-mode" or setting not in FIELD_OPTIONS:
+    declared = declared_setting(name)
+    engine = (_text(MERGE_ENGINE, effective) or "").lower()
+    if declared is None or declared.needs is None or engine not in MERGE_ENGINES:
         return
-    engines = ("partial-update",) if setting == "sequence-group" else _AGGREGATING
-    if engine not in engines:
-        yield from _without_needed(name, "merge-engine", engines, effective)
+    if engine not in declared.needs.values:
+        yield from _without_needed(name, declared.needs, effective)
         return
-    functions = _FUNCTIONS_WITH.get(setting, FUNCTION_NAMES if setting == "ignore-retract" else ())
-    given = effective.get(f"fields.{column}.aggregate-function", effective.get(_DEFAULT_FUNCTION_OPTION))
-    function = given or (DEFAULT_FUNCTION if engine == "aggregation" else None)
+    functions = _FUNCTIONS_WITH.get(declared.name, FUNCTION_NAMES if declared.name == IGNORE_RETRACT else ())
+    own = field_option(named_columns(name), AGGREGATE_FUNCTION)
+    function = effective.get(own, effective.get(DEFAULT_AGGREGATE_FUNCTION))
+    function = function or (DEFAULT_FUNCTION if engine == "aggregation" else None)
     if functions and function not in functions and (function is None or function in FUNCTION_NAMES):
         wanted = "" if functions == FUNCTION_NAMES else f" = {' or '.join(functions)}"
-        yield (
-            name,
-            f"option '{name}' has no effect without fields.{column}.aggregate-function{wanted}; remove it or add that",
-        )
+        yield name, f"option '{name}' has no effect without {own}{wanted}; remove it or add that"
 
 
 def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = _parsed(effective, (*_LEVELS, name))
+    options = _parsed(effective, (*_declared(NUM_LEVELS).deciding_names, name))
     if options is None:
         return
     beyond = {level for level in options.named_levels if level > options.max_level}
@@ -103,54 +105,38 @@ def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tup
         )
 
 
-_WRITE_ONLY = ("write-only", "write.compaction-skip")
-_COMPACTION = (
-    ("changelog-producer", ("lookup", "full-compaction")),
-    ("merge-engine", ("first-row",)),
-    ("deletion-vectors.enabled", ("true",)),
-    ("full-compaction.delta-commits", ()),
-)
-"""(option, values with which only compaction completes what a batch writes; none stands for any)."""
-
-
 def options_that_wait(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(option, what to know) where a dedicated compaction job must do what ``write-only`` keeps Tidemark from."""
-    write_only = next((name for name in _WRITE_ONLY if name in effective), "")
-    if effective.get(write_only, "").lower() != "true":
+    write_only = _declared(WRITE_ONLY).stated_as(effective)
+    if write_only is None or effective[write_only].lower() != "true":
         return
-    for name, values in _COMPACTION:
-        value = effective.get(name)
-        if value is not None and (not values or value.lower() in values):
+    for declared in TYPED_OPTIONS:
+        name, values = declared.stated_as(effective), declared.waits_for_compaction
+        if name is not None and values is not None and (not values or effective[name].lower() in values):
             yield (
                 write_only,
-                f"option '{write_only}' = true keeps Tidemark from compacting, which {name} = {value} waits for: run a "
-                "dedicated compaction job, or remove one of them",
+                f"option '{write_only}' = true keeps Tidemark from compacting, which {name} = {effective[name]} waits "
+                "for: run a dedicated compaction job, or remove one of them",
             )
-
-
-MOST_LEVELS = 1000
-"""More than any table has runs; a writer keeps a list of them for each bucket."""
-_ZSTD_LEVELS = range(1, 23)
 
 
 def values_out_of_range(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for numbers that Paimon accepts, although nobody can mean them."""
-    levels = _parsed(effective, _LEVELS)
-    if levels is not None and levels.num_levels > MOST_LEVELS:
-        name = next(option for option in _LEVELS if option in effective)
-        yield (
-            name,
-            f"option '{name}': {levels.num_levels} levels are too many for every bucket to hold; set num-levels to at "
-            f"most {MOST_LEVELS}",
-        )
-    name = "file.compression.zstd-level"
-    compression = _parsed(effective, (name,))
-    if compression is not None and name in effective and compression.zstd_level not in _ZSTD_LEVELS:
-        yield (
-            name,
-            f"option '{name}': {compression.zstd_level} is not among the levels of zstd; write one from "
-            f"{_ZSTD_LEVELS[0]} to {_ZSTD_LEVELS[-1]}",
-        )
+    for field, declared in declared_in(TableOptions).items():
+        meant, names = declared.meant, declared.deciding_names
+        name = next((name for name in names if name in effective), None)
+        options = None if meant is None or name is None else _parsed(effective, names)
+        if meant is None or name is None or options is None:
+            continue
+        value = getattr(options, field)
+        if value not in meant.values:
+            yield name, f"option '{name}': {value} {meant.otherwise}"
+
+
+def _declared(name: str) -> Declaration:
+    declared = declaration(name)
+    assert declared is not None
+    return declared
 
 
 def _parsed(effective: Mapping[str, str], names: Collection[str]) -> TableOptions | None:

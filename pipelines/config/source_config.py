@@ -18,12 +18,16 @@ from pipelines.config.config_values import (
     OptionText,
     Pattern,
     Text,
-    name_matches,
     refused,
 )
 from pipelines.config.format_config import FORMAT_WORDS, SourceFormat
 from pipelines.config.kafka_checks import misplaced
 from pipelines.config.yaml_hints import list_words
+from sources.dumps.settings import DumpSettings
+from sources.kafka import settings as kafka_settings
+from sources.kafka.settings import KafkaSettings
+from sources.positions import Place
+from sources.topics import TopicSelection
 
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """What Kafka allows as the name of a topic."""
@@ -68,25 +72,9 @@ class TopicFilter(ConfigModel):
         return {"anyOf": [{"type": "array", "items": {"type": "string"}}, handler.resolve_ref_schema(handler(core))]}
 
     @property
-    def is_everything(self) -> bool:
-        """Whether nothing was said about topics."""
-        return not (self.names or self.include or self.exclude)
-
-    def selects(self, topic: str) -> bool:
-        """Whether a topic is read; with nothing said, every topic is."""
-        if self.names:
-            return topic in self.names
-        included = not self.include or any(name_matches(p, topic) for p in self.include)
-        return included and not any(name_matches(p, topic) for p in self.exclude)
-
-    def subscribe_pattern(self) -> str:
-        """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.
-
-        Only for a filter without `names`. Spark looks for it anywhere in a topic's name, so it is anchored.
-        """
-        included = "|".join(f"(?:{p})" for p in self.include) or ".*"
-        excluded = "|".join(f"(?:{p})" for p in self.exclude)
-        return f"^(?!(?:{excluded})$)(?:{included})$" if excluded else f"^(?:{included})$"
+    def selection(self) -> TopicSelection:
+        """The topics as a plain value."""
+        return TopicSelection(self.names, self.include, self.exclude)
 
 
 class StartTimestamp(ConfigModel):
@@ -162,7 +150,7 @@ class KafkaSource(ConfigModel):
     @field_validator("topics")
     @classmethod
     def _of_kafka(cls, topics: TopicFilter) -> TopicFilter:
-        if topics.is_everything:
+        if topics.selection.is_everything:
             raise refused("give at least one topic or pattern")
         for name in topics.names:
             if not _TOPIC_NAME.fullmatch(name):
@@ -175,6 +163,27 @@ class KafkaSource(ConfigModel):
                 if syntax.search(pattern):
                     raise refused(f"pattern {pattern}: patterns of topics cannot have {words}")
         return topics
+
+    @property
+    def settings(self) -> KafkaSettings:
+        """The same as plain values."""
+        return KafkaSettings(
+            self.bootstrap_servers, self.topics.selection, self.options, _plain(self.start), self.max_records_per_batch
+        )
+
+    def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
+        """Whether ``start`` surely lies nowhere below the offsets that a table holds, so that nothing is read twice."""
+        return self.settings.begins_at_or_beyond(held)
+
+
+def _plain(start: Start) -> kafka_settings.Start:
+    match start:
+        case StartTimestamp(timestamp=moment):
+            return moment
+        case StartOffsets(offsets=offsets):
+            return {(topic, p): offset for topic, places in offsets.items() for p, offset in places.items()}
+        case word:
+            return word
 
 
 class FilesSource(ConfigModel):
@@ -190,6 +199,15 @@ class FilesSource(ConfigModel):
     max_records_per_batch: int = Field(
         default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
     )
+
+    @property
+    def settings(self) -> DumpSettings:
+        """The same as plain values."""
+        return DumpSettings(self.path, self.topics.selection, self.max_records_per_batch)
+
+    def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
+        """Never: dumps are read from their begin."""
+        return False
 
 
 class Source(ConfigModel):

@@ -14,8 +14,9 @@ from pydantic_core import CoreSchema
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
-from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, name_matches, refused
+from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.table_name import name_problem
+from sources.topics import name_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""

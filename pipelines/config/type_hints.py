@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from paimon_table.types import Root
-from pipelines.config.nearest_name import nearest
+from sources.nearest_name import nearest
 
 _MEANT = {
     "BIGINT UNSIGNED": "DECIMAL(20, 0)",

@@ -17,11 +17,11 @@ from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
 from paimon_table.types import sql
 from pipelines.config.config_values import parse_instant
-from pipelines.config.nearest_name import did_you_mean
 from pipelines.inspect.tables_below import tables_below
 from pipelines.inspect.where import parse_condition
 from pipelines.report.row_output import RowFormat, checked_stdout, quiet_pipe, write_rows
 from pipelines.report.table_report import SNAPSHOT_ID, all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
+from sources.nearest_name import did_you_mean
 
 TABLE_FORMAT_LIMIT = 100
 """Rows that the form for people shows when no limit is given."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from paimon_table.catalog.table_name import TableName
 from pipelines.config.config import PipelineConfig
-from pipelines.config.config_values import name_matches
 from pipelines.config.table_rules import PLACEHOLDERS, Match, TargetRule
+from sources.topics import name_matches
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 

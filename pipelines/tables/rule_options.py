@@ -11,18 +11,18 @@ from collections.abc import Collection
 
 from paimon_table.errors import ConfigError
 from paimon_table.options import option_names
-from paimon_table.options.table_options import is_acted_on, parse_options
+from paimon_table.options.names import BUCKET, DELETION_VECTORS_MODIFIABLE
+from paimon_table.options.option_facts import columns_named_by, is_typed
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
-from pipelines.config.assumed_types import columns_named_by
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)
 
-_PERMISSION = "deletion-vectors.modifiable"
-_KEYS = ("primary-key", "partition")
-"""Options that stand for the keys and do not stay among the options of a schema."""
+_KEYS = tuple(option.name for option in KEY_OPTIONS)
 
 
 def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
@@ -65,7 +65,7 @@ def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
         if name not in rule.assumed_options and name not in _KEYS and not _means_the_same(schema, name, value)
     ]
     # The permission to change another option counts only when it is there first.
-    return sorted(changes, key=lambda change: change.name != _PERMISSION)
+    return sorted(changes, key=lambda change: change.name != DELETION_VECTORS_MODIFIABLE)
 
 
 def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collection[str]) -> list[SetOption]:
@@ -82,13 +82,13 @@ def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
     present = schema.options.get(name)
     if present == value:
         return True
-    if name == "bucket-key":
+    if name == BUCKET_KEY.name:
         return tuple(value.split(",")) == schema.bucket_keys
-    if name == "type":
-        return (present or "table").lower() == value.lower()
+    if name == TYPE.name:
+        return (present or TYPE.default).lower() == value.lower()
     if name in option_names.REFUSED:
         return present is None and option_names.refusal_of(name, value) is None
-    if not is_acted_on(name) or columns_named_by(name, value):
+    if not is_typed(name) or columns_named_by(name, value):
         return False
     with_value = {**schema.options, name: value}
     return parse_options(with_value, schema) == parse_options(schema.options, schema)
@@ -96,7 +96,7 @@ def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
 
 def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     """Rows written with another number of buckets would miss the older rows of their keys."""
-    if any(change.name == "bucket" for change in changes) and table.snapshots.latest_id() is not None:
+    if any(change.name == BUCKET for change in changes) and table.snapshots.latest_id() is not None:
         raise ConfigError(
             "option 'bucket' cannot change while the table holds rows in so many buckets; rescale the table first by"
             " ALTER TABLE and INSERT OVERWRITE in an engine, then state the new number"

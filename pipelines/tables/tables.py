@@ -20,10 +20,10 @@ from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.merge.retracts import can_retract, refused_deletes, takes_update_before
 from paimon_table.metadata.paths import limits_names, long_values
 from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.options.option_facts import columns_named_by
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.table import Table
 from paimon_table.types import CHARACTERS
-from pipelines.config.assumed_types import columns_named_by
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
@@ -37,7 +37,6 @@ from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
-from pipelines.tables.start_offsets import goes_on
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_writable
 from pipelines.tables.written_tables import written_tables
@@ -202,7 +201,7 @@ class PipelineTables:
         gone_on_with: list[tuple[str, Table]] = []
         for found in written_tables(self.catalog, self.config.name):
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
-                at_or_beyond = goes_on(self.config.source.reader, found.position.offsets)
+                at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +20,8 @@ from pipelines import run as run_module
 from pipelines.config.config_file import load_pipelines
 from pipelines.query import PipelineQuery
 from pipelines.report.run_log import naming
+from sources.dumps.reader import DumpFilesReader
+from sources.dumps.settings import DumpSettings
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
 
@@ -47,9 +49,10 @@ class Spark:
 def bare_query(begin: Callable[[], Spark]) -> Any:
     """A query without its checks; ``begin`` gives what a start gives."""
     query = PipelineQuery.__new__(PipelineQuery)
-    config = SimpleNamespace(name="shop", checkpoint="checkpoint", source=SimpleNamespace(files=object()))
+    config = SimpleNamespace(name="shop", checkpoint="checkpoint")
+    reader = DumpFilesReader(DumpSettings("dumps"), cast(Any, SimpleNamespace()))
     values = {
-        "config": config, "failure": None, "_stopping": threading.Event(), "_kafka": None, "_session": None,
+        "config": config, "failure": None, "_stopping": threading.Event(), "_reader": reader, "_session": None,
         "_lost_s": 0.0, "_pause_s": 1.0, "_due_s": None,
         "_compactions": SimpleNamespace(is_busy=False, raise_failure=lambda: None),
         "_start": lambda _spark: begin(),

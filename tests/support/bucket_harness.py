@@ -25,7 +25,7 @@ from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.storage.file_io import FileIO

@@ -14,7 +14,7 @@ from paimon_table.data_files.key_value_file import (
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.types import arrow_type, parse_type

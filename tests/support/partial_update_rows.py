@@ -11,7 +11,8 @@ import pyarrow as pa
 from paimon_table.data_files.bucket_files import row_schema
 from paimon_table.merge.partial_update import PartialUpdate, partial_update
 from paimon_table.merge.sort import KeyOrder
-from paimon_table.options.table_options import TableOptions, options_of
+from paimon_table.options.option_parsing import options_of
+from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import RowKind
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type

@@ -14,7 +14,7 @@ from paimon_table.data_files.stats import column_modes, column_range, column_ran
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.data_file import SimpleStats
-from paimon_table.options.table_options import parse_options
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import DataField, arrow_type, parse_type

@@ -21,7 +21,7 @@ from paimon_table.file_index.container import DamagedIndex, read_container, writ
 from paimon_table.file_index.hashing import hash64
 from paimon_table.file_index.index_builder import bloom_filter
 from paimon_table.metadata.data_file import FileSource
-from paimon_table.options.table_options import parse_options
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.scan.confinement import confined_columns
 from paimon_table.scan.index_pruning import matching_sections
 from paimon_table.schema.table_schema import create_schema

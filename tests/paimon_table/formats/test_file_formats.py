@@ -34,7 +34,8 @@ from paimon_table.errors import ConfigError, CorruptFile, UnsupportedFeature
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import changelog_file_settings, data_file_settings, format_of
-from paimon_table.options.table_options import TableOptions, parse_options
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type
 from paimon_table.validation.table_validation import validate_table

@@ -23,7 +23,7 @@ from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from paimon_table.lookup.cache import LookupCache
 from paimon_table.lookup.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter, ProbeKeys
 from paimon_table.merge.sort import KeyOrder
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.batch_size import BATCH_BYTES
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type

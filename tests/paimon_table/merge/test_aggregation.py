@@ -15,7 +15,7 @@ from paimon_table.data_files.bucket_files import row_schema
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.function import MergeFunction, merge_function
 from paimon_table.merge.sort import KeyOrder
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.merge.sort import KeyOrder
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import serialize_row_at
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import arrow_type, parse_type

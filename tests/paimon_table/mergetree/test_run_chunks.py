@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.run_chunks import run_chunks
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type

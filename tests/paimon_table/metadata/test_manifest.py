@@ -34,7 +34,7 @@ from paimon_table.metadata.manifest_codec import (
     encode_manifest_list,
 )
 from paimon_table.metadata.manifest_merging import cancelled, merge_manifests, minor_groups
-from paimon_table.options.table_options import parse_options
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.types import parse_type
 from tests.support.builders import data_file, orders_schema

@@ -17,7 +17,7 @@ from paimon_table.metadata.paths import (
     numbers_of,
     partition_path,
 )
-from paimon_table.options.table_options import parse_options
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.types import DataField, parse_type
 from tests.support.builders import data_file, orders_schema
 

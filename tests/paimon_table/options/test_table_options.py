@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.options.table_options import TableOptions, known_names, parse_options
+from paimon_table.options.option_facts import known_names
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.options.table_options import TableOptions
 from tests.support.builders import orders_schema
 
 SCHEMA = orders_schema()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import TableSchema, create_schema

@@ -15,7 +15,7 @@ from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.metadata.table_state import BucketState
-from paimon_table.options.table_options import options_of
+from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash

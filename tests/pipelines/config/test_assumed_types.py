@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_table.merge.aggregate.registry import FUNCTION_NAMES, aggregate_function
-from paimon_table.options.table_options import parse_options
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import DataField, parse_type
 from pipelines.config.assumed_types import assumed_columns, assumed_type

@@ -14,8 +14,9 @@ from paimon_table.errors import ConfigError
 from paimon_table.types import parse_type
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
-from pipelines.config.source_config import KafkaSource, StartOffsets, StartTimestamp, TopicFilter
+from pipelines.config.source_config import KafkaSource, StartOffsets, StartTimestamp
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.topics import TopicSelection
 from sources.values.value_forms import ValueForms
 
 KAFKA = """\
@@ -183,18 +184,18 @@ def test_a_target_that_needs_an_unknown_name_is_refused_with_the_topic(tmp_path:
 
 
 def test_topics_are_selected_by_name_or_by_patterns(tmp_path: Path) -> None:
-    topics = kafka(load(tmp_path)).topics
+    topics = kafka(load(tmp_path)).settings.topics
     assert [t for t in ("shop.public.a", "shop.public.a_tmp", "shop.publicXa") if topics.selects(t)] == [
         "shop.public.a"
     ]
-    assert TopicFilter(names=("a.b",)).selects("a.b")
-    assert not TopicFilter(names=("a.b",)).selects("axb")
-    assert TopicFilter().selects("anything")
+    assert TopicSelection(names=("a.b",)).selects("a.b")
+    assert not TopicSelection(names=("a.b",)).selects("axb")
+    assert TopicSelection().selects("anything")
 
 
 @pytest.mark.parametrize("topic", ["shop.public.a", "shop.public.a_tmp", "shop.public._tmpx", "other"])
 def test_one_subscribe_pattern_selects_the_same_topics(tmp_path: Path, topic: str) -> None:
-    topics = kafka(load(tmp_path)).topics
+    topics = kafka(load(tmp_path)).settings.topics
     assert (re.fullmatch(topics.subscribe_pattern(), topic) is not None) == topics.selects(topic)
 
 

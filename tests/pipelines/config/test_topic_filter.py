@@ -7,14 +7,15 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from pipelines.config.source_config import KafkaSource, TopicFilter
+from pipelines.config.source_config import KafkaSource
+from sources.topics import TopicSelection
 
 FILTERS = (
-    TopicFilter(include=(r"c\..*",)),
-    TopicFilter(include=(r"shop\.public\.orders",)),
-    TopicFilter(include=(r"a\.x", r"b\.x|b\.y")),
-    TopicFilter(include=(r".*\.public\..*",), exclude=(r"pat\.public\.secret", r"c\..*", "e.*")),
-    TopicFilter(exclude=("shop",)),
+    TopicSelection(include=(r"c\..*",)),
+    TopicSelection(include=(r"shop\.public\.orders",)),
+    TopicSelection(include=(r"a\.x", r"b\.x|b\.y")),
+    TopicSelection(include=(r".*\.public\..*",), exclude=(r"pat\.public\.secret", r"c\..*", "e.*")),
+    TopicSelection(exclude=("shop",)),
 )
 TOPICS = (
     *("c.t", "public.t", "c.public.secret", "pat.public.keep", "pat.public.secret", "pat.public.secret2"),
@@ -24,7 +25,7 @@ TOPICS = (
 
 
 @pytest.mark.parametrize("topics", FILTERS, ids=lambda topics: topics.subscribe_pattern())
-def test_a_pattern_found_anywhere_in_a_name_selects_what_matches_the_whole_name(topics: TopicFilter) -> None:
+def test_a_pattern_found_anywhere_in_a_name_selects_what_matches_the_whole_name(topics: TopicSelection) -> None:
     found = {name for name in TOPICS if re.search(topics.subscribe_pattern(), name)}
     assert found == {name for name in TOPICS if topics.selects(name)}
     assert found

@@ -12,15 +12,20 @@ from rich.console import Console
 
 from paimon_table.errors import ConfigError
 from pipelines.batch.compactions import Compactions
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
-from pipelines.config.source_config import FilesSource
+from pipelines.reading import CheckpointStanding, source_reader
 from pipelines.report.heartbeat import Heartbeat, duration_words
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, ConsoleHandler, in_pipeline
-from pipelines.report.start_line import check_files, files_words, kafka_words, start_line
+from pipelines.report.start_line import start_line
+from sources.dumps.reader import DumpFilesReader, files_words
+from sources.dumps.settings import DumpSettings
+from sources.kafka.reader import topics_words
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (\S+: )?\S.*")
+BEGINS = "begins at the earliest record"
 
 
 @pytest.fixture
@@ -102,26 +107,28 @@ def config(tmp_path: Path) -> PipelineConfig:
 
 
 def test_the_start_line_says_what_is_read_and_from_where(config: PipelineConfig) -> None:
-    words = kafka_words("kafka:9092", [(f"t{i}", p) for i in range(4) for p in range(3)])
+    words = topics_words("kafka:9092", [(f"t{i}", p) for i in range(4) for p in range(3)])
     assert words == "4 topics with 12 partitions of kafka:9092 (t0, t1, t2, and 1 more)"
-    assert kafka_words("kafka:9092", []) == "no topic of kafka:9092 yet"
-    line = start_line(config, words, 41, False, once=False)
+    assert topics_words("kafka:9092", []) == "no topic of kafka:9092 yet"
+    line = start_line(config, words, BEGINS, 41, False, once=False)
     assert line.startswith(f"reads {words}; goes on after batch 41; a batch every 5s; tables in ")
-    assert "; until all is read; " in start_line(config, words, None, True, once=True)
-    assert "positions in the tables" in start_line(config, words, None, True, once=True)
-    assert "begins at the earliest record" in start_line(config, words, None, False, once=True)
+    assert "; until all is read; " in start_line(config, words, BEGINS, None, True, once=True)
+    assert "positions in the tables" in start_line(config, words, BEGINS, None, True, once=True)
+    assert "begins at the earliest record" in start_line(config, words, BEGINS, None, False, once=True)
 
 
-def test_files_are_counted_and_a_pattern_without_files_is_refused(config: PipelineConfig, tmp_path: Path) -> None:
-    source = config.source.reader
-    assert isinstance(source, FilesSource)
+def test_files_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("x" * 200_000)
-    assert files_words(source, [("a.jsonl", str(tmp_path / "a.jsonl"))]) == "1 file, 0.2 MB (a.jsonl)"
+    assert files_words("dumps", [("a.jsonl", str(tmp_path / "a.jsonl"))]) == "1 file, 0.2 MB (a.jsonl)"
+    assert files_words(str(tmp_path), []) == f"no file of {tmp_path} yet"
+
+
+def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(config: PipelineConfig) -> None:
+    reader = source_reader(config, Checkpoint(config))
     with pytest.raises(ConfigError, match=r"no file matches .*dumps/\*\.jsonl; correct the path"):
-        check_files(source, [])
-    waiting = source.model_copy(update={"path": str(tmp_path)})
-    check_files(waiting, [])
-    assert files_words(waiting, []) == f"no file of {tmp_path} yet"
+        reader.check()
+    waiting = DumpSettings(str(Path(config.checkpoint).parent))
+    DumpFilesReader(waiting, CheckpointStanding(config, Checkpoint(config))).check()
 
 
 def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:

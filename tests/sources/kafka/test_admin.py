@@ -12,9 +12,11 @@ from kafka.admin import KafkaAdminClient
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from pipelines.config.kafka_checks import misplaced, misspelt
 from pipelines.config.kafka_properties import KNOWN
-from pipelines.config.source_config import KafkaSource
-from pipelines.kafka.admin import Bounds, kafka_admin
-from pipelines.tables.start_offsets import source_bounds
+from sources.kafka.admin import kafka_admin
+from sources.kafka.settings import KafkaSettings
+from sources.kafka.start_offsets import source_bounds
+from sources.positions import Bounds
+from sources.topics import TopicSelection
 from tests.stack.certificates import STORE_PASSWORD
 from tests.stack.jvm import kafka_client_jvm
 from tests.stack.process import free_port
@@ -48,8 +50,8 @@ def test_the_properties_that_files_are_checked_against_are_those_of_the_client(j
     assert not [name for name in names - KNOWN if misplaced(name) is None and misspelt(name) is not None]
 
 
-def _source(servers: str, options: Mapping[str, str], topic: str = TOPIC) -> KafkaSource:
-    return KafkaSource.model_validate({"bootstrap_servers": servers, "topics": [topic], "options": dict(options)})
+def _source(servers: str, options: Mapping[str, str], topic: str = TOPIC) -> KafkaSettings:
+    return KafkaSettings(servers, TopicSelection(names=(topic,)), dict(options))
 
 
 def _trust(broker: SecureKafka, kind: str) -> dict[str, str]:

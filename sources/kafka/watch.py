@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from py4j.protocol import Py4JError
 
 from paimon_table.errors import TidemarkError
-from pipelines.config.source_config import KafkaSource
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +28,21 @@ _ATTEMPTS = 3
 
 
 class KafkaWatch:
-    """``topic_ids`` asks for the topics of the source with their ids, ``on_answer`` gets each answer."""
+    """``topic_ids`` asks for the topics of the source with their ids, ``on_answer`` gets each answer.
+
+    ``properties`` are those of Kafka's client.
+    """
 
     def __init__(
         self,
         pipeline: str,
-        source: KafkaSource,
+        properties: Mapping[str, str],
         topic_ids: Callable[[], Mapping[str, str]],
         on_answer: Callable[[Mapping[str, str]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pipeline = pipeline
-        self._source = source
+        self._properties = properties
         self._topic_ids = topic_ids
         self._on_answer = on_answer
         self._clock = clock
@@ -95,8 +97,8 @@ class KafkaWatch:
             self._pipeline,
             now_s - self._silent_since_s,
             error,
-            _api_timeout_s(self._source),
-            _ATTEMPTS * _api_timeout_s(self._source),
+            _api_timeout_s(self._properties),
+            _ATTEMPTS * _api_timeout_s(self._properties),
         )
 
     def _tell_missing(self, ids: Mapping[str, str]) -> None:
@@ -107,6 +109,6 @@ class KafkaWatch:
         self._seen |= ids.keys()
 
 
-def _api_timeout_s(source: KafkaSource) -> int:
-    given = source.options.get("default.api.timeout.ms", "")
+def _api_timeout_s(properties: Mapping[str, str]) -> int:
+    given = properties.get("default.api.timeout.ms", "")
     return int(given) // 1000 if given.isdigit() else _API_TIMEOUT_S

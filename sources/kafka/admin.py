@@ -8,57 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
 from paimon_table.errors import ConfigError
-from pipelines.config.source_config import KafkaSource
-from pipelines.kafka.failures import Cause, kafka_failure
+from sources.kafka.failures import Cause, kafka_failure
+from sources.kafka.settings import KafkaSettings
+from sources.positions import Bounds, Place
 
-Place = tuple[str, int]
-"""Topic and partition."""
 Result = TypeVar("Result")
-
-READER_DEFAULTS: Mapping[str, str] = {
-    "max.poll.records": "10000",
-    "fetch.max.bytes": str(64 << 20),
-    "max.partition.fetch.bytes": str(16 << 20),
-    "isolation.level": "read_committed",
-}
-"""Client properties that differ from Kafka's own defaults; the YAML's `options` win over them.
-
-Spark asks for the ends of the partition with every poll, so polls should be few. Records of aborted transactions never
-happened; Spark looks the ends of partitions up with the same isolation level.
-"""
 
 _PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 """How long a question may wait, unless the YAML says it: somebody looks at the terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one partition holds: ``begin`` is the first offset, ``end`` the one after the last.
-
-    ``readable_end`` is the end for our isolation level: with an open transaction it lies before ``end``.
-    """
-
-    begin: int
-    readable_end: int
-    end: int
-
-
 class KafkaAdmin:
-    """A connection to the brokers of a source. Every method raises what ``kafka_failures`` makes of a failure."""
+    """A connection to the brokers of a source. Every method raises what ``kafka_failure`` makes of a failure."""
 
-    def __init__(self, jvm: Any, source: KafkaSource, patience: Mapping[str, str] | None = None) -> None:
+    def __init__(self, jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> None:
         """``patience`` are timeouts that win over those of the source."""
         self._jvm = jvm
-        self._servers = source.bootstrap_servers
-        self._isolation = source.options.get("isolation.level", READER_DEFAULTS["isolation.level"])
-        defaults = {} if _PATIENCE.keys() & source.options.keys() else _PATIENCE
-        properties = {**defaults, **source.options, **(patience or {}), "bootstrap.servers": self._servers}
+        self._servers = kafka.servers
+        self._isolation = kafka.isolation_level
+        defaults = {} if _PATIENCE.keys() & kafka.properties.keys() else _PATIENCE
+        properties = {**defaults, **kafka.properties, **(patience or {}), "bootstrap.servers": self._servers}
         try:
             self._admin = self._asked(lambda: jvm.org.apache.kafka.clients.admin.Admin.create(properties))
         except TypeError as error:  # py4j takes the name of a class that is not there for a package
@@ -119,9 +93,9 @@ def _causes(exception: Any) -> Iterator[Cause]:
 
 
 @contextmanager
-def kafka_admin(jvm: Any, source: KafkaSource, patience: Mapping[str, str] | None = None) -> Iterator[KafkaAdmin]:
+def kafka_admin(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> Iterator[KafkaAdmin]:
     """A connection for the length of the block."""
-    admin = KafkaAdmin(jvm, source, patience)
+    admin = KafkaAdmin(jvm, kafka, patience)
     try:
         yield admin
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipelines.kafka.admin import Bounds, Place
+from sources.positions import Bounds, Place
 
 MOST_TOLD = 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
-from pipelines.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 
 POSITION = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in
 stage 2.0 failed 1 times: Lost task 0.0: org.apache.kafka.common.errors.TimeoutException: Timeout of

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -13,11 +11,12 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.kafka_reading import KafkaReading
+from pipelines.reading import source_reader
+from sources.kafka.reader import KafkaReader
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> KafkaReading:
+def reading(tmp_path: Path) -> KafkaReader:
     """A pipeline that has read 50 records of topic a and none of b; both are recorded."""
     config = PipelineConfig.model_validate(
         {
@@ -38,11 +37,12 @@ def reading(tmp_path: Path) -> KafkaReading:
         (tmp_path / "cp" / directory / "0").write_text(text)
     checkpoint = Checkpoint(config)
     TopicRecord(checkpoint).add({"a": "1", "b": "1"})
-    assert config.source.kafka is not None
-    return KafkaReading(cast(Any, SimpleNamespace()), config, config.source.kafka, checkpoint)
+    reader = source_reader(config, checkpoint)
+    assert isinstance(reader, KafkaReader)
+    return reader
 
 
-def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: KafkaReading) -> None:
+def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: KafkaReader) -> None:
     reading.note_topics({"a": "2", "b": "1"})
 
     assert isinstance(reading.failure, ConfigError)
@@ -50,13 +50,13 @@ def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: Ka
         assert part in str(reading.failure)
 
 
-def test_a_topic_made_anew_before_anything_was_read_is_as_good_as_new(reading: KafkaReading) -> None:
+def test_a_topic_made_anew_before_anything_was_read_is_as_good_as_new(reading: KafkaReader) -> None:
     reading.note_topics({"a": "1", "b": "2"})
     reading.note_topics({"a": "1", "b": "2", "c": "1"})
     assert reading.failure is None
 
 
-def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReading) -> None:
+def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReader) -> None:
     reading.note_topics({"b": "1"})
     assert reading.failure is None
     reading.note_topics({"a": "2", "b": "1"})

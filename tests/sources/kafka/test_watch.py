@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from paimon_table.errors import SinkUnavailable
-from pipelines.config.source_config import KafkaSource
-from pipelines.kafka.watch import KafkaWatch
+from sources.kafka.watch import KafkaWatch
 
 SILENCE = "Kafka at b:1 does not answer (timed out): check that it runs"
 
@@ -31,9 +30,7 @@ class Script:
         return answer
 
     def play(self, options: Mapping[str, str] | None = None) -> None:
-        kafka = {"bootstrap_servers": "b:1", "topics": {"include": ["s[.].*"]}, "options": dict(options or {})}
-        source = KafkaSource.model_validate(kafka)
-        watch = KafkaWatch("shop", source, self.topic_ids, self.handed_on.append, lambda: self.now_s)
+        watch = KafkaWatch("shop", options or {}, self.topic_ids, self.handed_on.append, lambda: self.now_s)
         while self.answers:
             watch.look()
 

@@ -1,0 +1,183 @@
+"""What is known of one option: its name, how its text is read, and how readers, ALTER TABLE and pipelines treat it.
+
+An option is declared once, where its typed value is (or by what acts on it); all tables of options are derived from the
+declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from paimon_table.errors import ConfigError
+from paimon_table.option_values import Parser
+
+_T = TypeVar("_T")
+
+# ---------------------------------------------------------------- whether an option may change later
+
+
+@dataclass(frozen=True, slots=True)
+class OptionChange:
+    """An option that gets another value (None: is reset) in a table that holds data."""
+
+    name: str
+    old: str | None
+    new: str | None
+    options: Mapping[str, str]
+    """All options of the table before the change."""
+
+
+ChangeRule = Callable[[OptionChange], None]
+"""Raises ConfigError for a change that the data of a table does not allow."""
+
+
+def freely(change: OptionChange) -> None:
+    """Every change is allowed."""
+
+
+def never(change: OptionChange) -> None:
+    """Data is only right under the value that it was written with."""
+    raise ConfigError(
+        f"option {change.name!r} cannot change once the table holds data; write into a new table", option=change.name
+    )
+
+
+def stays_true(change: OptionChange) -> None:
+    """What was left out while the option was true is not there later."""
+    if (change.old or "").lower() == "true":
+        raise ConfigError(
+            f"option {change.name!r} cannot change from true to false once the table holds data; keep true",
+            option=change.name,
+        )
+
+
+def only_to_a_number(change: OptionChange) -> None:
+    """From one number of at least 1 to another; -1 stands for another kind of table, as does no value."""
+    wrong = None
+    if change.new is None:
+        wrong = "cannot be reset once the table holds data; set a number"
+    elif (change.old or "-1").strip() == "-1":
+        wrong = "cannot change when it is -1; write into a new table"
+    elif change.new.strip() == "-1":
+        wrong = "cannot change to -1 once the table holds data; set a number"
+    if wrong is not None:
+        raise ConfigError(f"option {change.name!r} {wrong}", option=change.name)
+
+
+# ---------------------------------------------------------------- the columns that a value names
+
+
+def listed(value: str) -> tuple[str, ...]:
+    """Names with commas between them, blanks around them ignored."""
+    return tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def single(value: str) -> tuple[str, ...]:
+    """One name."""
+    name = value.strip()
+    return (name,) if name else ()
+
+
+# ---------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Another option without which the declared one is never looked at."""
+
+    option: str
+    values: tuple[str, ...] = ()
+    """In lower case; none stands for any that is stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The numbers among which every one lies that somebody can mean; more are read."""
+
+    values: range
+    otherwise: str
+    """What is said behind another number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """All facts about one option."""
+
+    name: str
+    parse: Parser
+    default: Any = None
+    aliases: tuple[str, ...] = ()
+    """Older names, which count where ``name`` is not stated."""
+    change: ChangeRule = freely
+    is_read: bool = False
+    """Whether the rows of a table mean something else to a reader who does not know it."""
+    needs: Need | None = None
+    columns: Callable[[str], tuple[str, ...]] | None = None
+    """The columns that a value names; None for options that name none."""
+    meant: Meant | None = None
+    follows: str | None = None
+    """The option that the default is derived from."""
+    waits_for_compaction: tuple[str, ...] | None = None
+    """The values with which only compaction completes what a batch writes, none for any; None when it never does."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    @property
+    def deciding_names(self) -> tuple[str, ...]:
+        """The options by which the value is decided, the more direct ones first."""
+        return self.names if self.follows is None else (*self.names, self.follows)
+
+    def stated_as(self, options: Container[str]) -> str | None:
+        """The name by which ``options`` state the option; None when they do not."""
+        return next((name for name in self.names if name in options), None)
+
+    def value_in(self, options: Mapping[str, str]) -> Any:
+        """The typed value; ConfigError when its text cannot be read."""
+        name = self.stated_as(options)
+        return self.default if name is None else self.parse(name, options[name])
+
+
+# ---------------------------------------------------------------- typed options: dataclasses whose fields are options
+
+
+def option(
+    name: str,
+    parse: Callable[[str, str], _T],
+    default: _T,
+    *aliases: str,
+    change: ChangeRule = freely,
+    read: bool = False,
+    needs: Need | None = None,
+    columns: Callable[[str], tuple[str, ...]] | None = None,
+    meant: Meant | None = None,
+    follows: str | None = None,
+    waits: tuple[str, ...] | None = None,
+) -> _T:
+    """A field of a dataclass of options; the facts are those of ``Declaration``."""
+    declaration = Declaration(
+        name=name,
+        parse=parse,
+        default=default,
+        aliases=aliases,
+        change=change,
+        is_read=read,
+        needs=needs,
+        columns=columns,
+        meant=meant,
+        follows=follows,
+        waits_for_compaction=waits,
+    )
+    value: _T = field(default=default, metadata={_DECLARATION: declaration})
+    return value
+
+
+_DECLARATION = "declaration"
+
+
+def declared_in(owner: type[Any]) -> Mapping[str, Declaration]:
+    """The declarations of a dataclass of options by the names of its fields, in their order."""
+    return {f.name: f.metadata[_DECLARATION] for f in fields(owner) if _DECLARATION in f.metadata}

@@ -1,0 +1,92 @@
+"""The typed options of a table, parsed once from the schema's string map."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.file_index.index_options import is_bloom_filter_option, parse_bloom_filters
+from paimon_table.option_declaration import declared_in
+from paimon_table.option_values import INT_MAX
+from paimon_table.options import option_names as known
+from paimon_table.options.field_options import is_field_option, parse_field_options
+from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_AUTO_PADDING, TARGET_FILE_ROW_COUNT
+from paimon_table.options.option_facts import declaration, is_typed, known_names
+from paimon_table.options.table_options import CHANGELOG_PRODUCERS, MERGE_ENGINES, TableOptions
+from paimon_table.schema.schema_options import STORED_OPTIONS
+from paimon_table.schema.table_schema import TableSchema
+
+_FIELDS = {declared.name: field for field, declared in declared_in(TableOptions).items()}
+
+
+def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptions:
+    """The typed options of a table; ``schema`` gives the column names that options may refer to.
+
+    Raises ConfigError for unknown names and unreadable values, UnsupportedFeature for what Paimon knows and Tidemark
+    does not do. Rules between options and columns are checked by ``table_validation.validate_table``.
+    """
+    values: dict[str, Any] = {}
+    for name, text in options.items():
+        declared = declaration(name)
+        field = None if declared is None else _FIELDS.get(declared.name)
+        if declared is not None and field is not None and (name == declared.name or field not in values):
+            values[field] = declared.parse(name, text)
+    parsed = TableOptions(**_with_dependent_defaults(values))
+    # First, so that an engine that is not supported is named rather than one of its options.
+    _check_supported(parsed)
+    for name, text in options.items():
+        if not is_typed(name) and not is_field_option(name) and not is_bloom_filter_option(name):
+            _check_undeclared(name, text)
+    by_column = parse_field_options(options, schema.column_names)
+    return replace(parsed, field_options=by_column, bloom_filters=parse_bloom_filters(options))
+
+
+def options_of(schema: TableSchema) -> TableOptions:
+    """The typed options of a schema."""
+    return parse_options(schema.options, schema)
+
+
+def _with_dependent_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    if "compaction_trigger" in values:
+        values.setdefault("num_levels", min(values["compaction_trigger"] + 1, INT_MAX))
+    return values
+
+
+def _check_undeclared(name: str, text: str) -> None:
+    declared = declaration(name)
+    if declared in STORED_OPTIONS:
+        declared.parse(name, text)
+        return
+    instead = known.refusal_of(name, text)
+    if instead is not None:
+        raise UnsupportedFeature(f"option {name!r} is not supported yet: {instead}", option=name)
+    if name in known.REFUSED or known.is_kept_for_others(name):
+        return
+    near = difflib.get_close_matches(name, known_names(), n=1, cutoff=0.0)
+    raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near[0]!r}", option=name)
+
+
+def _check_supported(options: TableOptions) -> None:
+    for name, value, supported in (
+        (MERGE_ENGINE, options.merge_engine, MERGE_ENGINES),
+        (CHANGELOG_PRODUCER, options.changelog_producer, CHANGELOG_PRODUCERS),
+    ):
+        if value not in supported:
+            raise UnsupportedFeature(
+                f"option {name!r}: {value!r} is not supported; supported: {', '.join(supported)}", option=name
+            )
+    if options.update_before_first and len(options.sequence_auto_padding) > 1:
+        # In the old versions that know the option arrival order decides between such values, never the flag.
+        raise UnsupportedFeature(
+            "option 'sequence.auto-padding': row-kind-flag has no meaning beside a padding with micros, which leaves "
+            "no equal values; use row-kind-flag alone",
+            option=SEQUENCE_AUTO_PADDING,
+        )
+    if options.target_file_row_count is not None:
+        raise UnsupportedFeature(
+            "option 'target-file-row-num' is not supported: files are cut by 'target-file-size'",
+            option=TARGET_FILE_ROW_COUNT,
+        )

@@ -1,0 +1,65 @@
+"""A pipeline's reading of dump files: checks before Spark starts, Spark's stream, words for what there is to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.errors import ConfigError, TidemarkError
+from sources.dumps.dump_source import DumpSource, dump_files
+from sources.dumps.settings import DumpSettings
+from sources.reader import OnStart, Standing, counted, listed
+
+
+class DumpFilesReader:
+    """The ``SourceReader`` of dump files."""
+
+    is_drained_by_spark = False
+    is_read_by_a_process = True
+    begin_words = "begins at the earliest record"
+    failure: TidemarkError | None = None
+
+    def __init__(self, settings: DumpSettings, standing: Standing) -> None:
+        self._settings = settings
+        self._standing = standing
+
+    def check(self) -> None:
+        """There is something to read; or a directory, into which files may come."""
+        if self._standing.is_new:
+            self._check(dump_files(self._settings.path))
+
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+        """See ``SourceReader``."""
+        files = dump_files(self._settings.path)
+        if self._standing.is_new:
+            self._check(files)
+        on_start(files_words(self._settings.path, files), False)
+        spark.dataSource.register(DumpSource)
+        options = DumpSource.reader_options(
+            self._settings.path, self._settings.max_records_per_batch, self._settings.topics
+        )
+        return spark.readStream.format(DumpSource.name()).options(**options).load()
+
+    def explained(self, text: str) -> TidemarkError | None:
+        """What goes wrong with dump files is told in our own words already."""
+        return None
+
+    def stop(self) -> None:
+        """Nothing runs beside the query."""
+
+    def _check(self, files: Sequence[tuple[str, str]]) -> None:
+        if not files and not os.path.isdir(self._settings.path):
+            raise ConfigError(
+                f"source.files.path: no file matches {self._settings.path}; correct the path, or write the files first"
+            )
+
+
+def files_words(path: str, files: Sequence[tuple[str, str]]) -> str:
+    """``3 files, 1.2 MB (a.jsonl, b.jsonl)``, from (name, path) pairs; ``path`` is where they were looked for."""
+    if not files:
+        return f"no file of {path} yet"
+    size_bytes = sum(os.path.getsize(file) for _, file in files)
+    names = [os.path.basename(file) for _, file in files]
+    return f"{counted(len(files), 'file')}, {size_bytes / 1e6:,.1f} MB ({listed(names)})"

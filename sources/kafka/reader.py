@@ -1,0 +1,166 @@
+"""Reading Kafka for one pipeline: checks before the query starts, the stream, a watch beside it, words for its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, TidemarkError
+from sources.kafka.admin import KafkaAdmin, kafka_admin
+from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.lost_records import lost_records
+from sources.kafka.settings import KafkaSettings
+from sources.kafka.start_offsets import check_checkpoint, source_bounds, starting_options, way_on
+from sources.kafka.watch import PATIENCE, KafkaWatch
+from sources.positions import Bounds, Place, Positions
+from sources.reader import OnStart, Standing, counted, listed
+
+log = logging.getLogger(__name__)
+
+
+class KafkaReader:
+    """The ``SourceReader`` of topics in Kafka."""
+
+    is_drained_by_spark = True
+    is_read_by_a_process = False
+
+    def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
+        self._settings = settings
+        self._standing = standing
+        self._spark: SparkSession | None = None
+        self._watch: KafkaWatch | None = None
+        self.failure: TidemarkError | None = None
+
+    @property
+    def begin_words(self) -> str:
+        match self._settings.start:
+            case str() as word:
+                return f"begins at the {word} record"
+            case _:
+                return "begins where source.kafka.start says"
+
+    def check(self) -> None:
+        """Kafka can be asked only once there is a JVM."""
+
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+        """See ``SourceReader``; refuses what Kafka no longer holds, and topics that were made anew."""
+        self.stop()
+        self._spark = spark
+        with self._admin() as admin:
+            ids = self._selected(admin.topic_ids())
+            anew = self._read_and_made_anew(ids)
+            if anew:
+                raise self._of_topics_made_anew(anew)
+            bounds = source_bounds(admin, self._settings)
+        options = self._settings.reader_options(slots)
+        resumed: Positions = {}
+        if self._standing.is_new:
+            resumed = self._resume_positions(self._standing.recorded(), bounds)
+            options |= starting_options(self._settings, resumed, bounds)
+            self._standing.forget_unused_start()
+        else:
+            check_checkpoint(self._standing.checkpoint, self._settings, self._standing.closed(), bounds)
+        self._standing.note_topics(ids)
+        on_start(topics_words(self._settings.servers, bounds), bool(resumed))
+        self._start_watching(spark)
+        return spark.readStream.format("kafka").options(**options).load()
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+
+    def explained(self, text: str) -> TidemarkError | None:
+        """See ``SourceReader``; asks Kafka once more."""
+        if not is_of_kafka(text):
+            return None
+        found: TidemarkError
+        try:
+            with self._admin(PATIENCE) as admin:
+                bounds = source_bounds(admin, self._settings)
+            check_checkpoint(self._standing.checkpoint, self._settings, self._standing.closed(), bounds)
+        except TidemarkError as error:
+            found = error
+        else:
+            found = kafka_failure(self._settings.servers, causes_in(text))
+        goes_on = "; start again then, it goes on where it stopped" if isinstance(found, SinkUnavailable) else ""
+        return type(found)(f"pipeline {self._standing.pipeline}: {found}{goes_on}")
+
+    def _admin(self, patience: Mapping[str, str] | None = None) -> AbstractContextManager[KafkaAdmin]:
+        if self._spark is None:
+            raise BrokenInvariant("Kafka is asked through Spark's JVM, which has not started; please report")
+        return kafka_admin(self._spark._jvm, self._settings, patience)
+
+    def _selected(self, ids: Mapping[str, str]) -> dict[str, str]:
+        return {name: id_ for name, id_ in ids.items() if self._settings.topics.selects(name)}
+
+    def _resume_positions(self, found: Positions, bounds: Mapping[Place, Bounds]) -> Positions:
+        """The positions of the tables as far as ``on_lost_checkpoint`` lets them count."""
+        match self._standing.on_lost_checkpoint:
+            case "restart":
+                self._tell_rows_without_records(found, bounds)
+                return {}
+            case "fail" if found:
+                raise ConfigError(
+                    f"checkpoint {self._standing.checkpoint} is new, but pipeline {self._standing.pipeline} has written"
+                    " tables under another one; restore that checkpoint, or set on_lost_checkpoint to resume or restart"
+                )
+        return found
+
+    def _tell_rows_without_records(self, found: Positions, bounds: Mapping[Place, Bounds]) -> None:
+        losses = lost_records(
+            {place: at for place, at in found.items() if self._settings.topics.selects(place[0])}, bounds
+        )
+        if losses:
+            log.warning(
+                "%s: reading starts again, but Kafka has lost records since the tables were written: %s. Rows that no"
+                " record read from now on changes stay as they are; delete the tables first if they must go",
+                self._standing.pipeline,
+                losses,
+            )
+
+    def _start_watching(self, spark: SparkSession) -> None:
+        admin = KafkaAdmin(spark._jvm, self._settings, PATIENCE)
+
+        def topic_ids() -> Mapping[str, str]:
+            return self._selected(admin.topic_ids())
+
+        self._watch = KafkaWatch(self._standing.pipeline, self._settings.properties, topic_ids, self.note_topics)
+        self._watch.start()
+
+    def note_topics(self, ids: Mapping[str, str]) -> None:
+        """Take notice of the topics that are there now; sets ``failure`` when one was made anew since it was read."""
+        try:
+            anew = self._read_and_made_anew(ids)
+            if anew:
+                self.failure = self.failure or self._of_topics_made_anew(anew)
+            else:
+                self._standing.note_topics(ids)
+        except (OSError, TidemarkError) as error:
+            log.warning("%s: the checkpoint cannot note topics: %s", self._standing.pipeline, error)
+
+    def _read_and_made_anew(self, ids: Mapping[str, str]) -> list[str]:
+        """Topics made anew of which records had been read before; the others are as good as new."""
+        anew = self._standing.made_anew(ids)
+        read = {topic for (topic, _), at in self._standing.closed().items() if at > 0} if anew else set()
+        return [topic for topic in anew if topic in read]
+
+    def _of_topics_made_anew(self, topics: Collection[str]) -> ConfigError:
+        closed = self._standing.closed()
+        read = [f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in topics]
+        return ConfigError(
+            f"pipeline {self._standing.pipeline}: topics were deleted and made anew since they were read:"
+            f" {', '.join(topics)} (read: {', '.join(read) or 'nothing'}), so the offsets say nothing about the new"
+            f" ones; {way_on(self._standing.checkpoint, closed, topics)}"
+        )
+
+
+def topics_words(servers: str, places: Collection[Place]) -> str:
+    """``3 topics with 12 partitions of localhost:9092 (a, b, c)``."""
+    topics = sorted({topic for topic, _ in places})
+    if not topics:
+        return f"no topic of {servers} yet"
+    words = f"{counted(len(topics), 'topic')} with {counted(len(places), 'partition')} of {servers}"
+    return f"{words} ({listed(topics)})"

@@ -1,0 +1,70 @@
+"""What a pipeline file says about Kafka, as plain values, and the client properties that it need not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from sources.positions import Place
+from sources.topics import TopicSelection
+
+EARLIEST, LATEST = -2, -1
+"""Spark's words for the first offset of a partition and for the one after its last record."""
+
+Start: TypeAlias = str | datetime | Mapping[Place, int]
+"""Where a new checkpoint starts: ``earliest`` or ``latest``, a moment, or the offsets of partitions, which may be
+``EARLIEST`` or ``LATEST``; partitions that are not named start at the earliest record."""
+
+READER_DEFAULTS: Mapping[str, str] = {
+    "max.poll.records": "10000",
+    "fetch.max.bytes": str(64 << 20),
+    "max.partition.fetch.bytes": str(16 << 20),
+    "isolation.level": "read_committed",
+}
+"""Client properties that differ from Kafka's own defaults; those of the pipeline file win over them.
+
+Spark asks for the ends of the partition with every poll, so polls should be few. Records of aborted transactions never
+happened; Spark looks the ends of partitions up with the same isolation level.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """A cluster and what is read of it."""
+
+    servers: str
+    """Comma-separated host:port pairs."""
+    topics: TopicSelection
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Properties of Kafka's client under their own names: all that it takes. Passwords among them."""
+    start: Start = "earliest"
+    max_records_per_batch: int = 500_000
+
+    @property
+    def isolation_level(self) -> str:
+        return self.properties.get("isolation.level", READER_DEFAULTS["isolation.level"])
+
+    def reader_options(self, slots: int) -> dict[str, str]:
+        """Options of Spark's reader, without where to start; ``slots`` tasks can work side by side."""
+        options = {f"kafka.{name}": value for name, value in {**READER_DEFAULTS, **self.properties}.items()}
+        options |= {
+            "kafka.bootstrap.servers": self.servers,
+            "maxOffsetsPerTrigger": str(self.max_records_per_batch),
+            "minPartitions": str(slots),
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+        }
+        if self.topics.names:
+            options["subscribe"] = ",".join(self.topics.names)
+        else:
+            options["subscribePattern"] = self.topics.subscribe_pattern()
+        return options
+
+    def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
+        """Whether ``start`` surely lies nowhere below the offsets ``held``, so that nothing is read twice."""
+        if isinstance(self.start, str | datetime):
+            return False
+        starts = {place: self.start.get(place, EARLIEST) for place in held}
+        return all(starts[place] == LATEST or starts[place] >= at for place, at in held.items())

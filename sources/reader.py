@@ -1,0 +1,117 @@
+"""How a kind of source is read, as the runner of a pipeline sees it: one contract for Kafka, dumps and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from paimon_table.errors import TidemarkError
+from sources.positions import Positions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OnStart: TypeAlias = Callable[[str, bool], None]
+"""Gets words for what is read, and whether reading goes on from the positions of the tables."""
+
+
+class Standing(Protocol):
+    """How far one pipeline has read, as its checkpoint and its tables tell whenever they are asked."""
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name, for messages."""
+        ...
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the checkpoint lies, for messages."""
+        ...
+
+    @property
+    def on_lost_checkpoint(self) -> str:
+        """``resume``, ``fail`` or ``restart``: what a new checkpoint means where tables have positions."""
+        ...
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the checkpoint has no planned batch."""
+        ...
+
+    def closed(self) -> Positions:
+        """Where the last closed batch ended; empty before one was closed."""
+        ...
+
+    def recorded(self) -> Positions:
+        """The lowest positions among the tables that the pipeline has written, under whatever checkpoint."""
+        ...
+
+    def forget_unused_start(self) -> None:
+        """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
+        ...
+
+    def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
+        """Topics noted under another id than they have now."""
+        ...
+
+    def note_topics(self, topic_ids: Mapping[str, str]) -> None:
+        """Note topics with their ids durably; costs nothing once they are."""
+        ...
+
+
+class SourceReader(Protocol):
+    """Reads one source for one pipeline; lives on the driver as long as the pipeline runs."""
+
+    @property
+    def is_drained_by_spark(self) -> bool:
+        """Whether Spark's trigger ``availableNow`` reads what is there when the query starts, and ends it then."""
+        ...
+
+    @property
+    def is_read_by_a_process(self) -> bool:
+        """Whether Spark starts a process for the source, which has 10 s to come up: nothing else starts meanwhile."""
+        ...
+
+    @property
+    def begin_words(self) -> str:
+        """Where a new checkpoint begins, as ``begins at the earliest record``."""
+        ...
+
+    @property
+    def failure(self) -> TidemarkError | None:
+        """Why reading must not go on, found beside the running query."""
+        ...
+
+    def check(self) -> None:
+        """Raise ConfigError for what is known to be wrong without Spark, before anybody waits for it."""
+        ...
+
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+        """Records (columns of ``RECORD_SCHEMA``) from where the pipeline stands, for ``slots`` tasks side by side.
+
+        Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
+        read from there. May be called again when the query could not be started.
+        """
+        ...
+
+    def explained(self, text: str) -> TidemarkError | None:
+        """What is behind the text of a failure of Spark's, if it comes from the source; may ask the source."""
+        ...
+
+    def stop(self) -> None:
+        """End what runs beside the query."""
+        ...
+
+
+NAMES_SHOWN = 3
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown}, and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 file``, ``3 files``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

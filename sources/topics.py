@@ -1,0 +1,41 @@
+"""Which topics are read, and when a pattern of a pipeline file matches a name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+def name_matches(pattern: str, name: str | None) -> bool:
+    """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
+    return name is not None and (name == pattern or re.fullmatch(pattern, name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelection:
+    """Exact names, or patterns to include less patterns to exclude."""
+
+    names: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was said about topics."""
+        return not (self.names or self.include or self.exclude)
+
+    def selects(self, topic: str) -> bool:
+        """Whether a topic is read; with nothing said, every topic is."""
+        if self.names:
+            return topic in self.names
+        included = not self.include or any(name_matches(p, topic) for p in self.include)
+        return included and not any(name_matches(p, topic) for p in self.exclude)
+
+    def subscribe_pattern(self) -> str:
+        """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.
+
+        Only for a selection without ``names``. Spark looks for it anywhere in a topic's name, so it is anchored.
+        """
+        included = "|".join(f"(?:{p})" for p in self.include) or ".*"
+        excluded = "|".join(f"(?:{p})" for p in self.exclude)
+        return f"^(?!(?:{excluded})$)(?:{included})$" if excluded else f"^(?:{included})$"
