@@ -39,7 +39,7 @@ LONG_MAX = (1 << 63) - 1
 def boolean(name: str, text: str) -> bool:
     lowered = text.lower()
     if lowered not in {"true", "false"}:
-        raise ConfigError(f"option {name!r}: {text!r} is not true or false; write one of them")
+        raise ConfigError(f"option {name!r}: {text!r} is not true or false; write one of them", option=name)
     return lowered == "true"
 
 
@@ -48,13 +48,13 @@ def integer(minimum: int = -INT_MAX - 1, maximum: int = INT_MAX) -> Callable[[st
 
     def parse(name: str, text: str) -> int:
         if not _INTEGER.fullmatch(text):
-            raise ConfigError(f"option {name!r}: {text!r} is not a whole number; write one")
+            raise ConfigError(f"option {name!r}: {text!r} is not a whole number; write one", option=name)
         _check_length(name, text)
         value = int(text)
         if value < minimum:
-            raise ConfigError(f"option {name!r}: {value} is too small; it must be at least {minimum}")
+            raise ConfigError(f"option {name!r}: {value} is too small; it must be at least {minimum}", option=name)
         if value > maximum:
-            raise ConfigError(f"option {name!r}: {value} is too large; it must be at most {maximum}")
+            raise ConfigError(f"option {name!r}: {value} is too large; it must be at most {maximum}", option=name)
         return value
 
     return parse
@@ -63,10 +63,12 @@ def integer(minimum: int = -INT_MAX - 1, maximum: int = INT_MAX) -> Callable[[st
 def fraction(name: str, text: str) -> float:
     """A finite number that is not negative."""
     if len(text) > _MOST_DIGITS or not _FRACTION.fullmatch(text.strip()):
-        raise ConfigError(f"option {name!r}: {_shown(text)} is not a number; write one such as 0.7")
+        raise ConfigError(f"option {name!r}: {_shown(text)} is not a number; write one such as 0.7", option=name)
     value = float(text)
     if value < 0 or not math.isfinite(value):
-        raise ConfigError(f"option {name!r}: {text!r} is negative or too large; write a number such as 0.7")
+        raise ConfigError(
+            f"option {name!r}: {text!r} is negative or too large; write a number such as 0.7", option=name
+        )
     return value
 
 
@@ -89,7 +91,8 @@ def file_prefix(name: str, text: str) -> str:
     if "/" in text or "\\" in text:
         raise ConfigError(
             f"option {name!r}: {text!r} names a directory, but data files lie in that of their bucket; write a prefix "
-            "without slashes"
+            "without slashes",
+            option=name,
         )
     return text
 
@@ -100,10 +103,12 @@ def per_level(name: str, text: str) -> tuple[tuple[int, str], ...]:
     for part in names(name, text):
         level, colon, word = (piece.strip() for piece in part.partition(":"))
         if not colon or not word or not _INTEGER.fullmatch(level):
-            raise ConfigError(f"option {name!r}: {part!r} is not understood; write LEVEL:VALUE,... such as 0:avro")
+            raise ConfigError(
+                f"option {name!r}: {part!r} is not understood; write LEVEL:VALUE,... such as 0:avro", option=name
+            )
         number = integer(0)(name, level)
         if number in found:
-            raise ConfigError(f"option {name!r}: level {level} is named twice; name it once")
+            raise ConfigError(f"option {name!r}: level {level} is named twice; name it once", option=name)
         found[number] = word
     return tuple(sorted(found.items()))
 
@@ -135,7 +140,7 @@ def one_of(*allowed: str) -> Callable[[str, str], str]:
     def parse(name: str, text: str) -> str:
         word = read(name, text)
         if word not in allowed:
-            raise ConfigError(f"option {name!r}: {text!r} is unknown; use one of: {', '.join(allowed)}")
+            raise ConfigError(f"option {name!r}: {text!r} is unknown; use one of: {', '.join(allowed)}", option=name)
         return word
 
     return parse
@@ -161,17 +166,17 @@ def _with_unit(name: str, text: str, units: dict[str, int], default_unit: str, e
     match = _NUMBER_WITH_UNIT.fullmatch(text)
     factor = units.get(match.group(2).lower() or default_unit) if match else None
     if match is None or factor is None:
-        raise ConfigError(f"option {name!r}: {text!r} is not understood; write {example}")
+        raise ConfigError(f"option {name!r}: {text!r} is not understood; write {example}", option=name)
     _check_length(name, text)
     value = int(match.group(1)) * factor
     if value > LONG_MAX:
-        raise ConfigError(f"option {name!r}: {text!r} is too large; write {example}")
+        raise ConfigError(f"option {name!r}: {text!r} is too large; write {example}", option=name)
     return value
 
 
 def _check_length(name: str, text: str) -> None:
     if len(text) > _MOST_DIGITS:
-        raise ConfigError(f"option {name!r}: {_shown(text)} is too large; write a smaller number")
+        raise ConfigError(f"option {name!r}: {_shown(text)} is too large; write a smaller number", option=name)
 
 
 def _shown(text: str) -> str:

@@ -67,7 +67,8 @@ def check_key_types(schema: TableSchema, options: TableOptions) -> None:
                 raise ConfigError(
                     f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "
                     "blanks in ORC files, so that one key becomes several rows; declare it as VARCHAR or STRING, or "
-                    "use another format"
+                    "use another format",
+                    option=settings.format_option,
                 )
 
 

@@ -19,11 +19,13 @@ def format_for(settings: FileSettings) -> FileFormat:
     known = FORMATS.get(settings.format)
     if known is None:
         raise UnsupportedFeature(
-            f"option {settings.format_option!r}: {settings.format!r} is not supported; supported: {', '.join(FORMATS)}"
+            f"option {settings.format_option!r}: {settings.format!r} is not supported; supported: {', '.join(FORMATS)}",
+            option=settings.format_option,
         )
     if settings.compression not in known.codecs:
         raise UnsupportedFeature(
             f"option {settings.compression_option!r}: {settings.compression!r} is not supported for {known.name} "
-            f"files; supported: {', '.join(known.codecs)}"
+            f"files; supported: {', '.join(known.codecs)}",
+            option=settings.compression_option,
         )
     return known

@@ -18,10 +18,10 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from paimon_table.merge.aggregate.function import AggregateFunction, Mask
 from paimon_table.merge.aggregate.picked import PickingFunction
-from paimon_table.merge.aggregate.registry import aggregate_function
+from paimon_table.merge.aggregate.registry import accumulates, aggregate_function
 from paimon_table.merge.aggregate.segments import Chosen, choose, ends, lengths, replace, validity
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.field_options import AGGREGATING, FieldOptions
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.rows.gather import gather
@@ -30,7 +30,6 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
 
 DEFAULT_FUNCTION = "last_non_null_value"
-_ACCUMULATING = frozenset({"sum", "product", "count", "listagg", "collect", "nested_update"})
 
 
 def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
@@ -82,10 +81,10 @@ def counted_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ..
 
 def accumulating_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
     """The columns whose function would count a stored value again if it came a second time, as in sums and lists."""
-    if options.merge_engine not in {"aggregation", "partial-update"}:
+    if options.merge_engine not in AGGREGATING:
         return ()
     names = function_names(schema, options)
-    return tuple(name for name in schema.column_names if names[name] in _ACCUMULATING)
+    return tuple(name for name in schema.column_names if accumulates(names[name]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ What they mean is the business of the merge functions; whether they fit the colu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,6 +91,24 @@ FIELD_OPTIONS = (*sorted(_FIELDS), _GROUP.name)
 def field_option(column: str, option: str) -> str:
     """The full name of the option of one column."""
     return f"{_PREFIX}{column}.{option}"
+
+
+def readable_settings(column: str, options: Mapping[str, str]) -> FieldOptions:
+    """The options of a column that may not exist; those that cannot be read have their defaults."""
+    values: dict[str, Any] = {}
+    for field_name, declared in declared_in(FieldOptions).items():
+        name = field_option(column, declared.name)
+        with suppress(ConfigError):
+            if name in options:
+                values[field_name] = declared.parse(name, options[name])
+    return FieldOptions(**values)
+
+
+def naming_option(column: str, options: FieldOptions) -> str:
+    """The option that names the aggregate function of a column whose own options are ``options``."""
+    return (
+        DEFAULT_AGGREGATE_FUNCTION if options.aggregate_function is None else field_option(column, AGGREGATE_FUNCTION)
+    )
 
 
 def is_field_option(name: str) -> bool:

@@ -38,7 +38,8 @@ def conform_column(column: pa.ChunkedArray, written: DataField, wanted: DataFiel
     except (_NoCast, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedFeature(
             f"column {wanted.name!r} was written as {written.type} and cannot be read as {wanted.type} ({error}); "
-            "compact the table with the engine that changed the type, or change it to a wider one"
+            "compact the table with the engine that changed the type, or change it to a wider one",
+            column=wanted.name,
         ) from error
 
 

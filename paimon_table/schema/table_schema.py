@@ -74,7 +74,8 @@ class TableSchema:
             if candidate.name == name:
                 return candidate
         raise ConfigError(
-            f"column {name!r} can not be found in the table schema; columns are: {', '.join(self.column_names)}"
+            f"column {name!r} can not be found in the table schema; columns are: {', '.join(self.column_names)}",
+            column=name,
         )
 
     def has_column(self, name: str) -> bool:
@@ -128,11 +129,13 @@ def _check_names(names: Sequence[str]) -> None:
 def check_name(name: str) -> None:
     """Refuse a column name that the format uses itself."""
     if not name.strip():
-        raise ConfigError(f"column name {name!r} is blank; give it a name")
+        raise ConfigError(f"column name {name!r} is blank; give it a name", column=name)
     if name in RESERVED_NAMES:
-        raise ConfigError(f"column name {name!r} is reserved by the table format; rename the column")
+        raise ConfigError(f"column name {name!r} is reserved by the table format; rename the column", column=name)
     if name.startswith(KEY_PREFIX):
-        raise ConfigError(f"column name {name!r} begins with the reserved prefix {KEY_PREFIX}; rename the column")
+        raise ConfigError(
+            f"column name {name!r} begins with the reserved prefix {KEY_PREFIX}; rename the column", column=name
+        )
 
 
 def _check_distinct(what: str, names: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.file_index.hashing import can_be_hashed
-from paimon_table.file_index.index_options import BloomFilterColumn, parse_bloom_filters
+from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn, parse_bloom_filters
 from paimon_table.option_declaration import OptionChange
 from paimon_table.options.option_facts import change_rule
 from paimon_table.schema.table_schema import TableSchema, check_name
@@ -80,8 +80,9 @@ def _check_indexes(before: TableSchema, after: TableSchema) -> None:
         if can_be_hashed(old) and not can_be_hashed(new):
             raise SchemaChangeRefused(
                 f"column {indexed.column!r} cannot change to {after.field(indexed.column).type}: option "
-                f"'file-index.bloom-filter.columns' names {indexed.name!r}, and there is no bloom filter for values of "
-                f"type {new}; remove it from the option, or keep the type and write into a new table"
+                f"{BLOOM_FILTER_COLUMNS.name!r} names {indexed.name!r}, and there is no bloom filter for values of "
+                f"type {new}; remove it from the option, or keep the type and write into a new table",
+                column=indexed.column,
             )
 
 
@@ -95,12 +96,14 @@ def _with_column(schema: TableSchema, change: AddColumn) -> TableSchema:
         if is_lossless_widening(change.type, present.with_nullable(True)):
             return schema
         raise SchemaChangeRefused(
-            f"column {change.name!r} of type {change.type} cannot be added: the table has it as {present}; rename one"
+            f"column {change.name!r} of type {change.type} cannot be added: the table has it as {present}; rename one",
+            column=change.name,
         )
     check_name(change.name)
     if not change.type.nullable:
         raise SchemaChangeRefused(
-            f"column {change.name!r} cannot be added as {change.type}: older rows have no value; make it nullable"
+            f"column {change.name!r} cannot be added as {change.type}: older rows have no value; make it nullable",
+            column=change.name,
         )
     (added,), highest = assign_ids([(change.name, change.type)], schema.highest_field_id)
     at = len(schema.fields) if change.after is None else schema.column_names.index(schema.field(change.after).name) + 1
@@ -115,12 +118,14 @@ def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
     if not is_lossless_widening(field.type, wanted):
         raise SchemaChangeRefused(
             f"column {change.name!r} cannot change from {field.type} to {wanted}: values could be lost; "
-            "add a new column instead"
+            "add a new column instead",
+            column=change.name,
         )
     if change.name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
             f"column {change.name!r} cannot change from {field.type} to {wanted}: it is part of the key, the partition "
-            "or the bucket key, whose values decide where rows lie; write into a new table"
+            "or the bucket key, whose values decide where rows lie; write into a new table",
+            column=change.name,
         )
     fields = tuple(replace(f, type=wanted) if f.name == change.name else f for f in schema.fields)
     return replace(schema, fields=fields)

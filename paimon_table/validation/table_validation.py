@@ -7,9 +7,11 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.column_defaults import column_defaults
+from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema, check_keys
 from paimon_table.types import BINARIES, Root
 from paimon_table.validation.aggregation_validation import check_aggregation
@@ -59,7 +61,8 @@ def _check_partition_in_key(schema: TableSchema) -> None:
         raise UnsupportedFeature(
             f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), and"
             " rows that move between partitions are not supported yet; add it to the primary key, or partition by a"
-            " column of the key"
+            " column of the key",
+            column=outside[0],
         )
 
 
@@ -69,66 +72,89 @@ def _check_deletion_vectors(options: TableOptions) -> None:
     if options.changelog_producer == "full-compaction":
         raise ConfigError(
             "option 'deletion-vectors.enabled': deletion vectors work with changelog-producer none, input and lookup, "
-            "not with full-compaction; choose one of them"
+            "not with full-compaction; choose one of them",
+            option=DELETION_VECTORS,
         )
     if options.merge_engine == "first-row":
         raise ConfigError(
             "option 'deletion-vectors.enabled': merge-engine=first-row does not need deletion vectors, because it "
-            "never replaces a row; remove the option"
+            "never replaces a row; remove the option",
+            option=DELETION_VECTORS,
         )
 
 
 def _check_scan_start(schema: TableSchema) -> None:
     given = [name for name in _ONE_SCAN_START if name in schema.options]
     if len(given) > 1:
-        raise ConfigError(f"options {' and '.join(given)} exclude each other; set only one of them")
+        raise ConfigError(f"options {' and '.join(given)} exclude each other; set only one of them", option=given[0])
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
     if options.bucket == -1:
-        if "bucket-key" in schema.options:
+        if BUCKET_KEY.name in schema.options:
             raise ConfigError(
-                "option 'bucket-key' cannot be set with bucket = -1; remove it or set a number of buckets"
+                "option 'bucket-key' cannot be set with bucket = -1; remove it or set a number of buckets",
+                option=BUCKET_KEY.name,
             )
-        raise UnsupportedFeature("option 'bucket' = -1 (dynamic buckets) is not supported yet; set a number of buckets")
+        raise UnsupportedFeature(
+            "option 'bucket' = -1 (dynamic buckets) is not supported yet; set a number of buckets", option=BUCKET
+        )
     if options.bucket == -2 and schema.primary_keys:
-        raise UnsupportedFeature("option 'bucket' = -2 (postponed buckets) is not supported; set a number of buckets")
+        raise UnsupportedFeature(
+            "option 'bucket' = -2 (postponed buckets) is not supported; set a number of buckets", option=BUCKET
+        )
     if options.bucket <= 0:
         raise ConfigError(
-            f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0; set it"
+            f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0; set it",
+            option=BUCKET,
         )
 
 
 def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
     keys = schema.bucket_keys
     if not keys:
-        raise ConfigError("option 'bucket-key' is missing: a bucketed table without primary key needs one; set it")
+        raise ConfigError(
+            "option 'bucket-key' is missing: a bucketed table without primary key needs one; set it",
+            option=BUCKET_KEY.name,
+        )
     for name in keys:
         if not schema.has_column(name):
             raise ConfigError(
                 f"option 'bucket-key': field names {list(schema.column_names)} should contain all bucket keys "
-                f"{list(keys)}; {name!r} is missing (blanks around commas count)"
+                f"{list(keys)}; {name!r} is missing (blanks around commas count)",
+                option=BUCKET_KEY.name,
             )
         if name in schema.partition_keys:
-            raise ConfigError(f"option 'bucket-key': {name!r} should not be one of the partition keys; remove it")
+            raise ConfigError(
+                f"option 'bucket-key': {name!r} should not be one of the partition keys; remove it",
+                option=BUCKET_KEY.name,
+            )
         if schema.primary_keys and name not in schema.primary_keys:
             raise ConfigError(
                 f"option 'bucket-key': primary keys {list(schema.primary_keys)} should contain all bucket keys "
-                f"{list(keys)}; remove {name!r}"
+                f"{list(keys)}; remove {name!r}",
+                option=BUCKET_KEY.name,
             )
         if schema.field(name).type.is_nested:
-            raise ConfigError(f"option 'bucket-key': nested type can not be in the bucket key; remove {name!r}")
+            raise ConfigError(
+                f"option 'bucket-key': nested type can not be in the bucket key; remove {name!r}",
+                option=BUCKET_KEY.name,
+            )
     if options.bucket_function == "mod":
         roots = [schema.field(name).type.root for name in keys]
         if len(roots) != 1 or roots[0] not in {Root.INT, Root.BIGINT}:
             raise ConfigError(
                 f"option 'bucket-function.type'=mod: the bucket key must be one INT or BIGINT column, not "
-                f"{list(keys)}; use the default function"
+                f"{list(keys)}; use the default function",
+                option=BUCKET_FUNCTION,
             )
     if options.bucket_function == "hive" and any(
         schema.field(name).type.root in {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} for name in keys
     ):
-        raise ConfigError("option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function")
+        raise ConfigError(
+            "option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function",
+            option=BUCKET_FUNCTION,
+        )
 
 
 def check_partition_names(schema: TableSchema) -> None:
@@ -137,7 +163,8 @@ def check_partition_names(schema: TableSchema) -> None:
         if field.type.root in {Root.FLOAT, Root.DOUBLE}:
             raise UnsupportedFeature(
                 f"partition column {field.name!r}: type {field.type} is not supported for writing, because versions of "
-                "Java give its directories different names; use DECIMAL or a text"
+                "Java give its directories different names; use DECIMAL or a text",
+                column=field.name,
             )
 
 
@@ -145,9 +172,12 @@ def _check_partition_types(schema: TableSchema, options: TableOptions) -> None:
     check_partition_names(schema)
     for field in schema.partition_fields:
         if field.type.root in BINARIES:
-            raise UnsupportedFeature(f"partition column {field.name!r}: type {field.type} is not supported; use a text")
+            raise UnsupportedFeature(
+                f"partition column {field.name!r}: type {field.type} is not supported; use a text", column=field.name
+            )
         if field.type.root is Root.TIMESTAMP_LTZ and not options.legacy_partition_name:
             raise UnsupportedFeature(
                 f"partition column {field.name!r}: type {field.type} needs partition.legacy-name=true; its other name "
-                "depends on the time zone of the process"
+                "depends on the time zone of the process",
+                column=field.name,
             )

@@ -12,6 +12,7 @@ from dataclasses import fields
 
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
+from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.s3_io import S3Settings
 from paimon_table.types import DataField, DataType, Root
@@ -220,14 +221,10 @@ def _problem_of_option(file: YamlFile, path: KeyPath, name: str, text: str) -> P
     return problem_at(file, at, text, said_of=at[:-1] if name else at)
 
 
-_NAMED_OPTION = re.compile(r"options? '([^']+)'")
-_NAMED_FUNCTION = re.compile(r"column '([^']+)': aggregate function")
-
-
 def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for every option that the table engine refuses.
 
-    The engine stops at the first mistake; the option it names is set aside and the rest is tried again.
+    The engine stops at the first mistake; the option that is to blame is set aside and the rest is tried again.
     """
     options = dict(rule.options)
     while True:
@@ -235,26 +232,13 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
             validate_table(_known_schema(rule, options))
             return
         except ConfigError as error:
-            text = str(error)
-            name = _blamed_option(text, options)
+            name = error.option
             if name not in options or options[name] == DEFAULT_TABLE_OPTIONS.get(name):
-                yield "", text
+                yield "", str(error)
                 return
-            yield name, text
+            yield name, str(error)
             del options[name]
             options = {**DEFAULT_TABLE_OPTIONS, **options}
-
-
-def _blamed_option(text: str, options: Mapping[str, str]) -> str:
-    """The option that a refusal of the table engine is about; empty when it is about none."""
-    named = _NAMED_OPTION.match(text)
-    if named:
-        return named[1]
-    function = _NAMED_FUNCTION.match(text)
-    if function:
-        own = f"fields.{function[1]}.aggregate-function"
-        return own if own in options else "fields.default-aggregate-function"
-    return ""
 
 
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
@@ -263,7 +247,7 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
     not declare show when the table is made.
     """
-    bucket_key = tuple(options["bucket-key"].split(",")) if "bucket-key" in options else ()
+    bucket_key = tuple(options[BUCKET_KEY.name].split(",")) if BUCKET_KEY.name in options else ()
     primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
     columns = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
     columns = {**assumed_columns(options), **columns, **rule.column_types}

@@ -9,42 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from paimon_table.errors import ConfigError
-from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
+from paimon_table.merge.aggregate.registry import FUNCTION_NAMES, functions_with
 from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.option_declaration import Declaration, Need, declared_in
 from paimon_table.option_values import is_per_level
 from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
-    COUNT_LIMIT,
     DEFAULT_AGGREGATE_FUNCTION,
-    DISTINCT,
-    IGNORE_RETRACT,
-    LIST_AGG_DELIMITER,
     MERGE_ENGINE,
-    NESTED_KEY,
-    NESTED_KEY_NULL_STRATEGY,
-    NESTED_SEQUENCE_FIELD,
     NUM_LEVELS,
-    TS_FIELD,
     WRITE_ONLY,
 )
 from paimon_table.options.option_facts import TYPED_OPTIONS, declaration
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
 from paimon_table.schema.table_schema import TableSchema
-
-_NESTED = ("nested_update", "nested_partial_update")
-_FUNCTIONS_WITH: Mapping[str, tuple[str, ...]] = {
-    LIST_AGG_DELIMITER: ("listagg",),
-    DISTINCT: ("listagg", "collect"),
-    NESTED_KEY: _NESTED,
-    NESTED_KEY_NULL_STRATEGY: _NESTED,
-    NESTED_SEQUENCE_FIELD: ("nested_update",),
-    COUNT_LIMIT: ("nested_update",),
-    TS_FIELD: ("merge_map_with_keytime",),
-}
-"""The functions that look at a setting of aggregate functions."""
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -83,7 +63,7 @@ def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, s
     if engine not in declared.needs.values:
         yield from _without_needed(name, declared.needs, effective)
         return
-    functions = _FUNCTIONS_WITH.get(declared.name, FUNCTION_NAMES if declared.name == IGNORE_RETRACT else ())
+    functions = functions_with(declared.name)
     own = field_option(named_columns(name), AGGREGATE_FUNCTION)
     function = effective.get(own, effective.get(DEFAULT_AGGREGATE_FUNCTION))
     function = function or (DEFAULT_FUNCTION if engine == "aggregation" else None)

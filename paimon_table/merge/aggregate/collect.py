@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,11 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, non_null
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.names import DISTINCT
 from paimon_table.rows.python_values import Identity
 from paimon_table.rows.words import Indices
-from paimon_table.types import BINARIES
+from paimon_table.types import BINARIES, DataType, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,13 @@ class Collect(ColumnFunction):
     """Of the elements."""
     prepends_older: bool = False
     """Whether the elements of older records go to the front; so where retracts are ignored."""
+
+    accumulates: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = (DISTINCT,)
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("ARRAY<STRING>")
 
     @property
     def name(self) -> str:

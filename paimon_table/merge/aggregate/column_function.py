@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.function import Accumulator, Mask
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import python_values
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataType, arrow_type
+from paimon_table.types import DataType, arrow_type, string
 
 Step = Callable[[Any, Any], Any]
 
@@ -30,6 +31,15 @@ class ColumnFunction:
     is_commutative: ClassVar[bool] = False
     can_retract: ClassVar[bool] = True
     """False in those that call ``refuse_retract``."""
+    accumulates: ClassVar[bool] = False
+    """Whether a stored value would count again if it came a second time, as in sums and lists."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """The options of the column that the function looks at."""
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        """A type that the function takes with these options of the column."""
+        return string()
 
     @property
     def name(self) -> str:

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_table.merge.aggregate.sum import Sum
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.types import DataType, parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class Count(Sum):
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("BIGINT")
+
     @property
     def name(self) -> str:
         return "count"

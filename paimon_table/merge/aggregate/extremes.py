@@ -17,8 +17,9 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleA
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.ordering import order_key
 from paimon_table.merge.aggregate.segments import lengths, non_null
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows.words import Indices, normal_form
-from paimon_table.types import Root
+from paimon_table.types import DataType, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ class Extreme(ColumnFunction):
 
     def _retract(self, accumulated: Any, value: Any) -> Any:
         self.refuse_retract()
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanExtreme(Extreme):
+    """The same of truth values: true is the larger one."""
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return DataType(Root.BOOLEAN)
 
 
 def _from_integers(integers: pa.Array, t: pa.DataType) -> pa.Array:

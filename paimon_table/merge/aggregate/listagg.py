@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import choose
+from paimon_table.options.names import DISTINCT, LIST_AGG_DELIMITER
 from paimon_table.rows.words import Indices
 
 _BLANKS = (
@@ -31,6 +32,8 @@ class ListAgg(ColumnFunction):
     distinct: bool
 
     can_retract: ClassVar[bool] = False
+    accumulates: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = (LIST_AGG_DELIMITER, DISTINCT)
 
     @property
     def name(self) -> str:

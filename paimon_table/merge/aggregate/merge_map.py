@@ -16,15 +16,20 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, lengths, non_null
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows.python_values import Identity
 from paimon_table.rows.words import Indices
-from paimon_table.types import NESTED, Root
+from paimon_table.types import NESTED, DataType, Root, parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class MergeMap(ColumnFunction):
     identity: Identity | None
     """Of the keys."""
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("MAP<STRING, STRING>")
 
     @property
     def name(self) -> str:

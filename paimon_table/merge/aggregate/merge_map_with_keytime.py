@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.names import TS_FIELD
 from paimon_table.rows.python_values import Identity
+from paimon_table.types import DataType, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,12 @@ class MergeMapWithKeyTime(ColumnFunction):
     """Of the keys."""
 
     can_retract: ClassVar[bool] = False
+    settings: ClassVar[tuple[str, ...]] = (TS_FIELD,)
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        time = "time" if options.ts_field is None else options.ts_field
+        return parse_type(f"MAP<STRING, ROW<`any other field` STRING, `{time}` STRING>>")
 
     @property
     def name(self) -> str:

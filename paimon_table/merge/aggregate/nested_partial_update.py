@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator
-from paimon_table.merge.aggregate.nested_rows import NestedRows, present
+from paimon_table.merge.aggregate.nested_rows import NestedRows, present, sample_rows
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.names import NESTED_KEY, NESTED_KEY_NULL_STRATEGY
+from paimon_table.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,11 @@ class NestedPartialUpdate(ColumnFunction):
     rows: NestedRows
 
     can_retract: ClassVar[bool] = False
+    settings: ClassVar[tuple[str, ...]] = (NESTED_KEY, NESTED_KEY_NULL_STRATEGY)
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return sample_rows(options)
 
     @property
     def name(self) -> str:

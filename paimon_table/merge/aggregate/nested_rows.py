@@ -8,8 +8,9 @@ from typing import Any
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.ordering import NullsFirst
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows.python_values import Identity, identity_of
-from paimon_table.types import DataType, arrow_type
+from paimon_table.types import DataType, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,13 @@ def nested_rows(
         tuple((at[name], NullsFirst(row.fields[at[name]].type.root)) for name in sequence),
         identity_of(arrow_type(row)),
     )
+
+
+def sample_rows(options: FieldOptions) -> DataType:
+    """A type of column whose rows have the fields that the options name."""
+    named = dict.fromkeys((*options.nested_key, *options.nested_sequence_fields, "any other field"))
+    fields = ", ".join(f"`{name}` STRING" for name in named)
+    return parse_type(f"ARRAY<ROW<{fields}>>")
 
 
 def present(rows: Any) -> Any:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator
-from paimon_table.merge.aggregate.nested_rows import NestedRows, present
+from paimon_table.merge.aggregate.nested_rows import NestedRows, present, sample_rows
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.names import COUNT_LIMIT, NESTED_KEY, NESTED_KEY_NULL_STRATEGY, NESTED_SEQUENCE_FIELD
+from paimon_table.types import DataType
 
 NO_LIMIT = 2**31 - 1
 
@@ -22,6 +25,13 @@ NO_LIMIT = 2**31 - 1
 class NestedUpdate(ColumnFunction):
     rows: NestedRows
     count_limit: int = NO_LIMIT
+
+    accumulates: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = (NESTED_KEY, NESTED_KEY_NULL_STRATEGY, NESTED_SEQUENCE_FIELD, COUNT_LIMIT)
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return sample_rows(options)
 
     @property
     def name(self) -> str:

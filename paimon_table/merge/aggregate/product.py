@@ -18,14 +18,20 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleA
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, non_null, sequential
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import numeric
 from paimon_table.rows.words import Indices
-from paimon_table.types import Root, arrow_type
+from paimon_table.types import DataType, Root, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class Product(ColumnFunction):
     is_commutative: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("INT")
 
     @property
     def name(self) -> str:

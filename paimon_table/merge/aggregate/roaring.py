@@ -15,6 +15,8 @@ from paimon_table.errors import CorruptFile, MalformedRecord
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
 from paimon_table.merge.aggregate.roaring64 import parse_tree, tree_bytes
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.types import DataType, parse_type
 
 Bitmaps = dict[int, BitMap]
 """32-bit bitmaps by the upper 32 bits of their values; only number 0 for 32-bit bitmaps."""
@@ -26,6 +28,10 @@ class BitmapUnion(ColumnFunction):
 
     is_commutative: ClassVar[bool] = True
     can_retract: ClassVar[bool] = False
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("BYTES")
 
     @property
     def name(self) -> str:

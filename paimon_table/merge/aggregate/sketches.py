@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 from paimon_table.errors import ConfigError, MalformedRecord
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
 from paimon_table.merge.aggregate.function import Accumulator
+from paimon_table.options.field_options import FieldOptions
+from paimon_table.types import DataType, parse_type
 
 try:
     import datasketches
@@ -32,6 +34,10 @@ class SketchUnion(ColumnFunction):
 
     is_commutative: ClassVar[bool] = True
     can_retract: ClassVar[bool] = False
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("BYTES")
 
     @property
     def name(self) -> str:
@@ -53,16 +59,17 @@ class SketchUnion(ColumnFunction):
         self.refuse_retract()
 
 
-def check_installed(column: str, called: str) -> None:
-    """ConfigError when the library of the sketches is not there."""
-    _library(column, called)
+def is_installed() -> bool:
+    """Whether the library of the sketches is there."""
+    return datasketches is not None
 
 
 def _library(column: str, called: str) -> ModuleType:
     if datasketches is None:
         raise ConfigError(
             f"column {column!r}: aggregate function {called!r} needs the package datasketches; install "
-            "tidemark-cdc[sketches]"
+            "tidemark-cdc[sketches]",
+            column=column,
         )
     library: ModuleType = datasketches
     return library

@@ -18,9 +18,10 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleA
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import Chosen, lengths, non_null, sequential
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import numeric
 from paimon_table.rows.words import Indices
-from paimon_table.types import Root, arrow_type
+from paimon_table.types import DataType, Root, arrow_type, parse_type
 
 _LIMB_BITS = 32
 _LIMB = np.int64((1 << _LIMB_BITS) - 1)
@@ -29,6 +30,11 @@ _LIMB = np.int64((1 << _LIMB_BITS) - 1)
 @dataclass(frozen=True, slots=True)
 class Sum(ColumnFunction):
     is_commutative: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("INT")
 
     @property
     def name(self) -> str:

@@ -86,3 +86,20 @@ def test_shared_names_are_those_of_options() -> None:
     shared = {value for name, value in vars(names).items() if name.isupper()}
 
     assert shared <= {*known_names(), *settings}
+
+
+def test_a_name_in_two_modules_is_a_constant() -> None:
+    """Texts of messages are free; a name that stands alone is the one its declaration has."""
+    words = {"bucket", "type"}  # also columns and keys of other things
+    of_old_schema_files = {"file.format"}
+    declared = {name for option in ACTED_ON for name in option.names} - words - of_old_schema_files
+    stated = sorted(
+        (node.value, str(path.relative_to(ENGINE.parent)))
+        for package in ("paimon_table", "pipelines", "sinks", "sources")
+        for path in (ENGINE.parent / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in declared
+    )
+    modules = {name: {path for other, path in stated if other == name} for name, _ in stated}
+
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
