@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.compaction.due import due_compactions
 from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
@@ -28,12 +29,13 @@ from paimon_table.scan.scan import TableScan
 from paimon_table.scan.time_travel import chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema, from_json
-from paimon_table.storage.file_io import FileIO, file_io_for
+from paimon_table.storage.file_io import FileIO, file_io_for, numbers_of
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
 from paimon_table.write.bucket_assigner import LaneSplit, lane_split, open_assigner
 from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.write_traits import WriteTraits, write_traits
 from paimon_table.write.writer import Writer, open_writer
 
 _EVOLVE_ATTEMPTS = 10
@@ -225,6 +227,15 @@ class Table:
         assigner = open_assigner(self.context)
         for lane, part in self.lanes.split(rows):
             yield from assigner.assign(lane, part)
+
+    @property
+    def write_traits(self) -> WriteTraits:
+        """What it makes of the rows that come."""
+        return write_traits(self.context)
+
+    def due_compactions(self, state: TableState, *, fully: bool, is_appended: bool) -> tuple[BucketId, ...]:
+        """The buckets to compact although no rows arrive for them: see the function of that name."""
+        return due_compactions(state, self.options, fully=fully, is_appended=is_appended)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from paimon_table.catalog.catalog import TableFiles
 from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.paths import TablePaths, numbers_of
+from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher
 from paimon_table.schema.table_schema import TableSchema
-from paimon_table.storage.file_io import FileIO
+from paimon_table.storage.file_io import FileIO, numbers_of
 from paimon_table.table import Table
 
 _READERS = 16

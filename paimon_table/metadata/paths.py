@@ -7,7 +7,7 @@ partition row and which therefore must match byte for byte.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -100,12 +100,6 @@ def external_file(uri: str) -> str:
                 f"{uri} lies outside of its table (data-file.external-paths), on storage {scheme!r}, which is not "
                 "supported; read the table with Paimon's own readers"
             )
-
-
-def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
-    """The numbers of the files that are called ``prefix`` and a number, in their order; other names do not count."""
-    ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return [int(end) for end in ends if end.isascii() and end.isdigit()]
 
 
 # ---------------------------------------------------------------- partition directories

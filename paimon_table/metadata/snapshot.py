@@ -16,8 +16,8 @@ from typing import Any
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.json_text import pretty
-from paimon_table.metadata.paths import TablePaths, numbers_of
-from paimon_table.storage.file_io import FileIO
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.storage.file_io import FileIO, numbers_of
 
 
 class CommitKind(StrEnum):

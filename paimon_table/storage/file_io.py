@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -241,3 +241,9 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
     if "://" in uri:
         raise ConfigError(f"{uri!r}: scheme {parts.scheme!r} is not supported; use file:// or s3://")
     return LocalFileIO(), os.path.abspath(uri)
+
+
+def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
+    """The numbers of the files that are called ``prefix`` and a number, in their order; other names do not count."""
+    ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [int(end) for end in ends if end.isascii() and end.isdigit()]

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from paimon_table.errors import CorruptFile
-from paimon_table.metadata.paths import numbers_of
-from paimon_table.storage.file_io import FileIO, LocalFileIO
+from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 

@@ -9,21 +9,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.table_name import TableName
-from paimon_table.data_files.altered_values import key_problems
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.merge.aggregation import accumulating_columns
-from paimon_table.merge.retracts import can_retract, refused_deletes, takes_update_before
-from paimon_table.metadata.paths import limits_names, long_values
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.options.option_facts import columns_named_by
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.table import Table
-from paimon_table.types import CHARACTERS
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
@@ -286,24 +280,15 @@ class PipelineTables:
 
     def _decode_target(self, sink: TableSink, source: SourceTable) -> DecodeTarget:
         table, rule = sink.table, self._rule_of[source]
-        options, schema = table.options, table.schema
-        is_input = options.changelog_producer == "input" and takes_update_before(schema, options)
-        with_update_before = is_input or can_retract(schema, options)
-        refused = refused_deletes(schema, options)
+        traits = table.write_traits
+        refused = traits.refused_deletes
         return DecodeTarget(
             columns=tuple((f.name, f.type) for f in table.schema.fields),
             primary_key=tuple(table.schema.primary_keys),
-            emit_update_before=with_update_before,
-            counted_again=frozenset(accumulating_columns(table.schema, table.options)),
+            emit_update_before=traits.wants_update_before,
+            counted_again=frozenset(traits.accumulating),
             declared=frozenset(self._rules[sink.identifier].column_types),
-            unstorable={
-                **key_problems(table.schema, table.options),
-                **{
-                    f.name: partial(long_values, f.name)
-                    for f in table.schema.partition_fields
-                    if f.type.root in CHARACTERS and limits_names(table.paths.root)
-                },
-            },
+            unstorable=traits.unstorable,
             keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
             has_whole_before=rule.before == "full",
             refused_deletes=None if refused is None else refused.reason,

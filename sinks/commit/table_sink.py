@@ -17,7 +17,6 @@ from paimon_table.commit.commit import CommitResult, TableCommit
 from paimon_table.errors import CommitConflict
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.metadata.table_state import TableState
 from paimon_table.table import Table
@@ -132,21 +131,14 @@ class TableSink:
         those that an earlier run of the batch appended to but did not compact, where readers wait for it; and all with
         level-0 files, of whatever batch or writer, where nobody would see their rows until more rows arrive.
         """
-        options = self.table.options
-        if options.write_only:
+        if self.table.options.write_only:
             return ()
-        if self.is_appended(batch_id, started_ms):
+        is_appended = self.is_appended(batch_id, started_ms)
+        if is_appended:
             newest = self.table.snapshots.newest_of_user(self._user)
             if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
                 return ()
-        elif not self.compacts_fully(batch_id) and not (options.hides_level0 and options.level0_patience == 1):
-            return ()
-        if self.compacts_fully(batch_id):
-            return tuple(b for b, files in self.state.files.items() if not _is_compacted(files, options.max_level))
-        if not options.needs_lookup:
-            return ()
-        patience = options.level0_patience
-        return tuple(b for b, files in self.state.files.items() if sum(f.level == 0 for f in files) >= patience)
+        return self.table.due_compactions(self.state, fully=self.compacts_fully(batch_id), is_appended=is_appended)
 
     def commit(
         self,
@@ -182,9 +174,3 @@ class TableSink:
 
     def _committer(self, state: TableState | None) -> TableCommit:
         return self.table.new_commit(self._user, on_step=lambda step: self._on_step(step), state=state)
-
-
-def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:
-    """Whether all files of a bucket are on its highest level, which older options may have set higher."""
-    highest = max(max_level, *(f.level for f in files))
-    return all(f.level == highest for f in files)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_table.merge.aggregation import accumulating_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.write.bucket_assigner import BucketAssigner, Lane, lane_split
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.former_rows import former_rows
+from paimon_table.write.write_traits import write_traits
 from paimon_table.write.writer import Writer, open_writer
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
@@ -41,7 +41,7 @@ class ArrivedRows:
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
         options = self._context.options
-        accumulating = accumulating_columns(self._context.schema, options)
+        accumulating = write_traits(self._context).accumulating
         filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
         return filler.fill(self._histories_of(lane, rows), rows)
 

@@ -14,10 +14,10 @@ from paimon_table.metadata.paths import (
     check_directory_names,
     escape_path_name,
     long_values,
-    numbers_of,
     partition_path,
 )
 from paimon_table.options.option_parsing import parse_options
+from paimon_table.storage.file_io import numbers_of
 from paimon_table.types import DataField, parse_type
 from tests.support.builders import data_file, orders_schema
 

@@ -1,0 +1,34 @@
+"""Which buckets are to be compacted although no rows arrive for them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_state import TableState
+from paimon_table.options.table_options import TableOptions
+
+
+def due_compactions(
+    state: TableState, options: TableOptions, *, fully: bool, is_appended: bool
+) -> tuple[BucketId, ...]:
+    """The buckets that a job which compacts has to look after.
+
+    ``fully``: all with files below their highest level. Otherwise, where readers wait for it, those with level-0 files;
+    if ``is_appended`` says that rows of the commit are there already, uncompacted, these are among them. Without, only
+    where nobody would see such rows until more arrive.
+    """
+    if fully:
+        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level))
+    is_hidden = options.hides_level0 and options.level0_patience == 1
+    if not options.needs_lookup or not (is_appended or is_hidden):
+        return ()
+    patience = options.level0_patience
+    return tuple(b for b, files in state.files.items() if sum(f.level == 0 for f in files) >= patience)
+
+
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:
+    """Whether all files of a bucket are on its highest level, which older options may have set higher."""
+    highest = max(max_level, *(f.level for f in files))
+    return all(f.level == highest for f in files)

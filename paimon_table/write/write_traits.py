@@ -1,0 +1,46 @@
+"""What a table makes of the rows that come, for those who prepare rows for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from paimon_table.data_files.altered_values import key_problems
+from paimon_table.merge.aggregation import accumulating_columns
+from paimon_table.merge.retracts import RefusedDeletes, can_retract, refused_deletes, takes_update_before
+from paimon_table.metadata.paths import limits_names, long_values
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.types import CHARACTERS
+
+FindProblems = Callable[[pa.Array], Mapping[int, str]]
+"""Finds values that a table has no place for: their positions, and why. Can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTraits:
+    """See the module."""
+
+    wants_update_before: bool
+    """Whether an update is to come with its old row, -U: the changelog repeats it, or aggregation takes it back."""
+    accumulating: tuple[str, ...]
+    """Columns whose value would count again if it came a second time, as in sums and lists."""
+    refused_deletes: RefusedDeletes | None
+    """Why a -D would make its key unreadable; None where it can be taken or is left out on the way."""
+    unstorable: Mapping[str, FindProblems]
+    """Per column how to find values that no file or directory of the table can hold."""
+
+
+def write_traits(ctx: TableContext) -> WriteTraits:
+    """The traits of a table."""
+    schema, options = ctx.schema, ctx.options
+    repeats_input = options.changelog_producer == "input" and takes_update_before(schema, options)
+    names = [f.name for f in schema.partition_fields if f.type.root in CHARACTERS and limits_names(ctx.paths.root)]
+    return WriteTraits(
+        wants_update_before=repeats_input or can_retract(schema, options),
+        accumulating=accumulating_columns(schema, options),
+        refused_deletes=refused_deletes(schema, options),
+        unstorable={**key_problems(schema, options), **{name: partial(long_values, name) for name in names}},
+    )
