@@ -84,7 +84,7 @@ def test_a_table_with_such_a_delete_is_named_and_repaired_by_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("pipelines.tables.tables.refused_deletes", lambda *_: None)
+        patched.setattr("paimon_table.write.write_traits.refused_deletes", lambda *_: None)
         run_batches(tables_of(tmp_path, PARTIAL), BATCHES, tmp_path)
     with pytest.raises(MalformedRecord, match=r"table .*lake\.db/items: by default, partial update .*'id': 2"):
         stored(tmp_path)
