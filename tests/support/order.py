@@ -1,6 +1,8 @@
 """How a test run goes: cheap tests first, limits that fit the machine, and failures shown as they happen.
 
-``make test`` asks for the last one by ``--show-failures-at-once``.
+``make test`` asks for the last one by ``--show-failures-at-once``, and for two workers that share the tests. What is
+started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
+group, which pytest-xdist gives to one worker as a whole.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from tests.support.waiting import seconds
 _TIMEOUT_S = 600
 _DEAR = ("slow", "interop", "stack", "crash", "spark")
 """Markers from the cheaper tests to the dearer ones; a test without any of them is cheap."""
+_GROUPS = {"connect": "stack", "postgres": "stack", "kafka": "stack"}
+"""Groups of fixtures that need one another; any other fixture of the session is a group of its own name."""
+_OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +40,21 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=cost)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if (name := group_of(item)) is not None:
+        item.add_marker(pytest.mark.xdist_group(name))
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """What the test shares with others: the name of a group for one worker; None if any worker may run it."""
+    info = getattr(item, "_fixtureinfo", None)  # there is no public way to the scopes of a test's fixtures
+    fixtures = [chain[-1] for chain in info.name2fixturedefs.values()] if info is not None else []
+    shared = {f.argname for f in fixtures if f.scope == "session" and not f.func.__module__.startswith(_OWN_OF_PYTEST)}
+    if shared:
+        return next((group for name, group in _GROUPS.items() if name in shared), min(shared))
+    return item.nodeid.partition("::")[0] if any(f.scope == "module" for f in fixtures) else None
 
 
 def cost(item: pytest.Item) -> int:
