@@ -15,6 +15,7 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.gather import gather
+from paimon_table.rows.python_values import readable
 from paimon_table.rows.words import Indices
 
 
@@ -49,7 +50,7 @@ class FirstRow:
         return groups.indices[groups.starts]
 
     def _refuse(self, row: pa.Table) -> None:
-        key = ", ".join(f"{name} = {row.column(name)[0].as_py()!r}" for name in self.key_names)
+        key = ", ".join(f"{name} = {readable(row.column(name)[0])!r}" for name in self.key_names)
         kind = RowKind(row.column(VALUE_KIND)[0].as_py()).short
         raise MalformedRecord(
             f"a {kind} row for {key}: the first row merge engine (merge-engine=first-row) can not accept "

@@ -27,6 +27,7 @@ from paimon_table.options.field_options import SequenceGroup
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_table.rows.gather import gather
+from paimon_table.rows.python_values import readable
 from paimon_table.schema.table_schema import TableSchema
 
 
@@ -100,7 +101,7 @@ class PartialUpdate:
         wrong = np.flatnonzero(versions.is_retract)
         if len(wrong):
             row = int(versions.keys.indices[wrong[0]])
-            key = {name: versions.rows.column(name)[row].as_py() for name in self.key_names}
+            key = {name: readable(versions.rows.column(name)[row]) for name in self.key_names}
             raise MalformedRecord(
                 f"by default, partial update cannot accept delete records, and the key {key} has a "
                 f"{RowKind(int(versions.kinds[wrong[0]])).short} ({len(wrong)} in all); set one of: "

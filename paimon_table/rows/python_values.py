@@ -43,6 +43,14 @@ def to_arrow(values: list[Any], t: pa.DataType) -> pa.Array:
     return pa.array(values, t)
 
 
+def readable(value: pa.Scalar) -> object:
+    """A value for a text that people read: Python's own, or the text of a moment beyond the years that Python has."""
+    try:
+        return value.as_py()
+    except OverflowError:
+        return value.cast(pa.string()).as_py()
+
+
 Identity = Callable[[Any], Hashable]
 """Gives equal, hashable values for values that are the same; can be sent to other processes."""
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.python_values import to_arrow, to_python
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 
 Key = tuple[Any, ...]
@@ -34,16 +35,8 @@ class Filled:
     unknown_count: int = 0
 
 
-def _python_type(t: pa.DataType) -> pa.DataType:
-    """Times and dates are handled as integers: Python's own classes do not hold all of them."""
-    if pa.types.is_timestamp(t):
-        return pa.int64()
-    return pa.int32() if pa.types.is_date32(t) or pa.types.is_time32(t) else t
-
-
 def _python_values(column: pa.ChunkedArray) -> list[Any]:
-    values: list[Any] = column.cast(_python_type(column.type)).to_pylist()
-    return values
+    return [value for chunk in column.chunks for value in to_python(chunk)]
 
 
 def _python_rows(rows: pa.Table) -> list[Values]:
@@ -118,13 +111,8 @@ class Histories:
 
     def _key_table(self, keys: Sequence[Key]) -> pa.Table:
         types = [self._rows.schema.field(name).type for name in self._key]
-        return pa.table(
-            [
-                pa.array(list(column), _python_type(t)).cast(t)
-                for column, t in zip(zip(*keys, strict=True), types, strict=True)
-            ],
-            list(self._key),
-        )
+        columns = [to_arrow(list(column), t) for column, t in zip(zip(*keys, strict=True), types, strict=True)]
+        return pa.table(columns, list(self._key))
 
     def _column(self, name: str) -> list[Any]:
         if name not in self._columns:
@@ -188,7 +176,7 @@ class GapFiller:
             column = _python_values(plain.column(position))
             for number, value in values.items():
                 column[number] = value
-            plain = plain.set_column(position, field, pa.array(column, _python_type(field.type)).cast(field.type))
+            plain = plain.set_column(position, field, to_arrow(column, field.type))
         return Filled(plain, unknown_count)
 
     def _newest_sequence(self, histories: Histories, number: int) -> Values:

@@ -1,3 +1,5 @@
+"""Columns as Python values: nothing is lost on the way there and back."""
+
 from __future__ import annotations
 
 import math
@@ -6,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.rows.python_values import identity_of, to_arrow, to_python
+from paimon_table.rows.python_values import identity_of, readable, to_arrow, to_python
 from paimon_table.types import arrow_type, parse_type
 
 _DEEP = "ARRAY<ROW<t TIMESTAMP(9), m MAP<STRING, ARRAY<DECIMAL(38, 2)>>, d DATE, x TIME(3), b BYTES>>"
@@ -44,3 +46,11 @@ def test_identity_is_by_content() -> None:
     assert identity("ROW<a DOUBLE>", (0.0,)) != identity("ROW<a DOUBLE>", (-0.0,))
     assert identity("ROW<a DOUBLE>", None) is None
     assert identity_of(pa.list_(pa.int32())) is None
+
+
+def test_every_moment_has_a_text() -> None:
+    assert readable(pa.scalar(5)) == 5
+    assert str(readable(pa.scalar(1, pa.date32()))) == "1970-01-02"
+    assert readable(pa.scalar(2_932_897, pa.date32())) == "10000-01-01"
+    assert readable(pa.scalar(400_000_000_000_000_000, pa.timestamp("us"))) == "14645-06-30 15:06:40.000000"
+    assert "2147483647" in str(readable(pa.scalar(2**31 - 1, pa.date32())))
