@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # No example is timed: a busy machine would decide whether the tests pass.
     settings.register_profile("tests", deadline=None)
     settings.load_profile("tests")
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs, where there are several")
     if config.getoption("timeout", None) is None:
         config.option.timeout = seconds(_TIMEOUT_S)
     if config.getoption("--show-failures-at-once"):

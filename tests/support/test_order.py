@@ -43,6 +43,43 @@ def test_cheap_tests_come_first_and_failures_are_shown_when_they_happen(pytester
     )
 
 
+SHARING = """
+import pytest
+
+@pytest.fixture(scope="session")
+def kafka(): pass
+
+@pytest.fixture(scope="session")
+def connect(kafka): pass
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory): pass
+
+@pytest.fixture(scope="module")
+def table(): pass
+
+def test_alone(tmp_path): pass
+def test_topic(kafka): pass
+def test_capture(connect, table): pass
+def test_other(other): pass
+def test_table(table): pass
+"""
+
+
+def test_what_is_started_once_is_used_by_one_worker(pytester: pytest.Pytester) -> None:
+    items, _ = pytester.inline_genitems(pytester.makepyfile(SHARING), "-p", "tests.support.order")
+
+    groups = {item.name: [mark.args for mark in item.iter_markers("xdist_group")] for item in items}
+    file = "test_what_is_started_once_is_used_by_one_worker.py"
+    assert groups == {
+        "test_alone": [],
+        "test_topic": [("stack",)],
+        "test_capture": [("stack",)],
+        "test_other": [("other",)],
+        "test_table": [(file,)],
+    }
+
+
 def test_limits_follow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_TEST_PATIENCE", "3")
     assert seconds(20) == 60
