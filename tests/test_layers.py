@@ -1,4 +1,4 @@
-"""The import layers of docs/ARCHITECTURE.md, kept by the contracts in pyproject.toml, and one rule of the tests."""
+"""The import layers of docs/ARCHITECTURE.md, kept by the contracts in pyproject.toml, and rules beside them."""
 
 import ast
 import subprocess
@@ -35,3 +35,31 @@ def _test_modules(path: Path) -> Iterator[str]:
             parts = name.split(".")
             if parts[0] == "tests" and any(part == "conftest" or part.startswith("test_") for part in parts):
                 yield name
+
+
+_FORMAT_SAID_IN = {
+    "pipelines/cli.py": "the help text says what Tidemark is for",
+    "pipelines/config/config_reference.py": "the example file of the reference page",
+}
+"""Texts outside of sources that may name a format of records."""
+
+
+def test_only_sources_name_the_formats_of_records() -> None:
+    """Names and texts of the code; comments and docstrings may give a format as an example."""
+    packages = ("tidemark", "pipelines", "sinks", "paimon_table")
+    files = (path for name in packages for path in (ROOT / name).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): words for path in files if (words := _words_on_formats(path))}
+    assert {name: words for name, words in found.items() if name not in _FORMAT_SAID_IN} == {}
+    assert found.keys() == _FORMAT_SAID_IN.keys(), "an exception that is none any more"
+
+
+def _words_on_formats(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts: list[str] = []
+    for node in ast.walk(tree):
+        if id(node) in docstrings:
+            continue
+        for _, value in ast.iter_fields(node):
+            texts += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    return [text for text in texts if "debezium" in text.lower()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paimon_table.types import DataType
 from sources.changes import Observation, ObservedColumn, SourceTable
-from sources.json_changes.observing import merged as merged_columns
+from sources.observed_columns import merged as merged_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sources.changes import Decoded, Goal, SourceTable
+from sources.debezium_json.envelope_schema import PLAIN_OPENING, row_of_envelope
 from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.moved_keys import with_other_keys
+from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
-from sources.json_changes.placeholders import placeholder
+from sources.json_changes.partitions import topic_partitions
 from sources.values.value_forms import ValueForms
 
 _HEARTBEAT_PREFIX = "__debezium-heartbeat"
@@ -37,7 +39,7 @@ class DebeziumJsonDecoder:
     def __init__(self, policies: DebeziumPolicies | None = None, forms: ValueForms | None = None) -> None:
         self.policies = policies or DebeziumPolicies()
         self.forms = forms or ValueForms()
-        self._cutter = SchemaCutter()
+        self._cutter = SchemaCutter(row_of_envelope, PLAIN_OPENING)
         self._hidden = placeholder(self.policies.unavailable_value)
 
     def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DebeziumPolicies, ValueForms]]:
@@ -47,7 +49,7 @@ class DebeziumJsonDecoder:
         """See ``sources.changes.Decoder``."""
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
-        for topic, partition, positions in _topic_partitions(batch):
+        for topic, partition, positions in topic_partitions(batch):
             if topic.startswith(_HEARTBEAT_PREFIX):
                 outcome.count(control=len(positions))
                 continue
@@ -92,20 +94,3 @@ def _is_utf8(data: bytes) -> bool:
         return True
     except UnicodeDecodeError:
         return False
-
-
-def _topic_partitions(batch: pa.RecordBatch) -> list[tuple[str, int, npt.NDArray[np.int64]]]:
-    """Positions of the records of each topic partition, in arrival order, in order of first sight."""
-    if batch.num_rows == 0:
-        return []
-    topics = batch.column("topic")
-    topics = topics if pa.types.is_dictionary(topics.type) else topics.dictionary_encode()
-    partitions = batch.column("partition").dictionary_encode()
-    codes = np.asarray(topics.indices).astype(np.int64) * len(partitions.dictionary) + np.asarray(partitions.indices)
-    groups: list[tuple[str, int, npt.NDArray[np.int64]]] = []
-    distinct, first = np.unique(codes, return_index=True)
-    for code in distinct[np.argsort(first)]:
-        topic, partition = divmod(int(code), len(partitions.dictionary))
-        members = np.flatnonzero(codes == code).astype(np.int64)
-        groups.append((topics.dictionary[topic].as_py(), partitions.dictionary[partition].as_py(), members))
-    return groups

@@ -10,7 +10,8 @@ import numpy as np
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch
 from sources.debezium_json.event_sorting import TableEvents
-from sources.json_changes.change_rows import DELETE, OPS, Events, present
+from sources.debezium_json.ops import LETTERS
+from sources.json_changes.change_rows import DELETE, Events, present
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
 
@@ -68,5 +69,5 @@ def _complete(events: Events, outcome: Outcome) -> Events:
     if not lacking.any():
         return events
     for position, op in zip(events.positions[lacking], events.ops[lacking], strict=True):
-        outcome.quarantine(int(position), f"op {OPS[op]} without a row in after")
+        outcome.quarantine(int(position), f"op {LETTERS[op]} without a row in after")
     return events.chosen(~lacking)

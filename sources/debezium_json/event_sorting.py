@@ -19,12 +19,12 @@ from paimon_table.errors import MalformedRecord
 from sources.changes import SourceTable
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
+from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.texts import SourceNames, Texts, op_code
-from sources.json_changes.change_rows import MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.json_changes.outcome import Outcome
 
-_OP_VALUES = pa.array(list(OPS))
+_OP_VALUES = pa.array(LETTERS)
 _NAME_KEYS = ["db", "schema", "table"]
 _TRANSACTION_FIELDS = {"status", "id", "event_count"}
 _SCHEMA_CHANGE_FIELDS = {"databaseName", "ddl", "tableChanges"}
@@ -124,7 +124,7 @@ class EventSorter:
             else:
                 by_table.setdefault(source, []).append(index)
         for source, members in by_table.items():
-            ops = np.array([OPS.index(values[i]["op"]) for i in members], np.int8)
+            ops = np.array([OPS[values[i]["op"]] for i in members], np.int8)
             mine = texts.taken(np.array(members, np.int64))
             self._add(source, TableEvents(mine, ops, values=tuple(values[i] for i in members)))
 
@@ -140,7 +140,7 @@ class EventSorter:
             self._outcome.quarantine(position, "value is no Debezium envelope: it is not a JSON object")
         elif "op" not in value and (value.keys() >= _TRANSACTION_FIELDS or value.keys() >= _SCHEMA_CHANGE_FIELDS):
             self._outcome.count(control=1)
-        elif value.get("op") == OPS[MESSAGE]:
+        elif value.get("op") == LETTERS[MESSAGE]:
             self._message(position)
         else:
             found = f"op is {value['op']!r}" if "op" in value else "it has no field op"

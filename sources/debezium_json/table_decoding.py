@@ -24,31 +24,24 @@ from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
 from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.ops import LETTERS, TRUNCATE
+from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.texts import SourceNames, Texts
-from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
-    OPS,
-    TRUNCATE,
-    UPDATE,
     ChangeRows,
     Events,
-    Mask,
     Rows,
     change_rows,
-    image_column,
-    is_null,
     lacks_key,
-    present,
 )
-from sources.json_changes.column_plan import Plan, plan_columns
-from sources.json_changes.decimal_forms import column_forms
+from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.json_changes.outcome import Outcome
-from sources.json_changes.placeholders import Placeholder
-from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.json_changes.row_conversion import ConvertedRows
+from sources.json_changes.table_rows import TableRows
 from sources.values.value_forms import ValueForms
 
 _MOST_SAMPLED = 10_000
@@ -157,7 +150,7 @@ class TableDecoding:
         for part in parts:
             for index, position in enumerate(part.texts.positions.tolist()):
                 value = part.texts.parsed(index)
-                op = OPS[part.ops[index]]
+                op = LETTERS[part.ops[index]]
                 if isinstance(value, MalformedRecord):
                     self.outcome.quarantine(position, str(value))
                 elif rejection.is_unmade and part.ops[index] in (DELETE, TRUNCATE):
@@ -169,54 +162,25 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
-        found = [self._storable(e, target) for part in parts for e in read_events(part, plan, self.outcome)]
+        rows = TableRows(source, self.partition, target, plan, self.forms, self.hidden, self.outcome)
+        found = [rows.storable(e) for part in parts for e in read_events(part, plan, self.outcome)]
         events = [e for e in found if len(e.ops)]
         if not events:
             return
-        pieces = [piece for e in events for piece in self._change_rows(e, plan, target)]
-        forms = column_forms(pieces, plan, self.forms)
-        converted = [convert_rows(piece, plan, target, forms, self.hidden) for piece in pieces]
-        for piece in converted:
-            for row, reason in piece.problems.items():
-                self.outcome.quarantine(piece.positions[row], reason)
-        self._observe_known(source, target, events, converted)
-        if converted:
-            rows = rows_table(converted, target.columns, self.batch.column("offset"))
-            stored, left_out = record_counts(converted)
-            self.outcome.add_changes(source, self.partition, rows, stored)
-            self.outcome.count(without_effect=left_out)
-
-    def _storable(self, events: Events, target: DecodeTarget) -> Events:
-        """The events without those that have a value in a column which the table cannot have."""
-        bad = np.zeros(len(events.ops), np.bool_)
-        for name in _unexpected(events.after, target):
-            reason = target.refusal(name)
-            if reason is None:
-                continue
-            held = ~is_null(image_column(events.after, name)) & (events.ops != DELETE)
-            for position in events.positions[held].tolist():
-                self.outcome.quarantine(position, f"column {name!r}: {reason}")
-            bad |= held
-        return events.chosen(~bad) if bad.any() else events
+        converted = rows.add([piece for e in events for piece in self._change_rows(e, rows)])
+        self._observe_known(rows, events, converted)
 
     # ------------------------------------------------------------ change rows
 
-    def _change_rows(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
+    def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
+        target = rows.target
         events = self._with_known_keys(events, target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
-            yield from self._deletes_by_key(events.chosen(keyed), plan, target)
+            yield from self._deletes_by_key(events.chosen(keyed), target)
             events = events.chosen(~keyed)
-        if not len(events.ops):
-            return
-        names = [column.name for column in plan]
-        events = with_before_values(events, names, target.counted_again, self.hidden)
-        incomplete = np.zeros(len(events.ops), np.bool_)
-        if target.emit_update_before and (present(events.before) & (events.ops == UPDATE)).any():
-            for column in plan:
-                mask = self.hidden.mask(image_column(events.before, column.name))
-                incomplete = incomplete if mask is None else incomplete | mask
-        yield change_rows(events, target.primary_key, target.emit_update_before, incomplete)
+        if len(events.ops):
+            yield rows.change_rows(events)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events without those that change a row whose key in the table nobody knows."""
@@ -233,7 +197,7 @@ class TableDecoding:
             kept[index] = False
         return events.chosen(kept) if unknown else events
 
-    def _deletes_by_key(self, events: Events, plan: Plan, target: DecodeTarget) -> Iterator[ChangeRows]:
+    def _deletes_by_key(self, events: Events, target: DecodeTarget) -> Iterator[ChangeRows]:
         """Deletes whose ``before`` does not hold the key: the message key does."""
         keys = self.batch.column("key")
         usable: list[int] = []
@@ -258,17 +222,14 @@ class TableDecoding:
 
     # ------------------------------------------------------------ observations
 
-    def _observe_known(
-        self, source: SourceTable, target: DecodeTarget, events: list[Events], parts: list[ConvertedRows]
-    ) -> None:
+    def _observe_known(self, rows: TableRows, events: list[Events], converted: list[ConvertedRows]) -> None:
+        source, target = rows.source, rows.target
         positions = np.concatenate([e.positions for e in events])
         self._note_newest(source, target, events)
         if self.schema is not None:
             self._observe_changed(source, changed_by_schema(self.schema, target, len(positions)), positions)
             return
-        telling = [part.positions[list(part.problems)] for part in parts if part.problems]
-        telling += [e.positions[_has_unexpected(e, target)] for e in events]
-        told = np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
+        told = rows.telling(events, converted)
         if len(told):
             self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.forms), told)
 
@@ -319,21 +280,3 @@ class TableDecoding:
 
 def _row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
     return rows if isinstance(rows, list) else rows.to_pylist()
-
-
-def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
-    """Fields of the images that the target has no column for."""
-    expected = {name for name, _ in target.columns}
-    if isinstance(rows, list):
-        return list({name: None for row in rows if row is not None for name in row if name not in expected})
-    return [f.name for f in rows.type if f.name not in expected]
-
-
-def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
-    """Events with a value in a column that the target lacks and would be told of."""
-    found = np.zeros(len(events.ops), np.bool_)
-    for rows in (events.before, events.after):
-        for name in _unexpected(rows, target):
-            if target.is_news(name):
-                found |= ~is_null(image_column(rows, name))
-    return found

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sources.changes import SourceTable
 from sources.debezium_json.envelopes import parse_exactly, unwrapped
-from sources.json_changes.change_rows import OPS
+from sources.debezium_json.ops import OPS
 from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
@@ -67,4 +67,4 @@ class SourceNames:
 def op_code(envelope: Mapping[str, Any]) -> int | None:
     """The code of an operation on a table (r, c, u, d, t), else None."""
     op = envelope.get("op")
-    return OPS.index(op) if isinstance(op, str) and op in _TABLE_OPS else None
+    return OPS[op] if isinstance(op, str) and op in _TABLE_OPS else None

@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.json_changes.change_rows import UPDATE, Events, Mask, Rows, image_column, is_null, present
-from sources.json_changes.placeholders import Placeholder
+from sources.json_changes.gaps import Gaps
 
 
-def with_before_values(
-    events: Events, names: Collection[str], counted_again: Collection[str], hidden: Placeholder
-) -> Events:
+def with_before_values(events: Events, names: Collection[str], counted_again: Collection[str], gaps_of: Gaps) -> Events:
     """The events with the gaps of the columns ``names`` filled where their own ``before`` image has the value.
 
     In the columns ``counted_again`` nothing is filled; instead the value leaves ``before`` too: what did not change is
@@ -29,14 +27,14 @@ def with_before_values(
         return events
     before, after = events.before, events.after
     for name in names:
-        gaps = hidden.mask(image_column(after, name))
+        gaps = gaps_of.mask(image_column(after, name))
         if gaps is None:
             continue
         if name in counted_again:
             before = _filled(before, name, gaps & updated, None)
             continue
         old = image_column(events.before, name)
-        old_gaps = hidden.mask(old)
+        old_gaps = gaps_of.mask(old)
         fills = gaps & updated & ~is_null(old)
         fills = fills if old_gaps is None else fills & ~old_gaps
         if fills.any():

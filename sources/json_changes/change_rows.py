@@ -1,9 +1,9 @@
 """From events to change rows: which images of an event become rows, of which kind, in which order.
 
-op r, c   +I after
-op u      +U after; with -U before in front if the target asks for it and ``before`` is complete;
+INSERT    +I after
+UPDATE    +U after; with -U before in front if the target asks for it and ``before`` is complete;
           -D before and +I after if the primary key changed
-op d      -D before, or the columns of the message key where ``before`` is missing
+DELETE    -D before
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ Rows: TypeAlias = pa.StructArray | list[Mapping[str, Any] | None]
 """Row images of events: parsed by Arrow, or JSON objects of the exact path."""
 
 Mask = npt.NDArray[np.bool_]
-OPS = "rcudtm"
-"""Known operations; their codes are positions in this string."""
-READ, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE = range(len(OPS))
-UNKNOWN_OP = -1
+INSERT, UPDATE, DELETE = range(3)
+"""Operations on a row. A format may have codes above for its own kinds of INSERT."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Cutting the embedded schema off ``{"schema": ..., "payload": ...}`` texts.
+"""Cutting the embedded schema of Kafka Connect off ``{"schema": ..., "payload": ...}`` texts.
 
 JsonConverter repeats the same schema text in front of every payload. The text up to the payload is remembered as a
 prefix, so one comparison per record finds its schema, and only the payload is parsed.
@@ -7,9 +7,9 @@ prefix, so one comparison per record finds its schema, and only the payload is p
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,18 +23,17 @@ from sources.values.json_values import json_text
 
 _OPENING = b'{"schema":'
 _PAYLOAD = b',"payload":'
-_PLAIN_OPENING = b'{"before":'
 _ESCAPED_LETTER = r"\\u00[67]"
 """May stand in the names schema and payload."""
 _REMEMBERED = 1000
 
+RowOf: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""From the struct of a text, which has a list ``fields``, to that of the rows in it, if it has rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSchema:
-    """The row columns (of ``after``) and all fields of one embedded schema.
-
-    For the schema of a message key, ``columns`` are the key's fields.
-    """
+    """The columns of the rows that texts with one embedded schema hold."""
 
     columns: tuple[ConnectColumn, ...]
 
@@ -56,26 +55,26 @@ class SchemaGroup:
     problem: str | None = None
 
 
-def read_schema(schema: Any) -> EmbeddedSchema | None:
-    """The schema of an envelope (its ``after`` or ``before`` struct) or of a key struct; None stays None.
-
-    Raises MalformedRecord if it is no Kafka Connect struct.
-    """
+def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
+    """The schema of a text; None stays None. Raises MalformedRecord if it is no Kafka Connect struct."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
         raise MalformedRecord("embedded schema is not a Kafka Connect struct")
-    by_field = {str(f.get("field")): f for f in schema["fields"] if isinstance(f, Mapping)}
-    if "op" in by_field:
-        row = by_field.get("after") or by_field.get("before")
-        return EmbeddedSchema(struct_columns(row) if row else ())
-    return EmbeddedSchema(struct_columns(schema))
+    row = row_of(schema)
+    return EmbeddedSchema(struct_columns(row) if row else ())
 
 
 class SchemaCutter:
-    """Remembers prefixes; a cache only, answers do not depend on what was seen before."""
+    """Remembers prefixes; a cache only, answers do not depend on what was seen before.
 
-    def __init__(self) -> None:
+    ``row_of`` finds the struct of the rows in the struct of a text. Texts that begin with ``plain_opening`` have no
+    schema for sure.
+    """
+
+    def __init__(self, row_of: RowOf, plain_opening: bytes) -> None:
+        self._row_of = row_of
+        self._plain_opening = plain_opening
         self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
 
     def split(self, texts: pa.Array) -> list[SchemaGroup]:
@@ -98,9 +97,9 @@ class SchemaCutter:
             rest = rest[~same]
         others = np.sort(np.concatenate(plain))
         if len(others) == len(texts):
-            return _unusual(others, texts)
+            return self._unusual(others, texts)
         if len(others):
-            groups += _unusual(others, texts.take(pa.array(others)))
+            groups += self._unusual(others, texts.take(pa.array(others)))
         return groups
 
     def _prefix_of(self, text: bytes) -> bytes | None:
@@ -116,7 +115,7 @@ class SchemaCutter:
         try:
             decoded = text.decode("utf-8")
             schema, end = scan_json(decoded, len(_OPENING))
-            parsed = read_schema(schema)
+            parsed = read_schema(schema, self._row_of)
         except (MalformedRecord, UnicodeDecodeError):
             return None
         prefix = decoded[:end].encode("utf-8") + _PAYLOAD
@@ -127,33 +126,32 @@ class SchemaCutter:
             self._by_prefix.popitem(last=False)
         return prefix
 
-
-def _unusual(indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
-    """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
-    wrapped = np.zeros(len(texts), np.bool_)
-    candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, _PLAIN_OPENING)))
-    if len(candidates):
-        members = texts.take(pa.array(candidates))
-        named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
-        escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
-        candidates = candidates[np.asarray(pc.or_(named, escaped))]
-    groups: list[SchemaGroup] = []
-    for index in candidates.tolist():
-        try:
-            value = parse_json(texts[index].as_py())
-        except MalformedRecord:
-            continue
-        if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
-            continue
-        wrapped[index] = True
-        problem, schema = None, None
-        try:
-            schema = read_schema(value["schema"])
-        except MalformedRecord as error:
-            problem = str(error)
-        payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
-        groups.append(SchemaGroup(schema, indices[index : index + 1], payload, problem))
-    if not wrapped.any():
-        return [SchemaGroup(None, indices, texts)] if len(indices) else []
-    rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
-    return [*groups, rest] if len(rest.indices) else groups
+    def _unusual(self, indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
+        """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
+        wrapped = np.zeros(len(texts), np.bool_)
+        candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, self._plain_opening)))
+        if len(candidates):
+            members = texts.take(pa.array(candidates))
+            named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
+            escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
+            candidates = candidates[np.asarray(pc.or_(named, escaped))]
+        groups: list[SchemaGroup] = []
+        for index in candidates.tolist():
+            try:
+                value = parse_json(texts[index].as_py())
+            except MalformedRecord:
+                continue
+            if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+                continue
+            wrapped[index] = True
+            problem, schema = None, None
+            try:
+                schema = read_schema(value["schema"], self._row_of)
+            except MalformedRecord as error:
+                problem = str(error)
+            payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
+            groups.append(SchemaGroup(schema, indices[index : index + 1], payload, problem))
+        if not wrapped.any():
+            return [SchemaGroup(None, indices, texts)] if len(indices) else []
+        rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
+        return [*groups, rest] if len(rest.indices) else groups

@@ -21,7 +21,7 @@ from sources.changes import (
     Refusal,
     SourceTable,
 )
-from sources.json_changes.observing import merged
+from sources.observed_columns import merged
 
 
 class Outcome:
@@ -70,6 +70,11 @@ class Outcome:
         if rows.num_rows:
             self._changes.setdefault((source, partition), []).append(rows)
             self.count(rows=rows.num_rows, with_rows=record_count)
+
+    @property
+    def offsets(self) -> pa.Array:
+        """Of all records, by position."""
+        return self._batch.column("offset")
 
     def offset(self, position: int) -> Offset:
         return Offset(self._cell("offset", position))

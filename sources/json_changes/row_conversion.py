@@ -16,7 +16,7 @@ from paimon_table.types import DataType
 from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column
 from sources.json_changes.column_plan import Plan, PlannedColumn
-from sources.json_changes.placeholders import Mask, Placeholder
+from sources.json_changes.gaps import Gaps, Mask
 from sources.values.conversion import Converted, convert_column, convert_values
 from sources.values.value_forms import ValueForms
 
@@ -36,7 +36,7 @@ class ConvertedRows:
 
 
 def convert_rows(
-    rows: ChangeRows, plan: Plan, target: DecodeTarget, forms: Sequence[ValueForms], hidden: Placeholder
+    rows: ChangeRows, plan: Plan, target: DecodeTarget, forms: Sequence[ValueForms], gaps: Gaps
 ) -> ConvertedRows:
     """Convert all columns of the target, each under its own forms."""
     columns: list[pa.Array] = []
@@ -47,7 +47,7 @@ def convert_rows(
     omitted = np.zeros(len(rows.kinds), np.bool_)
     for position, column in enumerate(plan):
         values = image_column(rows.images, column.name)
-        mask = hidden.mask(values)
+        mask = gaps.mask(values)
         if mask is not None:
             values = _without(values, mask)
             unavailable[position] = mask

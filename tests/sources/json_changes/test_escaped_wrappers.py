@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from sources.debezium_json.envelope_schema import PLAIN_OPENING, row_of_envelope
 from sources.json_changes.embedded_schema import SchemaCutter
 
 FIELDS = [{"field": "id", "type": "int32", "optional": False}]
@@ -19,7 +20,10 @@ def test_a_wrapper_with_escaped_names_is_taken_off(schema: str, payload: str) ->
     plain = b'{"before":null,"after":{"id":2}}'
     texts = [f'{{{schema}:{SCHEMA},{payload}:{{"id":1}}}}'.encode(), plain]
 
-    groups = {tuple(g.indices.tolist()): g for g in SchemaCutter().split(pa.array(texts, pa.binary()))}
+    groups = {
+        tuple(g.indices.tolist()): g
+        for g in SchemaCutter(row_of_envelope, PLAIN_OPENING).split(pa.array(texts, pa.binary()))
+    }
 
     assert groups.keys() == {(0,), (1,)}
     assert groups[0,].schema is not None and [c.name for c in groups[0,].schema.columns] == ["id"]

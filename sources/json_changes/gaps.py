@@ -1,0 +1,26 @@
+"""Values that the source did not send, where an event cannot leave them out: something else stands in their place."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Gaps(Protocol):
+    """Tells such values from real ones. A NULL is a real one."""
+
+    def mask(self, column: pa.Array | list[Any]) -> Mask | None:
+        """Which entries of a column of row images were not sent; None if all were."""
+        ...
+
+
+class NoGaps:
+    """For formats that send every value."""
+
+    def mask(self, column: pa.Array | list[Any]) -> Mask | None:
+        return None

@@ -1,0 +1,108 @@
+"""The way from events of one source table to rows of its target, whatever format the events are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sources.changes import DecodeTarget, SourceTable
+from sources.json_changes.before_values import with_before_values
+from sources.json_changes.change_rows import (
+    DELETE,
+    UPDATE,
+    ChangeRows,
+    Events,
+    Mask,
+    Rows,
+    change_rows,
+    image_column,
+    is_null,
+    present,
+)
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.decimal_forms import column_forms
+from sources.json_changes.gaps import Gaps
+from sources.json_changes.outcome import Outcome
+from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.values.value_forms import ValueForms
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Events of one source table in one topic partition become rows of ``target``; what cannot goes to quarantine.
+
+    Call in this order: ``storable`` for all events, ``change_rows``, ``add`` once for all that these gave.
+    """
+
+    source: SourceTable
+    partition: int
+    target: DecodeTarget
+    plan: Plan
+    forms: ValueForms
+    gaps: Gaps
+    outcome: Outcome
+
+    def storable(self, events: Events) -> Events:
+        """The events without those that have a value in a column which the table cannot have."""
+        bad = np.zeros(len(events.ops), np.bool_)
+        for name in _unexpected(events.after, self.target):
+            reason = self.target.refusal(name)
+            if reason is None:
+                continue
+            held = ~is_null(image_column(events.after, name)) & (events.ops != DELETE)
+            for position in events.positions[held].tolist():
+                self.outcome.quarantine(position, f"column {name!r}: {reason}")
+            bad |= held
+        return events.chosen(~bad) if bad.any() else events
+
+    def change_rows(self, events: Events) -> ChangeRows:
+        """The rows of events that have the images which their operations need."""
+        names = [column.name for column in self.plan]
+        events = with_before_values(events, names, self.target.counted_again, self.gaps)
+        incomplete = np.zeros(len(events.ops), np.bool_)
+        if self.target.emit_update_before and (present(events.before) & (events.ops == UPDATE)).any():
+            for column in self.plan:
+                mask = self.gaps.mask(image_column(events.before, column.name))
+                incomplete = incomplete if mask is None else incomplete | mask
+        return change_rows(events, self.target.primary_key, self.target.emit_update_before, incomplete)
+
+    def add(self, pieces: Sequence[ChangeRows]) -> list[ConvertedRows]:
+        """Convert the rows, and hand over those without problems as changes."""
+        forms = column_forms(pieces, self.plan, self.forms)
+        converted = [convert_rows(piece, self.plan, self.target, forms, self.gaps) for piece in pieces]
+        for piece in converted:
+            for row, reason in piece.problems.items():
+                self.outcome.quarantine(piece.positions[row], reason)
+        if converted:
+            rows = rows_table(converted, self.target.columns, self.outcome.offsets)
+            stored, left_out = record_counts(converted)
+            self.outcome.add_changes(self.source, self.partition, rows, stored)
+            self.outcome.count(without_effect=left_out)
+        return converted
+
+    def telling(self, events: Sequence[Events], converted: Sequence[ConvertedRows]) -> npt.NDArray[np.int64]:
+        """Records without a schema whose values may show a column as new, or as too narrow."""
+        telling = [part.positions[list(part.problems)] for part in converted if part.problems]
+        telling += [e.positions[_has_unexpected(e, self.target)] for e in events]
+        return np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
+
+
+def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
+    """Fields of the images that the target has no column for."""
+    expected = {name for name, _ in target.columns}
+    if isinstance(rows, list):
+        return list({name: None for row in rows if row is not None for name in row if name not in expected})
+    return [f.name for f in rows.type if f.name not in expected]
+
+
+def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
+    """Events with a value in a column that the target lacks and would be told of."""
+    found = np.zeros(len(events.ops), np.bool_)
+    for rows in (events.before, events.after):
+        for name in _unexpected(rows, target):
+            if target.is_news(name):
+                found |= ~is_null(image_column(rows, name))
+    return found

@@ -1,0 +1,36 @@
+"""Joining what was seen of the same columns in different places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import string
+from sources.changes import ObservedColumn
+
+
+def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn, ...]:
+    """Columns of one table that were seen apart, each with one type."""
+    found: dict[str, ObservedColumn] = {}
+    for column in (c for part in columns for c in part):
+        found[column.name] = joined(found[column.name], column) if column.name in found else column
+    return tuple(found.values())
+
+
+def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
+    """One column seen twice: with the common type if there is one.
+
+    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. What
+    the column then does not hold goes to quarantine when it is decoded.
+    """
+    if left.type is None or right.type is None:
+        return left if right.type is None else right
+    votes = (left.votes or 0, right.votes or 0)
+    both = common_type(left.type, right.type)
+    if left.votes is None and right.votes is None:
+        return ObservedColumn(left.name, both or string())
+    if both is not None:
+        return ObservedColumn(left.name, both, sum(votes))
+    winner = left if votes[0] > votes[1] else right
+    return replace(winner, votes=abs(votes[0] - votes[1]))
