@@ -15,7 +15,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -111,32 +111,41 @@ def run(configs: Sequence[PipelineConfig]) -> None:
     spark.stop()
 
 
-def run_pass(spark: SparkSession, config: PipelineConfig) -> None:
-    """Run the pipeline until it is drained and print each batch and the steady state."""
-    ended_at = [time.perf_counter()]
-    rates: list[tuple[int, float]] = []
+class Rates:
+    """A ``BatchObserver`` that prints each batch and keeps its (records, seconds since the batch before)."""
 
-    def on_report(report: BatchReport) -> None:
+    def __init__(self) -> None:
+        self.of_batches: list[tuple[int, float]] = []
+        self._ended_at = time.perf_counter()
+
+    def begin(self, batch_id: int) -> None:
+        """Time runs from the end of the batch before."""
+
+    def end(self, report: BatchReport) -> None:
         now = time.perf_counter()
-        wall = now - ended_at[0]
-        ended_at[0] = now
-        rates.append((report.record_count, wall))
+        wall = now - self._ended_at
+        self._ended_at = now
+        self.of_batches.append((report.record_count, wall))
         rate = report.record_count / wall
         print(f"batch {report.batch_id:3d} {report.record_count:7d} events {wall:6.3f} s {rate:8.0f}/s, ms: ", end="")
         print(_milliseconds(report.seconds), "| in tasks", _milliseconds(report.task_seconds))
 
-    query = PipelineQuery(spark, config, once=True, on_report=on_report)
+
+def run_pass(spark: SparkSession, config: PipelineConfig) -> None:
+    """Run the pipeline until it is drained and print each batch and the steady state."""
+    rates = Rates()
+    query = PipelineQuery(spark, config, True, [rates])
     while query.is_running:
         query.poll()
         time.sleep(0.05)
     query.raise_failure()
-    steady = rates[len(rates) // 2 :]
+    steady = rates.of_batches[len(rates.of_batches) // 2 :]
     count, wall = sum(n for n, _ in steady), sum(w for _, w in steady)
     median = statistics.median(w for _, w in steady)
     print(f"steady state over the last {len(steady)} batches: {count / wall:.0f} events/s, median batch {median:.3f} s")
 
 
-def _milliseconds(seconds: dict[str, float]) -> str:
+def _milliseconds(seconds: Mapping[str, float]) -> str:
     return " ".join(f"{name} {value * 1000:.0f}" for name, value in seconds.items())
 
 

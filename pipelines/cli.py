@@ -100,17 +100,15 @@ def run(
     from pipelines.spark.java import check_java
 
     check_java()
-    from pipelines.report.progress import progress_of
     from pipelines.report.run_log import log_to_stderr
     from pipelines.report.run_summary import summarize
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
 
-    queries = run_pipelines(configs, once, log_to_stderr(verbose))
+    finished = run_pipelines(configs, once, log_to_stderr(verbose))
     if once:
-        for query in queries:
-            tables = {} if query.tables is None else {i: sink.table for i, sink in query.tables.sinks.items()}
-            print_summary(summarize(query.config, tables, progress_of(query.config.name)))
+        for done in finished:
+            print_summary(summarize(done.config, done.tables, done.totals))
 
 
 @app.command()

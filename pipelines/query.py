@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,10 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.storage.file_io import FileIO, LocalFileIO
+from paimon_table.table import Table
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.exchange import Exchange
@@ -61,25 +62,20 @@ class StopRequested(TidemarkError):
 
 
 class PipelineQuery:
-    """A started pipeline. ``on_begin`` is called when a batch begins, ``on_report`` when all of it is done.
-
-    Both are called on threads of their own.
-    """
+    """A started pipeline."""
 
     def __init__(
         self,
         spark: SparkSession,
         config: PipelineConfig,
         once: bool,
-        on_report: Callable[[BatchReport], None],
-        on_begin: Callable[[int], None] | None = None,
+        observers: Sequence[BatchObserver] = (),
     ) -> None:
         self.config = config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
         self._once = once or config.trigger.available_now
-        self._on_report = on_report
-        self._on_begin = on_begin
+        self._observers = observers
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._drained = threading.Event()
@@ -105,6 +101,11 @@ class PipelineQuery:
         self._pause_s = 1.0
         self._due_s: float | None = None
         self._begin()
+
+    @property
+    def opened(self) -> dict[str, Table]:
+        """The tables that were opened, by identifier."""
+        return {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
 
     @property
     def is_running(self) -> bool:
@@ -248,17 +249,21 @@ class PipelineQuery:
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
-        if self._on_begin is not None:
-            self._on_begin(batch_id)
+        for observer in self._observers:
+            observer.begin(batch_id)
         try:
             with in_pipeline(self.config.name), self._noting_failure():
                 if self._stopping.is_set():
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                process_batch(run, tables, self._settings, self._exchange(batch), self._compactions, self._on_report)
+                process_batch(run, tables, self._settings, self._exchange(batch), self._compactions, self._ended)
         finally:
             self._is_in_batch = False
+
+    def _ended(self, report: BatchReport) -> None:
+        for observer in self._observers:
+            observer.end(report)
 
     def _exchange(self, blobs: DataFrame) -> Exchange:
         if self._writes is None:

@@ -6,13 +6,15 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from paimon_table.errors import SinkUnavailable, TidemarkError
+from paimon_table.table import Table
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
@@ -20,6 +22,7 @@ from pipelines.query import PipelineQuery
 from pipelines.reading import source_reader
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, in_pipeline, naming
+from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.version import version
@@ -31,9 +34,20 @@ JVM_END_S = 1.0
 """How long to wait for the end of a JVM that an error may come from."""
 
 
-def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Console | None = None) -> list[PipelineQuery]:
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What one pipeline of a run has done."""
+
+    config: PipelineConfig
+    tables: Mapping[str, Table]
+    """Those that it has opened, by identifier."""
+    totals: Totals
+
+
+def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Console | None = None) -> list[FinishedRun]:
     """Run all pipelines in one Spark session until they are drained (``once``) or a signal asks to stop.
 
+    Gives those that were started.
     If ``console`` is a terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish
     their running batch first. A clean stop raises nothing.
     """
@@ -43,9 +57,7 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
         return _run(configs, once, stop, activity)
 
 
-def _run(
-    configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity
-) -> list[PipelineQuery]:
+def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity) -> list[FinishedRun]:
     for config in configs:
         with naming(config.name):
             _check(config)
@@ -58,6 +70,7 @@ def _run(
     _install_signal_handlers(stop, "after the running batch")
     queries: list[PipelineQuery] = []
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
+    sums = [RunTotals() for _ in configs]
     failure: TidemarkError | None = None
     try:
         while (len(queries) < len(configs) and failure is None) or any(q.is_running for q in queries):
@@ -69,11 +82,12 @@ def _run(
             elif any(q.is_starting for q in queries) or any(q.try_again() for q in queries):
                 pass  # one start at a time
             elif len(queries) < len(configs):
-                config, line = configs[len(queries)], lines[len(queries)]
+                number = len(queries)
+                config = configs[number]
                 activity.show(f"{config.name}: looking at source, checkpoint and tables")
                 try:
                     with in_pipeline(config.name), naming(config.name):
-                        queries.append(PipelineQuery(spark, config, once, line, line.begin))
+                        queries.append(PipelineQuery(spark, config, once, (sums[number], lines[number])))
                 except TidemarkError as error:
                     failure = error
             for query in queries:
@@ -85,12 +99,12 @@ def _run(
             query.raise_failure()
         if failure is not None:
             raise failure
-        return queries
+        return _finished(configs, queries, sums)
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             if stop.is_set():
                 log.warning("Spark's JVM has ended too; a batch that was running is done again at the next start")
-                return queries
+                return _finished(configs, queries, sums)
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
                 f" goes on where it stopped{JVM_OUTPUT.troubles()}"
@@ -99,6 +113,13 @@ def _run(
     finally:
         if not jvm_has_ended(spark):
             spark.stop()
+
+
+def _finished(
+    configs: Sequence[PipelineConfig], queries: Sequence[PipelineQuery], sums: Sequence[RunTotals]
+) -> list[FinishedRun]:
+    started = zip(configs, queries, sums, strict=False)
+    return [FinishedRun(config, query.opened, run.totals) for config, query, run in started]
 
 
 def _check(config: PipelineConfig) -> None:

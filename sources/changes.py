@@ -202,9 +202,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DecodeCounts:
-    """Numbers of records by what became of them, each record under one of them; ``rows`` and ``exact`` stand beside."""
+    """Numbers of records by what became of them, each record under one of them; ``exact`` stands beside."""
 
-    records: int = 0
     with_rows: int = 0
     """Records that gave change rows."""
     quarantined: int = 0
@@ -223,8 +222,6 @@ class DecodeCounts:
     """Events that take back what was never stored."""
     already_stored: int = 0
     """Records below the offset at which a new checkpoint took a table over."""
-    rows: int = 0
-    """Change rows."""
     exact: int = 0
     """Records that took the exact per-record path instead of the vectorised one."""
 

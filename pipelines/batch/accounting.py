@@ -31,6 +31,10 @@ def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
         raise BrokenInvariant(
             f"batch {batch_id}: of {report.record_count} records, {counts.with_rows} gave rows, {counts.quarantined}"
             f" went to quarantine and {sum(counts.skipped.values())} were skipped, which leaves"
-            f" {report.record_count - counts.accounted}; nothing of the batch was committed; please report this with"
-            f" the records of {places}"
+            f" {report.record_count - counts.accounted}{_unknown(counts)}; nothing of the batch was committed; please"
+            f" report this with the records of {places}"
         )
+
+
+def _unknown(counts: DecodeCounts) -> str:
+    return f" ({counts.unknown_tables} are of source tables that have no route)" if counts.unknown_tables else ""

@@ -101,8 +101,7 @@ def compact_batch(
     return BatchReport(
         appended.batch.id,
         sum(r.record_count for r in result.reports),
-        sum(r.quarantined_count for r in result.reports),
-        counted(result.reports).skipped,
+        counted(result.reports),
         _table_reports(appended),
         clock.laps,
         result.task_seconds,
@@ -161,8 +160,6 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
         TableReport(
             identifier,
             sum(w.row_count for w in writes[index]),
-            len({m.bucket for w in writes[index] for m in w.messages if not m.is_empty}),
-            tuple(s.id for s in appended.snapshots[identifier]),
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
         )
         for index, identifier in enumerate(appended.identifiers)

@@ -1,10 +1,13 @@
-"""What one batch did and where its time went, for progress lines, the summary and benchmarks."""
+"""What one batch did and where its time went, and who hears of it: progress lines, totals, benchmarks, metrics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from sources.changes import DecodeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,31 +16,48 @@ class TableReport:
 
     identifier: str
     row_count: int
-    bucket_count: int
-    snapshot_ids: tuple[int, ...]
     changelog_row_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one batch did, for progress lines and the summary. ``seconds`` holds wall time per step of the driver.
+    """What one batch did. ``seconds`` holds wall time per step of the driver.
 
     ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started.
     """
 
     batch_id: int
     record_count: int
-    quarantined_count: int
-    skipped: Mapping[str, int]
-    """Records that give nothing on purpose, by a word for why; without zeros."""
+    counts: DecodeCounts
+    """What became of the records."""
     tables: tuple[TableReport, ...]
-    seconds: dict[str, float]
-    task_seconds: dict[str, float]
+    seconds: Mapping[str, float]
+    task_seconds: Mapping[str, float]
     """Time inside the tasks per step, summed over tasks that run side by side."""
     started_s: float
     ended_s: float
     quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
     """How many records went to quarantine for which kind of reason."""
+
+    def seconds_since(self, ended_s: float) -> float:
+        """Wall time of the batch without what it shares with one that ended at ``ended_s``."""
+        return self.ended_s - max(self.started_s, ended_s)
+
+
+class BatchObserver(Protocol):
+    """Hears of the batches of one pipeline.
+
+    ``begin`` and ``end`` are called on two threads, maybe at the same time; the pipeline waits for them, and what they
+    raise ends it. Every batch that ends has begun; one that fails does not end.
+    """
+
+    def begin(self, batch_id: int) -> None:
+        """A batch begins, maybe not for the first time."""
+        ...
+
+    def end(self, report: BatchReport) -> None:
+        """Rows, compactions and changelog of a batch are in the tables."""
+        ...
 
 
 class Stopwatch:

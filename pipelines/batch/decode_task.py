@@ -41,12 +41,9 @@ class DecodeReport:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next offset after the records read, per (topic, partition)."""
     record_count: int = 0
-    row_counts: dict[int, int] = field(default_factory=dict)
-    """Change rows per target."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     moved_count: int = 0
     """Rows that need values from a row under another key, which may be in another bucket."""
-    quarantined_count: int = 0
     stretch_count: int = 0
     """How often records went to quarantine."""
     first_quarantined: QuarantineRow | None = None
@@ -108,13 +105,12 @@ class DecodeTask:
             if known is None or known.offset < row.offset:
                 report.newest[row.source, row.partition] = row
         report.refusals.extend(decoded.refusals)
-        report.counts += decoded.counts + DecodeCounts(records=len(malformed), quarantined=len(malformed))
+        report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         self._to_quarantine((*malformed, *decoded.quarantine), report)
         for change in decoded.changes:
             index = self.routes[change.source]
             if index is None:
                 continue
-            report.row_counts[index] = report.row_counts.get(index, 0) + change.rows.num_rows
             origin = Origin(change.source.topic, change.partition)
             stored_before = _records_below(
                 self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
@@ -131,7 +127,6 @@ class DecodeTask:
     def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
         if not bad:
             return
-        report.quarantined_count += len(bad)
         report.first_quarantined = report.first_quarantined or bad[0]
         report.quarantined_reasons.update(kind_of_reason(row.reason) for row in bad)
         if self.quarantine is not None:

@@ -11,7 +11,7 @@ from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
-from pipelines.report.progress import ProgressLine
+from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
 from pipelines.report.table_report import all_snapshots, kinds_first
 from pipelines.storage import catalog_of
@@ -23,7 +23,7 @@ COUNTED_ROWS = 2_000_000
 """Stored rows up to which a table is read to count its rows; counting must not take longer than a small run."""
 
 
-def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: ProgressLine) -> RunSummary:
+def summarize(config: PipelineConfig, tables: Mapping[str, Table], totals: Totals) -> RunSummary:
     """The state of the pipeline's tables and the totals of the run.
 
     ``tables`` are those that the run touched; the others that the pipeline has written are found in the warehouse.
@@ -38,16 +38,10 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], progress: Pro
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
     return RunSummary(
         config.name,
-        progress.record_count,
-        progress.quarantined_count,
-        progress.seconds,
+        totals,
         tuple(summaries),
         None if largest is None else _readable_sample(largest.identifier, shown[largest.identifier], unread),
         config.quarantine,
-        dict(progress.skipped),
-        dict(progress.quarantined_reasons),
-        progress.first_record_count,
-        progress.first_seconds,
         unread,
     )
 

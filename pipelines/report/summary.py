@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.own_command import own_command, short_path
-from pipelines.report.progress import reasons_text, skipped_text
+from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
+from pipelines.report.run_totals import Totals
 
 HIDDEN_SHOWN = 8
 
@@ -44,21 +45,13 @@ class TableSample:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One pipeline after `run --once`. ``seconds`` is the time inside batches."""
+    """One pipeline after `run --once`."""
 
     pipeline: str
-    record_count: int
-    quarantined_count: int
-    seconds: float
+    totals: Totals
     tables: tuple[TableSummary, ...]
     sample: TableSample | None = None
     quarantine: str | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Records that gave nothing on purpose, by a word for why."""
-    quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
-    first_record_count: int = 0
-    first_seconds: float = 0.0
-    """Those of the first batch, in which Spark's workers start."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Tables that could not be read for the summary, and why."""
 
@@ -86,25 +79,24 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
 
 def headline(summary: RunSummary) -> str:
     """One line: how much came in how fast, or that there was nothing new."""
-    if not summary.record_count:
+    totals = summary.totals
+    if not totals.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
-    line = f"{summary.pipeline}: {summary.record_count:,} events in {summary.seconds:.1f} s{_rate_text(summary)}"
-    if summary.quarantined_count:
+    line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"
+    if totals.counts.quarantined:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
-        line += f"; {summary.quarantined_count:,} could not be decoded and lie{where}"
-        reasons = reasons_text(summary.quarantined_reasons, len(summary.quarantined_reasons))
+        line += f"; {totals.counts.quarantined:,} could not be decoded and lie{where}"
+        reasons = reasons_text(totals.quarantined_reasons, len(totals.quarantined_reasons))
         line += f": {reasons}" if reasons else ""
-    if summary.skipped:
-        line += f"; skipped: {skipped_text(summary.skipped)}"
-    return line
+    return line + asides(totals.counts)
 
 
-def _rate_text(summary: RunSummary) -> str:
+def _rate_text(totals: Totals) -> str:
     """The rate without the first batch, which tells nothing of it."""
-    records, seconds = summary.record_count - summary.first_record_count, summary.seconds - summary.first_seconds
+    records, seconds = totals.record_count - totals.first_record_count, totals.seconds - totals.first_seconds
     if records <= 0 or seconds <= 0:
         return ", most of it the start of Spark's workers"
-    start = f" after the first batch ({summary.first_seconds:.1f} s with the start)" if summary.first_seconds else ""
+    start = f" after the first batch ({totals.first_seconds:.1f} s with the start)" if totals.first_seconds else ""
     return f", {records / seconds:,.0f} events/s{start}"
 
 

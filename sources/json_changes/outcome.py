@@ -34,7 +34,7 @@ class Outcome:
         self._observations: dict[SourceTable, Observation] = {}
         self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
         self._refusals: dict[int, Refusal] = {}
-        self._counts = DecodeCounts(records=batch.num_rows)
+        self._counts = DecodeCounts()
 
     def quarantine(self, position: int, reason: str) -> None:
         """The record goes to quarantine; the first reason stays."""
@@ -69,7 +69,7 @@ class Outcome:
         """Change rows, and of how many records they are."""
         if rows.num_rows:
             self._changes.setdefault((source, partition), []).append(rows)
-            self.count(rows=rows.num_rows, with_rows=record_count)
+            self.count(with_rows=record_count)
 
     @property
     def offsets(self) -> pa.Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -133,6 +133,7 @@ def test_the_next_query_starts_when_the_one_before_is_up(tmp_path: Path, monkeyp
             made.append(self)
             self.polls, self.has_failed = 0, False
 
+        opened: ClassVar[dict[str, Any]] = {}
         is_starting = property(lambda self: self.polls < 3)
         is_running = property(lambda self: self.polls < 5)
 
@@ -152,7 +153,7 @@ def test_the_next_query_starts_when_the_one_before_is_up(tmp_path: Path, monkeyp
     monkeypatch.setattr(run_module, "_install_signal_handlers", lambda *_: None)
     monkeypatch.setattr(run_module, "held_checkpoints", lambda _configs: nullcontext())
 
-    assert run_module.run_pipelines(configs, once=True) == made
+    assert [run.config for run in run_module.run_pipelines(configs, once=True)] == configs
     assert starting == [0, 0, 0]
 
 

@@ -96,7 +96,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
 
     assert report.record_count == len(good) + mutant_count
     first, second = (quarantined(quarantine.directory(batch_id)) for batch_id in (0, 1))
-    assert len(second) == report.quarantined_count
+    assert len(second) == report.counts.quarantined
     by_place = {(row["topic"], row["partition"], row["offset"]): row for row in (*again, *mutants)}
     bad = {id(by_place.pop((line["topic"], line["partition"], line["offset"]))): line["reason"] for line in second}
     assert {reason for row in again if (reason := bad.get(id(row)))} <= {line["reason"] for line in first}

@@ -73,7 +73,7 @@ def test_plain_rows_come_into_a_table_that_follows_their_columns(tmp_path: Path)
     table = tables.sinks["lake.orders"].table
     assert table.schema.primary_keys == ("id",)
     assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == [{"id": 1, "v": "c", "paid": True}]
-    assert [report.quarantined_count for report in reports] == [1, 0]
+    assert [report.counts.quarantined for report in reports] == [1, 0]
 
 
 def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> None:

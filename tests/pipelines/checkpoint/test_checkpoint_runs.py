@@ -16,6 +16,7 @@ from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
 from pipelines.query import PipelineQuery
+from pipelines.report.run_totals import RunTotals
 from pipelines.spark.session import open_session
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import write_pipeline
@@ -47,7 +48,7 @@ def until(condition: Callable[[], bool], query: PipelineQuery) -> None:
 
 
 def drain(session: SparkSession, config: PipelineConfig) -> None:
-    query = PipelineQuery(session, config, True, lambda _: None)
+    query = PipelineQuery(session, config, True)
     until(lambda: not query.is_running, query)
     query.raise_failure()
 
@@ -114,9 +115,9 @@ def test_checkpoints_that_do_not_fit_are_refused_and_fitting_ones_go_on(session:
 def test_a_second_run_that_spark_notices_is_told_in_words(session: SparkSession, tmp_path: Path) -> None:
     history = History("orders", seed=5).extend(60)
     write_dump(tmp_path / "dumps", [history])
-    reports: list[object] = []
-    query = PipelineQuery(session, pipeline(tmp_path), False, reports.append)
-    until(lambda: len(reports) == 1 and (tmp_path / "checkpoint/commits/0").exists(), query)
+    run = RunTotals()
+    query = PipelineQuery(session, pipeline(tmp_path), False, [run])
+    until(lambda: run.totals.record_count > 0 and (tmp_path / "checkpoint/commits/0").exists(), query)
 
     offsets = tmp_path / "checkpoint/offsets"
     (offsets / "1").write_text((offsets / "0").read_text())

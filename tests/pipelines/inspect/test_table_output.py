@@ -19,6 +19,7 @@ from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.inspect.table_commands import table_app
 from pipelines.inspect.where import parse_condition
 from pipelines.report.row_output import RowFormat, write_rows
+from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary, next_commands
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
@@ -159,7 +160,7 @@ def test_types_in_messages_are_paimons() -> None:
 def test_changes_are_not_suggested_without_a_changelog() -> None:
     table = TableSummary("lake.a", "/w/lake.db/a", 1, 1, 1, 0, True)
     rows = pa.table({"id": [1]})
-    without = RunSummary("p", 1, 0, 1.0, (table,), TableSample("lake.a", rows, None, ()), None)
+    without = RunSummary("p", Totals(1), (table,), TableSample("lake.a", rows, None, ()), None)
 
     assert not any("table changes" in command for command in next_commands(without, "tidemark"))
 

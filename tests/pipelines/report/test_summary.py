@@ -16,32 +16,27 @@ from pipelines.batch.decode_task import kind_of_reason
 from pipelines.config.config_file import load_pipeline
 from pipelines.report.progress import ProgressLine, progress_line, reasons_text
 from pipelines.report.run_summary import summarize
+from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+from sources.changes import DecodeCounts
 from tests.support.small_table import SmallTable
 
 ORDERS = TableSummary("lake.orders", "/data/my lake/lake.db/orders", 12345, 4, 10, 45678)
 
 
+NOTHING_LEFT_OUT = DecodeCounts()
+
+
 def report(
     batch_id: int = 3,
     records: int = 50_000,
-    quarantined: int = 0,
+    counts: DecodeCounts = NOTHING_LEFT_OUT,
     tables: int = 2,
     started_s: float = 10.0,
-    skipped: dict[str, int] | None = None,
 ) -> BatchReport:
-    written = tuple(TableReport(f"lake.t{i}", 1000 + i, 2, (1, 2), 1000) for i in range(tables))
-    return BatchReport(
-        batch_id,
-        records,
-        quarantined,
-        skipped or {},
-        written,
-        {"plan": 0.5, "write": 1.5},
-        {},
-        started_s,
-        started_s + 2,
-    )
+    written = tuple(TableReport(f"lake.t{i}", 1000 + i, 1000) for i in range(tables))
+    seconds = {"plan": 0.5, "write": 1.5}
+    return BatchReport(batch_id, records, counts, written, seconds, {}, started_s, started_s + 2)
 
 
 def printed(summary: RunSummary) -> str:
@@ -54,12 +49,12 @@ def test_a_progress_line_says_what_a_batch_did() -> None:
     assert progress_line(report(), 2.0) == (
         "batch 3: 50,000 records in 2.0 s (25,000/s) -> lake.t1 1,001, lake.t0 1,000"
     )
-    skipped = {"tombstones": 1200, "of skipped tables": 3}
-    assert progress_line(report(tables=0, quarantined=7, skipped=skipped), 2.0).endswith(
-        "; 7 quarantined; skipped: 1,200 tombstones, 3 of skipped tables"
+    counts = DecodeCounts(quarantined=7, tombstones=1200, skipped_tables=3, exact=1500)
+    assert progress_line(report(counts=counts, tables=0), 2.0).endswith(
+        "; 7 quarantined; skipped: 1,200 tombstones, 3 of skipped tables; 1,500 decoded one by one"
     )
     assert progress_line(report(records=0, tables=0), 2.0) == "batch 3: 0 records in 2.0 s"
-    assert progress_line(report(quarantined=7, tables=5), 2.0).endswith(
+    assert progress_line(report(counts=DecodeCounts(quarantined=7), tables=5), 2.0).endswith(
         "lake.t4 1,004, lake.t3 1,003, lake.t2 1,002, and 2 more tables; 7 quarantined"
     )
 
@@ -71,7 +66,10 @@ def test_the_rate_of_the_first_batch_is_not_told() -> None:
 
 
 def test_quarantined_records_are_told_with_directory_and_reasons() -> None:
-    told = replace(report(quarantined=7), quarantined_reasons={"value is not JSON": 4, "no key": 2, "a": 1, "b": 0})
+    told = replace(
+        report(counts=DecodeCounts(quarantined=7)),
+        quarantined_reasons={"value is not JSON": 4, "no key": 2, "a": 1, "b": 0},
+    )
     assert progress_line(told, 2.0, quarantine="/state/q").endswith(
         "; 7 quarantined in /state/q: 4 value is not JSON; 2 no key; 1 a; 0 for other reasons"
     )
@@ -83,16 +81,31 @@ def test_reasons_that_differ_in_values_are_one_kind() -> None:
     assert reasons_text({}) == ""
 
 
-def test_progress_adds_batches_up(caplog: pytest.LogCaptureFixture) -> None:
+def batches() -> list[BatchReport]:
+    second = report(1, counts=DecodeCounts(quarantined=2, tombstones=2), started_s=11.5)
+    return [
+        report(0),
+        replace(second, quarantined_reasons={"no key": 2}),
+        report(2, records=0, counts=DecodeCounts(tombstones=3, exact=4), started_s=13.5),
+    ]
+
+
+def test_batches_are_added_up_and_time_that_they_share_counts_once() -> None:
+    run = RunTotals()
+    for done in batches():
+        run.begin(done.batch_id)
+        run.end(done)
+    assert run.totals == Totals(
+        100_000, DecodeCounts(quarantined=2, tombstones=5, exact=4), 5.5, {"no key": 2}, 50_000, 2.0
+    )
+
+
+def test_every_batch_has_a_line_and_one_with_bad_records_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "pipelines.report.progress")
     progress = ProgressLine("shop")
-    progress.begin(0)
-    progress(report(0))
-    progress(report(1, quarantined=2, started_s=11.5, skipped={"tombstones": 2}))
-    progress(report(2, records=0, started_s=13.5, skipped={"tombstones": 3}))
-    assert (progress.record_count, progress.quarantined_count, progress.seconds) == (100_000, 2, 5.5)
-    assert progress.skipped == {"tombstones": 5}
-    assert (progress.first_record_count, progress.first_seconds) == (50_000, 2.0)
+    for done in batches():
+        progress.begin(done.batch_id)
+        progress.end(done)
     assert [(r.levelname, r.getMessage()[:14]) for r in caplog.records] == [
         ("INFO", "shop: batch 0:"),
         ("WARNING", "shop: batch 1:"),
@@ -103,7 +116,9 @@ def test_progress_adds_batches_up(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_summary_shows_tables_samples_and_next_commands() -> None:
     rows = pa.table({"id": [1, 100], "name": ["a", None]})
     changes = pa.table({"_row_kind": ["-U", "+U"], "id": [1, 1], "name": ["x", "a"]})
-    text = printed(RunSummary("shop", 20_000, 0, 4.0, (ORDERS,), TableSample("lake.orders", rows, changes, ("note",))))
+    text = printed(
+        RunSummary("shop", Totals(20_000, seconds=4.0), (ORDERS,), TableSample("lake.orders", rows, changes, ("note",)))
+    )
     assert text.startswith("shop: 20,000 events in 4.0 s, 5,000 events/s\n")
     assert "45,678" in text
     assert "-U" in text
@@ -114,19 +129,20 @@ def test_the_summary_shows_tables_samples_and_next_commands() -> None:
 
 
 def test_a_run_of_one_batch_has_no_rate() -> None:
-    summary = RunSummary("shop", 10, 0, 4.0, (), first_record_count=10, first_seconds=4.0)
+    summary = RunSummary("shop", Totals(10, seconds=4.0, first_record_count=10, first_seconds=4.0), ())
     assert headline(summary) == "shop: 10 events in 4.0 s, most of it the start of Spark's workers"
 
 
 def test_a_run_without_events_says_so() -> None:
-    assert headline(RunSummary("shop", 0, 0, 0.0, (ORDERS,))) == "shop: nothing new since the last run"
-    assert next_commands(RunSummary("shop", 0, 0, 0.0, (ORDERS,)), ".venv/bin/tidemark")[2] == (
+    assert headline(RunSummary("shop", Totals(), (ORDERS,))) == "shop: nothing new since the last run"
+    assert next_commands(RunSummary("shop", Totals(), (ORDERS,)), ".venv/bin/tidemark")[2] == (
         ".venv/bin/tidemark table snapshots '/data/my lake/lake.db/orders'"
     )
 
 
 def test_quarantined_records_are_told_with_their_place() -> None:
-    summary = RunSummary("shop", 30, 2, 3.0, (), None, "/state/q", {}, {"not JSON": 2}, 10, 1.0)
+    totals = Totals(30, DecodeCounts(quarantined=2), 3.0, {"not JSON": 2}, 10, 1.0)
+    summary = RunSummary("shop", totals, (), None, "/state/q")
     assert headline(summary) == (
         "shop: 30 events in 3.0 s, 10 events/s after the first batch (1.0 s with the start); 2 could not be decoded and"
         " lie in /state/q: 2 not JSON"
@@ -134,8 +150,8 @@ def test_quarantined_records_are_told_with_their_place() -> None:
 
 
 def test_skipped_records_are_told_by_kind() -> None:
-    told = headline(RunSummary("shop", 10, 0, 1.0, (), None, None, {"tombstones": 4, "messages": 1}))
-    assert told == "shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 messages"
+    told = headline(RunSummary("shop", Totals(10, DecodeCounts(tombstones=4, messages=1, exact=2), 1.0), ()))
+    assert told == ("shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 messages; 2 decoded one by one")
 
 
 def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) -> None:
@@ -148,7 +164,7 @@ def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) ->
         "version: 1\nname: shop\nsource: { files: { path: d }, format: debezium-json }\n"
         "checkpoint: state\ncatalog: { warehouse: lake }\notherwise: create\n"
     )
-    summary = summarize(load_pipeline(file), {}, ProgressLine("shop"))
+    summary = summarize(load_pipeline(file), {}, Totals())
     (table,) = summary.tables
     assert (table.identifier, table.row_count, table.changelog_row_count) == ("shop.orders", 19, 23)
     assert summary.sample is not None
@@ -158,7 +174,7 @@ def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) ->
 
 
 def test_a_large_table_is_not_read_for_its_row_count() -> None:
-    text = printed(RunSummary("shop", 1, 0, 1.0, (replace(ORDERS, is_counted=False),)))
+    text = printed(RunSummary("shop", Totals(1), (replace(ORDERS, is_counted=False),)))
     assert "at most 12,345" in text
 
 
@@ -170,5 +186,5 @@ def test_a_table_that_cannot_be_read_is_said_in_the_summary(monkeypatch: pytest.
     monkeypatch.setattr("pipelines.report.run_summary._table_summary", refuse)
     monkeypatch.setattr("pipelines.report.run_summary._written_tables", lambda _: {"lake.t": table})
     config = load_pipeline(Path("configs/quickstart.yaml"))
-    text = printed(summarize(config, {}, ProgressLine("shop")))
+    text = printed(summarize(config, {}, Totals()))
     assert "lake.t was written, but cannot be read: table /data/t: the key {'id': 2} has a -D" in text

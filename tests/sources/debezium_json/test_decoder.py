@@ -305,7 +305,7 @@ def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> N
 
     decoded = decode(records([event("c", None, {"id": (1 << 53) + i, **row}) for i in range(500)]), goal)
 
-    assert (decoded.counts.exact, decoded.counts.rows) == (0, 500)
+    assert (decoded.counts.exact, decoded.counts.with_rows) == (0, 500)
     assert decoded.changes[0].rows.column("id").to_pylist() == [(1 << 53) + i for i in range(500)]
 
 
@@ -313,7 +313,7 @@ def test_the_decoder_travels_to_executors() -> None:
     decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))))
 
     assert decoder.policies.on_truncate == "skip"
-    assert decoder.decode(records([event("c", None, {"id": 1})]), {SOURCE: TWO_COLUMNS}).counts.rows == 1
+    assert decoder.decode(records([event("c", None, {"id": 1})]), {SOURCE: TWO_COLUMNS}).counts.with_rows == 1
 
 
 def test_an_empty_batch_gives_nothing() -> None:
@@ -342,4 +342,4 @@ def test_deeply_nested_values_do_no_harm(brackets: str) -> None:
 
     decoded = decode(records([*usual, text.encode()]), TWO_COLUMNS)
 
-    assert (decoded.counts.rows, len(decoded.quarantine)) == (20, 1)
+    assert (decoded.counts.with_rows, len(decoded.quarantine)) == (20, 1)
