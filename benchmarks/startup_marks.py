@@ -62,15 +62,17 @@ class _Hook:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
-                execute = spec.loader.exec_module
-
-                def execute_and_tell(module: ModuleType) -> None:
-                    execute(module)
-                    loaded(module)
-
-                spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
+                spec.loader.exec_module = _then(spec.loader.exec_module, loaded)  # type: ignore[method-assign]
                 return spec
         return None
+
+
+def _then(execute: Callable[[ModuleType], None], loaded: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def both(module: ModuleType) -> None:
+        execute(module)
+        loaded(module)
+
+    return both
 
 
 def _wrapped(marks: Marks, name: str, owner: str, attribute: str) -> Callable[[ModuleType], None]:

@@ -222,9 +222,8 @@ class PipelineQuery:
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = _quarantine_storage(self.config)
-        blobs = decoded(
-            self._reader.stream(spark, self._settings.slots, self._log_start), self._settings.slots, quarantine_io
-        )
+        slots, reader = self._settings.slots, self._reader
+        blobs = decoded(reader.stream(spark, slots, self._log_start), slots, quarantine_io, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         if self._once and self._reader.is_drained_by_spark:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from paimon_table.errors import TidemarkError
 from sources.positions import Positions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 OnStart: TypeAlias = Callable[[str, bool], None]
 """Gets words for what is read, and whether reading goes on from the positions of the tables."""
+
+
+ShareReader: TypeAlias = "Callable[[Iterable[bytes]], Iterator[pa.RecordBatch]]"
+"""The records of shares of a batch; runs in tasks."""
 
 
 class Standing(Protocol):
@@ -73,6 +78,11 @@ class SourceReader(Protocol):
         ...
 
     @property
+    def share_reader(self) -> ShareReader | None:
+        """Reads the shares that the rows of ``stream`` hold; None: the rows are the records."""
+        ...
+
+    @property
     def begin_words(self) -> str:
         """Where a new checkpoint begins, as ``begins at the earliest record``."""
         ...
@@ -88,6 +98,8 @@ class SourceReader(Protocol):
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """Records (columns of ``RECORD_SCHEMA``) from where the pipeline stands, for ``slots`` tasks side by side.
+
+        With a ``share_reader`` the rows hold shares of the records in one binary column instead.
 
         Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
         read from there. May be called again when the query could not be started.

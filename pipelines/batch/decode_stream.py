@@ -1,9 +1,10 @@
 """The decode step as part of the streaming plan, and how its tasks get the plan of their batch.
 
-The tasks are planned once per query, not once per batch, and read the records as Spark's source hands them over: every
-further operator would copy each record again. What differs from batch to batch, the ``DecodeTask``, travels as a local
-property of the Spark job, set by the driver before it runs the job. Spark may write properties to its event log, so the
-storage of the quarantine, which can hold credentials, travels with the code instead.
+The tasks are planned once per query, not once per batch, and take what Spark's source hands them, records or shares of
+a batch that they read themselves: every further operator would copy each record again. What differs from batch to
+batch, the ``DecodeTask``, travels as a local property of the Spark job, set by the driver before it runs the job. Spark
+may write properties to its event log, so the storage of the quarantine, which can hold credentials, travels with the
+code instead.
 """
 
 from __future__ import annotations
@@ -23,17 +24,27 @@ from paimon_table.storage.file_io import FileIO
 from pipelines.batch.decode_task import DecodeTask
 from sinks.exchange.blob import BLOB_DDL
 from sinks.quarantine import Quarantine
+from sources.reader import ShareReader
 
 _PROPERTY = "tidemark.decode"
 
 
-def decoded(records: DataFrame, slots: int, quarantine_io: FileIO) -> DataFrame:
-    """Blobs (``BLOB_DDL``) of the records, decoded by at most ``slots`` tasks as the published task says."""
+def decoded(source: DataFrame, slots: int, quarantine_io: FileIO, reader: ShareReader | None = None) -> DataFrame:
+    """Blobs (``BLOB_DDL``) of the records, decoded by at most ``slots`` tasks as the published task says.
+
+    ``source`` holds the records, or in its one column the shares that ``reader`` reads.
+    """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _published(quarantine_io)(batches)
+        task = _published(quarantine_io)
+        return task(batches if reader is None else reader(_shares(batches)))
 
-    return records.coalesce(slots).mapInArrow(decode, BLOB_DDL)
+    return source.coalesce(slots).mapInArrow(decode, BLOB_DDL)
+
+
+def _shares(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
 
 
 def publish(spark: SparkSession, task: DecodeTask) -> None:

@@ -1,9 +1,8 @@
-"""Spark streaming source over dumps of Kafka topics (``kcat -J`` files): the same columns as Spark's Kafka source.
+"""Dumps of Kafka topics (``kcat -J`` files) as a source of batches: what a batch holds, and reading a share of it.
 
-The offset says how far each file was read. Every ``latestOffset`` goes at most ``max_records_per_batch`` lines beyond
-the end of the last planned batch, whatever the size of the files. Spark tells that end by planning the batch; after a
-restart it does so with an empty batch at the newest offset of the checkpoint, before it asks for more. Files are read
-in the order of their names; files that appear later are picked up wherever their names sort.
+The offset says how far each file was read. Every ``latest_offset`` goes at most ``max_records_per_batch`` lines beyond
+the offset that it is given, whatever the size of the files. Files are read in the order of their names; files that
+appear later are picked up wherever their names sort. Planning is the driver's; a share is read where the task runs.
 """
 
 from __future__ import annotations
@@ -12,163 +11,84 @@ import glob
 import itertools
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
 
 from paimon_table.errors import ConfigError, CorruptFile
 from sources.dumps.dump_file import DumpFile, FilePosition, advanced, is_compressed, line_boundary
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 from sources.dumps.dump_records import records_of_text
+from sources.dumps.settings import DumpSettings
+from sources.topics import TopicSelection
 
-SCHEMA = (
-    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
 _LEAST_RANGE_BYTES = 8 << 20
 _READ_BYTES = 8 << 20
-
-
-class TopicPatterns(Protocol):
-    """Which topics are wanted: exact names, or patterns to include less patterns to exclude (all match whole names)."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-    @property
-    def include(self) -> Sequence[str]: ...
-    @property
-    def exclude(self) -> Sequence[str]: ...
+_BATCH_ROWS = 10_000
+"""Records handed on at once: what is decoded together bounds the memory of a task, and keeps its caches warm."""
 
 
 @dataclass(frozen=True, slots=True)
-class DumpOptions:
-    """Options of the source, as parsed from Spark's string map."""
-
-    path: str
-    max_records_per_batch: int
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    tasks: int
-
-    @staticmethod
-    def parsed(options: Mapping[str, str]) -> DumpOptions:
-        include, exclude = (tuple(json.loads(options.get(name, "[]"))) for name in ("include", "exclude"))
-        limit, tasks = int(options["max_records_per_batch"]), int(options["tasks"])
-        return DumpOptions(options["path"], limit, include, exclude, tasks)
-
-    def selects(self, topic: str) -> bool:
-        """Whether records of a topic are wanted; lines that are no records always are."""
-        if topic.startswith(MALFORMED_PREFIX):
-            return True
-        included = not self.include or any(re.fullmatch(p, topic) for p in self.include)
-        return included and not any(re.fullmatch(p, topic) for p in self.exclude)
-
-
-@dataclass(frozen=True)
-class DumpRange(InputPartition):
+class DumpRange:
     """Whole lines of one file, by byte positions of the uncompressed text."""
 
     path: str
     start: int
     end: int
 
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.path, self.start, self.end]).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> DumpRange:
+        return DumpRange(*json.loads(data))
+
 
 Positions = dict[str, FilePosition]
 
 
-class DumpSource(DataSource):
-    """Format ``tidemark-dump``; make its options with ``reader_options``."""
+class DumpPlanner:
+    """What the batches of a dump hold. Offsets are JSON; lives as long as the query, in the driver."""
 
-    @classmethod
-    def name(cls) -> str:
-        return "tidemark-dump"
-
-    @staticmethod
-    def reader_options(
-        path: str, max_records_per_batch: int, topics: TopicPatterns, tasks: int | None = None
-    ) -> dict[str, str]:
-        """Spark options for a file, directory or glob of dump files; ``tasks`` bounds the tasks per file and batch."""
-        names = [re.escape(name) for name in topics.names]
-        return {
-            "path": path,
-            "max_records_per_batch": str(max_records_per_batch),
-            "include": json.dumps(names or list(topics.include)),
-            "exclude": json.dumps(list(topics.exclude)),
-            "tasks": str(tasks or os.cpu_count() or 1),
-        }
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return DumpStreamReader(DumpOptions.parsed(self.options))
-
-
-class DumpStreamReader(DataSourceStreamReader):
-    """Plans in one process per query (which lives as long as the query), reads in executors."""
-
-    def __init__(self, options: DumpOptions) -> None:
-        self.options = options
-        self._planned: Positions = {}
+    def __init__(self, settings: DumpSettings, tasks: int | None = None) -> None:
+        """``tasks`` bounds the tasks per file and batch; by default one per core."""
+        self._settings = settings
+        self._tasks = tasks or os.cpu_count() or 1
         self._unfinished: DumpFile | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_planned": {}, "_unfinished": None}
-
-    def initialOffset(self) -> dict[str, Any]:
+    def initial_offset(self) -> str:
         return _offset({})
 
-    def latestOffset(self) -> dict[str, Any]:
-        """At most one batch beyond the last planned one; asking twice without planning does not go further."""
-        positions = dict(self._planned)
-        left = self.options.max_records_per_batch
-        for name, path in dump_files(self.options.path):
-            start = positions.get(name, FilePosition())
+    def latest_offset(self, start: str) -> str:
+        """The end of a batch that begins at ``start``; ``start`` itself when there is nothing more."""
+        positions = _positions(start)
+        left = self._settings.max_records_per_batch
+        for name, path in dump_files(self._settings.path):
+            begin = positions.get(name, FilePosition())
             if left <= 0:
                 break
-            if _has_more(path, start):
-                end = self._advanced(path, start, left)
-                left -= end.records - start.records
-                positions |= {name: end} if end != start else {}
+            if _has_more(path, begin):
+                end = self._advanced(path, begin, left)
+                left -= end.records - begin.records
+                positions |= {name: end} if end != begin else {}
         return _offset(positions)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def shares(self, start: str, end: str) -> Sequence[bytes]:
+        """The batch between two offsets in pieces for as many tasks, which ``DumpReader`` reads."""
         begins, ends = _positions(start), _positions(end)
-        self._planned = ends
-        paths = dict(dump_files(self.options.path))
-        ranges: list[InputPartition] = []
+        paths = dict(dump_files(self._settings.path))
+        ranges: list[DumpRange] = []
         for name, position in ends.items():
             begin = begins.get(name, FilePosition())
             if position.bytes > begin.bytes:
                 if name not in paths:
-                    raise CorruptFile(f"dump file {name} of {self.options.path} is gone, but planned: put it back")
-                ranges += _ranges(paths[name], begin.bytes, position.bytes, self.options.tasks)
-        return ranges
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, DumpRange)
-        file = _worker_file(partition.path)
-        position, rest = partition.start, b""
-        while position + len(rest) < partition.end:
-            at = position + len(rest)
-            more = file.read(at, min(_READ_BYTES, partition.end - at))
-            if not more:
-                raise CorruptFile(
-                    f"{partition.path} ends at {at}, it was longer when the batch was planned: restore it"
-                )
-            block = rest + more
-            is_last = position + len(block) == partition.end
-            whole, newline, rest = (block, b"", b"") if is_last else block.rpartition(b"\n")
-            if whole:
-                yield self._selected(records_of_text(whole.removesuffix(b"\n"), partition.path, position))
-            position += len(whole) + len(newline)
+                    raise CorruptFile(f"dump file {name} of {self._settings.path} is gone, but planned: put it back")
+                ranges += _ranges(paths[name], begin.bytes, position.bytes, self._tasks)
+        return [share.to_bytes() for share in ranges]
 
     def stop(self) -> None:
         if self._unfinished is not None:
@@ -181,12 +101,45 @@ class DumpStreamReader(DataSourceStreamReader):
             self._unfinished = DumpFile(path)
         return advanced(self._unfinished, start, limit)
 
+
+@dataclass(frozen=True, slots=True)
+class DumpReader:
+    """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the wanted topics and lines that are none, in the order of the file."""
+
+    topics: TopicSelection
+
+    def __call__(self, shares: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        for share in shares:
+            for batch in _records(DumpRange.from_bytes(share)):
+                wanted = self._selected(batch)
+                for start in range(0, wanted.num_rows, _BATCH_ROWS):
+                    yield wanted.slice(start, _BATCH_ROWS)
+
     def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         topics = batch.column("topic").dictionary_encode()
-        wanted = [self.options.selects(topic) for topic in topics.dictionary.to_pylist()]
+        wanted = [
+            topic.startswith(MALFORMED_PREFIX) or self.topics.selects(topic) for topic in topics.dictionary.to_pylist()
+        ]
         if all(wanted):
             return batch
         return batch.filter(pc.take(pa.array(wanted, pa.bool_()), topics.indices))
+
+
+def _records(share: DumpRange) -> Iterator[pa.RecordBatch]:
+    """All records of a share, block by block."""
+    file = _worker_file(share.path)
+    position, rest = share.start, b""
+    while position + len(rest) < share.end:
+        at = position + len(rest)
+        more = file.read(at, min(_READ_BYTES, share.end - at))
+        if not more:
+            raise CorruptFile(f"{share.path} ends at {at}, it was longer when the batch was planned: restore it")
+        block = rest + more
+        is_last = position + len(block) == share.end
+        whole, newline, rest = (block, b"", b"") if is_last else block.rpartition(b"\n")
+        if whole:
+            yield records_of_text(whole.removesuffix(b"\n"), share.path, position)
+        position += len(whole) + len(newline)
 
 
 def _has_more(path: str, read: FilePosition) -> bool:
@@ -243,16 +196,17 @@ def _is_dump(name: str) -> bool:
     return not name.startswith((".", "_")) and name.endswith((".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst"))
 
 
-def _offset(positions: Positions) -> dict[str, Any]:
+def _offset(positions: Positions) -> str:
     files = {
         name: {"bytes": p.bytes, "records": p.records, "size_at_end": p.size_at_end}
         for name, p in sorted(positions.items())
     }
-    return {"files": files}
+    return json.dumps({"files": files})
 
 
-def _positions(offset: Mapping[str, Any]) -> Positions:
-    return {name: FilePosition(p["bytes"], p["records"], p["size_at_end"]) for name, p in offset["files"].items()}
+def _positions(offset: str) -> Positions:
+    files: Mapping[str, Any] = json.loads(offset)["files"]
+    return {name: FilePosition(p["bytes"], p["records"], p["size_at_end"]) for name, p in files.items()}
 
 
 _worker_files: dict[str, DumpFile] = {}

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import ConfigError, TidemarkError
-from sources.dumps.dump_source import DumpSource, dump_files
+from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
+from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
 from sources.reader import OnStart, Standing, counted, listed
 
@@ -17,13 +18,14 @@ class DumpFilesReader:
     """The ``SourceReader`` of dump files."""
 
     is_drained_by_spark = False
-    is_read_by_a_process = True
+    is_read_by_a_process = False
     begin_words = "begins at the earliest record"
     failure: TidemarkError | None = None
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
         self._settings = settings
         self._standing = standing
+        self.share_reader = DumpReader(settings.topics)
 
     def check(self) -> None:
         """There is something to read; or a directory, into which files may come."""
@@ -31,16 +33,12 @@ class DumpFilesReader:
             self._check(dump_files(self._settings.path))
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
-        """See ``SourceReader``."""
+        """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         files = dump_files(self._settings.path)
         if self._standing.is_new:
             self._check(files)
         on_start(files_words(self._settings.path, files), False)
-        spark.dataSource.register(DumpSource)
-        options = DumpSource.reader_options(
-            self._settings.path, self._settings.max_records_per_batch, self._settings.topics
-        )
-        return spark.readStream.format(DumpSource.name()).options(**options).load()
+        return planned_stream(spark, "dumps", DumpPlanner(self._settings))
 
     def explained(self, text: str) -> TidemarkError | None:
         """What goes wrong with dump files is told in our own words already."""

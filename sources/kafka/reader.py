@@ -26,6 +26,7 @@ class KafkaReader:
 
     is_drained_by_spark = True
     is_read_by_a_process = False
+    share_reader = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings

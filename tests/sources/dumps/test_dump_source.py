@@ -6,21 +6,19 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from sources.dumps.dump_source import DumpSource
-
-
-@dataclass(frozen=True)
-class Topics:
-    names: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+from sources.changes import RECORD_SCHEMA
+from sources.dumps.dump_source import DumpPlanner, DumpReader
+from sources.dumps.planned_stream import planned_stream
+from sources.dumps.settings import DumpSettings
+from sources.topics import TopicSelection
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,6 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "1")
         .getOrCreate()
     )
-    session.dataSource.register(DumpSource)
     yield session
     session.stop()
 
@@ -49,12 +46,23 @@ def line(offset: int, topic: str = "t") -> str:
     return json.dumps(record) + "\n"
 
 
+def records_of(spark: SparkSession, dumps: Path, limit: int, topics: TopicSelection = TopicSelection()) -> DataFrame:
+    """The records of a dump as a stream, read by a Python step of its own."""
+    reader = DumpReader(topics)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return reader(share for batch in batches for share in batch.column(0).to_pylist())
+
+    shares = planned_stream(spark, "dumps", DumpPlanner(DumpSettings(str(dumps), topics, limit)))
+    return shares.mapInArrow(read, from_arrow_schema(RECORD_SCHEMA))
+
+
 def drain(
     spark: SparkSession,
     dumps: Path,
     checkpoint: Path,
     limit: int,
-    topics: Topics = Topics(),
+    topics: TopicSelection = TopicSelection(),
     fail_in: int | None = None,
 ) -> list[list[tuple[str, int]]]:
     """Run a query until it has read everything; the (topic, offset) pairs of each of its batches."""
@@ -66,9 +74,12 @@ def drain(
             raise RuntimeError("stop here")
         batches.append(rows)
 
-    options = DumpSource.reader_options(str(dumps), limit, topics)
-    records = spark.readStream.format(DumpSource.name()).options(**options).load()
-    query = records.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).start()
+    query = (
+        records_of(spark, dumps, limit, topics)
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
     try:
         query.processAllAvailable()
     except Exception:
@@ -151,9 +162,9 @@ def test_topics_are_selected_by_patterns(spark: SparkSession, tmp_path: Path) ->
     dumps.mkdir()
     (dumps / "a.jsonl").write_text(line(0, "shop.orders") + line(1, "shop.orders_tmp") + line(2, "other"))
 
-    patterns = Topics(include=(r"shop\..*",), exclude=(".*_tmp",))
+    patterns = TopicSelection(include=(r"shop\..*",), exclude=(".*_tmp",))
     batches = drain(spark, dumps, tmp_path / "checkpoint", 10, patterns)
-    named = drain(spark, dumps, tmp_path / "checkpoint2", 10, Topics(names=("other",)))
+    named = drain(spark, dumps, tmp_path / "checkpoint2", 10, TopicSelection(names=("other",)))
 
     assert (offsets(batches), offsets(named)) == ([0], [2])
 
@@ -171,9 +182,7 @@ def test_columns_are_those_of_the_kafka_source(spark: SparkSession, tmp_path: Pa
     }
     dumps.write_text(json.dumps(record) + "\n")
     seen: list[object] = []
-    options = DumpSource.reader_options(str(dumps), 10, Topics())
-    records = spark.readStream.format(DumpSource.name()).options(**options).load()
-    query = records.writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect())).start()
+    query = records_of(spark, dumps, 10).writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect())).start()
     query.processAllAvailable()
     query.stop()
 

@@ -1,0 +1,180 @@
+"""A streaming source whose batches are planned in this process and read by the first Python step of their tasks.
+
+Spark's own way to write a source in Python starts a process for each thing that it asks: to find the source, to make
+it, to plan a stream and to plan a read. Here Spark asks this process, over the connection that ``foreachBatch`` uses,
+and the tasks get their share of the batch as a row with one binary column: the records never pass the JVM.
+
+Spark's interfaces (``SupportsRead`` and what it leads to) are public; how a relation is made of an object, and how rows
+get into partitions, are Spark's internals of the version that we pin.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.errors import SinkUnavailable
+
+SHARE = "share"
+"""The column that holds a task's share of the batch."""
+
+_CONNECTOR = "org.apache.spark.sql.connector"
+_ROW_HEADER_BYTES = 16
+"""Of an UnsafeRow with one field: a word of null bits, a word with offset and size of the field."""
+
+
+class Planner(Protocol):
+    """What batches hold. Called one at a time; offsets are JSON, equal exactly when their texts are."""
+
+    def initial_offset(self) -> str: ...
+
+    def latest_offset(self, start: str) -> str:
+        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing more."""
+
+    def shares(self, start: str, end: str) -> Sequence[bytes]:
+        """The batch between two offsets, in one piece per task; may be called again with offsets of long ago."""
+
+    def stop(self) -> None: ...
+
+
+def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFrame:
+    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans."""
+    jvm, session = spark.sparkContext._jvm, getattr(spark, "_jsparkSession", None)
+    if jvm is None or session is None:
+        raise SinkUnavailable("Spark's JVM has ended; start again")
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    sql = jvm.org.apache.spark.sql
+    table = _Stream(spark, name, planner)
+    nothing = jvm.scala.Option.empty()
+    options = sql.util.CaseInsensitiveStringMap.empty()
+    columns = sql.catalyst.types.DataTypeUtils.toAttributes(table.schema())
+    relation = sql.catalyst.streaming.StreamingRelationV2(
+        nothing, name, table, options, columns, nothing, nothing, nothing
+    )
+    return DataFrame(sql.classic.Dataset.ofRows(session, relation), spark)
+
+
+class _Stream:
+    """Spark's table, scan and stream in one object, which the JVM calls; its methods have the names of Java's."""
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.catalog.SupportsRead",
+            f"{_CONNECTOR}.read.ScanBuilder",
+            f"{_CONNECTOR}.read.Scan",
+            f"{_CONNECTOR}.read.streaming.MicroBatchStream",
+            f"{_CONNECTOR}.read.streaming.SupportsAdmissionControl",
+        )
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, spark: SparkSession, name: str, planner: Planner) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._sql = jvm.org.apache.spark.sql
+        self._planner = planner
+        self._name = name
+        self._number = next(self._numbers)
+        # Asked for again and again while Spark plans a batch.
+        self._schema = self._sql.types.StructType.fromDDL(f"{SHARE} binary not null")
+        self._rows_only = getattr(self._sql.connector.read, "Scan$ColumnarSupportMode").UNSUPPORTED
+        self._capabilities = jvm.java.util.EnumSet.of(self._sql.connector.catalog.TableCapability.MICRO_BATCH_READ)
+
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Any:
+        return self._schema
+
+    def capabilities(self) -> Any:
+        return self._capabilities
+
+    def newScanBuilder(self, _options: Any) -> _Stream:
+        return self
+
+    def build(self) -> _Stream:
+        return self
+
+    def readSchema(self) -> Any:
+        return self._schema
+
+    def description(self) -> str:
+        return self._name
+
+    def columnarSupportMode(self) -> Any:
+        return self._rows_only
+
+    def supportedCustomMetrics(self) -> Any:
+        return self._array(self._sql.connector.metric.CustomMetric, [])
+
+    def reportDriverMetrics(self) -> Any:
+        return self._array(self._sql.connector.metric.CustomTaskMetric, [])
+
+    def toMicroBatchStream(self, _checkpoint: str) -> _Stream:
+        return self
+
+    def initialOffset(self) -> Any:
+        return self._offset(self._planner.initial_offset())
+
+    def deserializeOffset(self, text: str) -> Any:
+        return self._offset(text)
+
+    def getDefaultReadLimit(self) -> Any:
+        return self._sql.connector.read.streaming.ReadLimit.allAvailable()
+
+    def latestOffset(self, start: Any, _limit: Any) -> Any:
+        return self._offset(self._planner.latest_offset(start.json()))
+
+    def reportLatestOffset(self) -> None:
+        return None
+
+    def planInputPartitions(self, start: Any, end: Any) -> Any:
+        partitions = [self._partition(share) for share in self._planner.shares(start.json(), end.json())]
+        return self._array(self._sql.connector.read.InputPartition, partitions)
+
+    def createReaderFactory(self) -> Any:
+        return getattr(self._sql.execution.streaming, "MemoryStreamReaderFactory$").__getattr__("MODULE$")
+
+    def commit(self, _end: Any) -> None:
+        """Nothing is kept for batches that may come again: the files are."""
+
+    def stop(self) -> None:
+        self._planner.stop()
+
+    def equals(self, other: object) -> bool:
+        # py4j hands None for an object of this process; a plan has one such.
+        return other is None or other is self
+
+    def hashCode(self) -> int:
+        return self._number
+
+    def toString(self) -> str:
+        return self._name
+
+    def _offset(self, text: str) -> Any:
+        return self._sql.execution.streaming.SerializedOffset(text)
+
+    def _partition(self, share: bytes) -> Any:
+        row = self._sql.catalyst.expressions.UnsafeRow(1)
+        content = _unsafe_row(share)
+        row.pointTo(content, len(content))
+        return self._sql.execution.streaming.MemoryStreamInputPartition(
+            self._array(self._sql.catalyst.expressions.UnsafeRow, [row])
+        )
+
+    def _array(self, kind: Any, values: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+
+def _unsafe_row(field: bytes) -> bytes:
+    """Spark's layout of a row with one field of bytes, which is not null."""
+    padding = bytes(-len(field) % 8)
+    return struct.pack("=qq", 0, _ROW_HEADER_BYTES << 32 | len(field)) + field + padding
