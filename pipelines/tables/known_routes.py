@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from paimon_table.catalog.table_name import TableName
+from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDERS, Match, TargetRule
+from sinks.commit.positions import FedBy
+from sources.changes import SourceTable
 from sources.topics import name_matches
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -45,6 +49,18 @@ def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
     """The rule of a table when all that may write it say the same; else only its events can tell."""
     first, *others = rules
     return first if all(replace(other, into=first.into) == first for other in others) else None
+
+
+def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy]) -> dict[SourceTable, TargetRule]:
+    """Those of the source tables that fed ``name`` which the rules still lead to it, with their rules."""
+    found: dict[SourceTable, TargetRule] = {}
+    for source in fed:
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = config.rule_for(*names)
+        with suppress(ConfigError):  # which its events are to tell, if any come
+            if rule is not None and rule.target(*names) == name:
+                found[SourceTable(source.topic, source.database, source.schema, source.table)] = rule
+    return found
 
 
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:

@@ -24,7 +24,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
-from pipelines.tables.known_routes import agreed_rule, rules_for
+from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
@@ -33,7 +33,7 @@ from pipelines.tables.rule_options import options_of_new_columns, with_options_o
 from pipelines.tables.schema_change_text import told
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_writable
-from pipelines.tables.written_tables import written_tables
+from pipelines.tables.written_tables import WrittenTable, written_tables
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
 
@@ -48,6 +48,9 @@ _GOES_ON = (
     "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
     " below what the table holds: keep the table, its rows are not read again"
 )
+
+MOST_TAKEN_UP = 16
+"""Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
 
 
 class Rejected(Exception):
@@ -187,10 +190,10 @@ class PipelineTables:
         return True
 
     def _open_written(self) -> None:
-        """Open the tables written in earlier runs that may have to be compacted without new rows.
+        """Open the tables written in earlier runs: those that may have to be compacted without new rows, and a few.
 
         That is, in a batch that has none for them, or because a process ended before it had compacted what it had
-        appended. Tables that no rule writes any more are left alone.
+        appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
         """
         gone_on_with: list[tuple[str, Table]] = []
         for found in written_tables(self.catalog, self.config.name):
@@ -214,8 +217,31 @@ class PipelineTables:
             is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
             if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
                 self.sinks[identifier] = self._sink(identifier, table)
+            if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
+                self._take_up(found, rule, table)
         if self._record is not None:
             self._record.add(gone_on_with)
+
+    def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
+        """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.
+
+        Where that takes a decision it is left to the events, as if nothing were known.
+        """
+        sources = known_sources(self.config, found.name, found.position.sources)
+        is_declared = {*rule.column_types} <= {*table.schema.column_names}
+        if not sources or not is_declared or found.position.commit_user != self.commit_user:
+            return
+        identifier = str(found.name)
+        sink = self.sinks.get(identifier) or self._sink(identifier, table)
+        try:
+            for source, own_rule in sources.items():
+                check_sources(source, sink, own_rule)
+        except ConfigError:
+            return
+        self.sinks[identifier] = sink
+        for source, own_rule in sources.items():
+            self._key_warnings.note(sink, own_rule, sink.sources[fed_by(source)], source.topic)
+            self.routes[source], self._rule_of[source] = identifier, own_rule
 
     def _open_or_create(self, source: SourceTable, seen: Seen, name: TableName) -> Table:
         identifier = str(name)

@@ -104,7 +104,10 @@ class DumpPlanner:
 
 @dataclass(frozen=True, slots=True)
 class DumpReader:
-    """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the wanted topics and lines that are none, in the order of the file."""
+    """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the wanted topics, in the order of the file.
+
+    Lines that are no records come too (see ``records_of_text``).
+    """
 
     topics: TopicSelection
 
