@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.compaction.due import due_compactions
-from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths
@@ -31,6 +30,7 @@ from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema, from_json
 from paimon_table.storage.file_io import FileIO, file_io_for, numbers_of
 from paimon_table.surroundings import now_ms, random_uuid
+from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
 from paimon_table.write.bucket_assigner import LaneSplit, lane_split, open_assigner

@@ -1,7 +1,8 @@
 """Paimon's column types: the value type, its text and JSON forms, and its Arrow form.
 
 Implements the type grammar of Paimon schema files: atomic types are strings (``DECIMAL(10, 2) NOT NULL``), complex
-types are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused.
+types are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused. Arrow is
+imported by what makes Arrow types: who checks a pipeline file or a schema does not wait for it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar
-
-import pyarrow as pa
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_LENGTH = 2147483647
 """Length of a VARCHAR that prints as STRING and of a VARBINARY that prints as BYTES."""
@@ -333,21 +336,26 @@ _PARAMETERISED = CHARACTERS | BINARIES | TIMESTAMPS | {Root.TIME}
 
 # ---------------------------------------------------------------- Arrow
 
-_SIMPLE_ARROW: dict[Root, pa.DataType] = {
-    Root.BOOLEAN: pa.bool_(),
-    Root.TINYINT: pa.int8(),
-    Root.SMALLINT: pa.int16(),
-    Root.INT: pa.int32(),
-    Root.BIGINT: pa.int64(),
-    Root.FLOAT: pa.float32(),
-    Root.DOUBLE: pa.float64(),
-    Root.CHAR: pa.string(),
-    Root.VARCHAR: pa.string(),
-    Root.BINARY: pa.binary(),
-    Root.VARBINARY: pa.binary(),
-    Root.DATE: pa.date32(),
-    Root.TIME: pa.time32("ms"),
-}
+
+@cache
+def _simple_arrow() -> Mapping[Root, pa.DataType]:
+    import pyarrow as pa
+
+    return {
+        Root.BOOLEAN: pa.bool_(),
+        Root.TINYINT: pa.int8(),
+        Root.SMALLINT: pa.int16(),
+        Root.INT: pa.int32(),
+        Root.BIGINT: pa.int64(),
+        Root.FLOAT: pa.float32(),
+        Root.DOUBLE: pa.float64(),
+        Root.CHAR: pa.string(),
+        Root.VARCHAR: pa.string(),
+        Root.BINARY: pa.binary(),
+        Root.VARBINARY: pa.binary(),
+        Root.DATE: pa.date32(),
+        Root.TIME: pa.time32("ms"),
+    }
 
 
 def timestamp_unit(precision: int) -> str:
@@ -357,9 +365,11 @@ def timestamp_unit(precision: int) -> str:
 
 def arrow_type(t: DataType) -> pa.DataType:
     """The Arrow type in which the engine holds values of ``t``; local-zoned timestamps carry tz=UTC."""
-    simple = _SIMPLE_ARROW.get(t.root)
+    simple = _simple_arrow().get(t.root)
     if simple is not None:
         return simple
+    import pyarrow as pa
+
     match t.root:
         case Root.DECIMAL:
             return pa.decimal128(_known(t.precision), _known(t.scale))
@@ -381,6 +391,8 @@ def arrow_type(t: DataType) -> pa.DataType:
 
 def arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
     """Arrow schema of columns, in the given order, with their nullability."""
+    import pyarrow as pa
+
     return pa.schema([pa.field(f.name, arrow_type(f.type), f.type.nullable) for f in fields])
 
 

@@ -1,7 +1,8 @@
 """The command line: `tidemark run | validate | schema | table | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
-was wrong. Spark is imported by `run` alone, so that the other commands start at once.
+was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for
+`--help` and for `validate`, so that they answer at once.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
-from pipelines.config.config_file import load_pipeline, load_pipelines
-from pipelines.config.json_schema import pipeline_schema
 from pipelines.inspect.table_commands import table_app
-from pipelines.report.row_output import checked_output, quiet_pipe
+from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.version import version
 
 FAILED = 1
@@ -96,6 +95,8 @@ def run(
 
     They run until SIGTERM or Ctrl-C, which finish the running batch and stop cleanly; with --once, until all is read.
     """
+    from pipelines.config.config_file import load_pipelines
+
     configs = load_pipelines(files)
     from pipelines.spark.java import check_java
 
@@ -117,6 +118,8 @@ def validate(files: Files) -> None:
 
     Prints a line file:line:column for each problem and exits with 2.
     """
+    from pipelines.config.config_file import load_pipeline, load_pipelines
+
     failures = []
     for file in files:
         try:
@@ -133,6 +136,8 @@ def validate(files: Files) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of pipeline files."""
+    from pipelines.config.json_schema import pipeline_schema
+
     with quiet_pipe():
         typer.echo(json.dumps(pipeline_schema(), indent=2))
 

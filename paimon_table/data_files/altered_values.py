@@ -14,7 +14,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.errors import ConfigError, MalformedRecord, UnsupportedFeature
+from paimon_table.errors import MalformedRecord, UnsupportedFeature
 from paimon_table.formats.registry import FORMATS
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.options.file_settings import FileSettings, format_of, used_settings
@@ -57,19 +57,6 @@ def bounds_given_back(low: pa.Scalar, high: pa.Scalar, t: DataType) -> tuple[pa.
 
 
 # ---------------------------------------------------------------- keys of type CHAR
-
-
-def check_key_types(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse key columns whose values ORC files give back without their trailing blanks. Raises ConfigError."""
-    for f in _key_fields(schema, (Root.CHAR,)):
-        for settings in used_settings(options):
-            if settings.format == _ORC:
-                raise ConfigError(
-                    f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "
-                    "blanks in ORC files, so that one key becomes several rows; declare it as VARCHAR or STRING, or "
-                    "use another format",
-                    option=settings.format_option,
-                )
 
 
 def check_key_files(schema: TableSchema, table: str, files: Iterable[DataFileMeta]) -> None:

@@ -13,18 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_table.file_index.hashing import Hashes
+from paimon_table.file_index.index_limits import bits_for
 
 _HEAD_BYTES = 4
-
-
-MOST_BITS = (1 << 31) - 8
-"""Java counts the bits in an Integer."""
-
-
-def bits_for(items: int, fpp: float) -> int:
-    """Number of bits of a filter, a multiple of 8; as Paimon counts, at least one more than needed."""
-    bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
-    return bits + 8 - bits % 8
 
 
 class BloomFilterBuilder:

@@ -14,13 +14,6 @@ from paimon_table.types import BINARIES, CHARACTERS, TIMESTAMPS, DataType, Root
 
 Hashes = npt.NDArray[np.int64]
 
-_LONGS = frozenset({Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT, Root.DATE, Root.TIME, *TIMESTAMPS})
-
-
-def can_be_hashed(t: DataType) -> bool:
-    """Whether Paimon has bloom filters for the type; it has none for BOOLEAN, DECIMAL and nested types."""
-    return t.root in _LONGS | CHARACTERS | BINARIES | {Root.FLOAT, Root.DOUBLE}
-
 
 def hash64(values: pa.Array, t: DataType) -> Hashes:
     """The hash of each value, in the Arrow type of ``t`` and without NULLs."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_table.errors import ConfigError
-from paimon_table.file_index.bloom_filter import MOST_BITS, bits_for
+from paimon_table.file_index.index_limits import MOST_BITS, bits_for
 from paimon_table.option_declaration import Declaration, declared_in, listed, option
 from paimon_table.option_values import fraction, integer, names
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.formats.known_formats import KnownFormat
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField, DataType
@@ -101,19 +102,19 @@ class FormatReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """One format: its name, which is also the end of file names, and what it can do."""
+    """One format: what is known of it, and how its files are written and read."""
 
-    name: str
-    codecs: tuple[str, ...]
-    """Values of ``file.compression``."""
-    gap: Callable[[DataType], str | None]
-    """Why a type cannot be written; None when it can."""
+    known: KnownFormat
     altered: Callable[[pa.Array, DataType], pa.Array | None]
     """Which values of an atomic type a file gives back as other ones, so that it and the rows in memory differ."""
     open_writer: Callable[[pa.NativeFile, str, pa.Table, TableSchema, str, TableOptions], FormatWriter]
     """Stream, the file's name, first rows (with the columns of the file), table schema, compression, other options."""
     open_reader: Callable[[pa.NativeFile, str, Sequence[DataField]], AbstractContextManager[FormatReader]]
     """Stream, the file's name and the wanted columns as the file's schema version describes them."""
+
+    @property
+    def name(self) -> str:
+        return self.known.name
 
 
 def none_altered(values: pa.Array, t: DataType) -> pa.Array | None:

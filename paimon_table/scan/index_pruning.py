@@ -10,8 +10,9 @@ from paimon_table.data_files.altered_values import may_alter
 from paimon_table.errors import CorruptFile
 from paimon_table.file_index.bloom_filter import BloomFilter
 from paimon_table.file_index.container import DamagedIndex, read_container
-from paimon_table.file_index.hashing import can_be_hashed, hash64
+from paimon_table.file_index.hashing import hash64
 from paimon_table.file_index.index_builder import INDEX_SUFFIX
+from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER
 from paimon_table.mergetree.sections import Section
 from paimon_table.metadata.data_file import DataFileMeta

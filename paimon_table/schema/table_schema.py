@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.json_text import pretty
@@ -19,6 +17,9 @@ from paimon_table.option_declaration import Declaration, listed
 from paimon_table.row_kind import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.schema.schema_options import BUCKET_KEY, PARTITION, PRIMARY_KEY, PRIMARY_KEY_NULLABLE
 from paimon_table.types import DataField, DataType, arrow_schema, assign_ids, field_from_json, field_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind"})
 """Column names that belong to the format; so does every name that begins with ``_KEY_``."""

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.fs as pafs
+from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage.secret import Secret
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.fs as pafs
 
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
@@ -228,6 +229,8 @@ def _client(settings: S3Settings) -> Any:
 
 @lru_cache(maxsize=16)
 def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
+    import pyarrow.fs as pafs
+
     scheme, _, host = (settings.endpoint or "").rpartition("://")
     return pafs.S3FileSystem(
         access_key=_revealed(settings.access_key),

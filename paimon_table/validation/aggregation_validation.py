@@ -7,8 +7,6 @@ or reader opens.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
-from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
-from paimon_table.merge.aggregation import aggregation
 from paimon_table.options.field_options import AGGREGATING, field_option
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
@@ -28,11 +26,15 @@ def check_aggregation(schema: TableSchema, options: TableOptions) -> None:
     if options.merge_engine == "aggregation":
         check_function_names(schema, options)
         _check_remove_on_delete(options)
+        from paimon_table.merge.aggregation import aggregation  # Arrow comes with it: for tables that have functions
+
         aggregation(schema, options)
 
 
 def check_function_names(schema: TableSchema, options: TableOptions) -> None:
     """Also of functions that no column uses so far: the default one and those of key columns, as Paimon does."""
+    from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
+
     named = {field_option(key, AGGREGATE_FUNCTION): options.field_options.of(key) for key in schema.primary_keys}
     functions = {option: given.aggregate_function for option, given in named.items()}
     functions[DEFAULT_AGGREGATE_FUNCTION] = options.default_aggregate_function

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from paimon_table.data_files.altered_values import check_key_types
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.file_index.hashing import can_be_hashed
+from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn
-from paimon_table.formats.registry import FORMATS, format_for
+from paimon_table.formats.known_formats import KNOWN_FORMATS, ORC, known_format
 from paimon_table.options.field_options import field_option
 from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
@@ -67,18 +66,31 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
     named = [(FILE_FORMAT, options.file_format), (CHANGELOG_FILE_FORMAT, options.changelog_file_format)]
     named += [(FILE_FORMAT_PER_LEVEL, name) for _, name in options.file_format_per_level]
     for option, name in named:
-        if name is not None and name not in FORMATS:
+        if name is not None and name not in KNOWN_FORMATS:
             raise UnsupportedFeature(
-                f"option {option!r}: {name!r} is not supported; supported: {', '.join(FORMATS)}", option=option
+                f"option {option!r}: {name!r} is not supported; supported: {', '.join(KNOWN_FORMATS)}", option=option
             )
     for settings in dict.fromkeys(used_settings(options)):
-        known = format_for(settings)
+        known = known_format(settings)
         for field in schema.fields:
             gap = known.gap(field.type)
             if gap is not None:
                 raise ConfigError(
                     f"option {settings.format_option!r}: column {field.name!r} of type {field.type} cannot be stored, "
                     f"because {gap}; use another format or type",
+                    option=settings.format_option,
+                )
+
+
+def check_key_types(schema: TableSchema, options: TableOptions) -> None:
+    """Refuse key columns whose values ORC files give back without their trailing blanks. Raises ConfigError."""
+    for f in (f for f in schema.key_fields if f.type.root is Root.CHAR):
+        for settings in used_settings(options):
+            if settings.format == ORC.name:
+                raise ConfigError(
+                    f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "
+                    "blanks in ORC files, so that one key becomes several rows; declare it as VARCHAR or STRING, or "
+                    "use another format",
                     option=settings.format_option,
                 )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.merge.partial_update import function_name, partial_update
 from paimon_table.options.field_options import SequenceGroup, field_option, naming_option
 from paimon_table.options.names import (
     IGNORE_DELETE,
@@ -38,6 +37,8 @@ def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
     _check_groups(schema, groups)
     _check_removing_groups(schema, groups)
     _check_functions(schema, options, groups)
+    from paimon_table.merge.partial_update import partial_update  # Arrow comes with it: for tables of the engine
+
     partial_update(schema, options)
 
 
@@ -120,6 +121,8 @@ def _check_removing_groups(schema: TableSchema, groups: Sequence[SequenceGroup])
 
 def _check_functions(schema: TableSchema, options: TableOptions, groups: Sequence[SequenceGroup]) -> None:
     """A function needs the order of a group, except for key columns, which are never aggregated."""
+    from paimon_table.merge.partial_update import function_name
+
     grouped = {name for group in groups for name in (*group.sequence, *group.protected)}
     for name in schema.column_names:
         function = function_name(options, name)

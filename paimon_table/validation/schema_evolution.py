@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from paimon_table.errors import SchemaChangeRefused
-from paimon_table.file_index.hashing import can_be_hashed
+from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn, parse_bloom_filters
 from paimon_table.option_declaration import OptionChange
 from paimon_table.options.option_facts import change_rule

@@ -10,7 +10,6 @@ from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
-from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema, check_keys
 from paimon_table.types import BINARIES, Root
@@ -47,11 +46,18 @@ def validate_table(schema: TableSchema) -> None:
     _check_bucket_key(schema, options)
     check_row_kinds(schema, options)
     check_files(schema, options)
-    column_defaults(schema)
+    _check_defaults(schema)
     _check_partition_types(schema, options)
     if not schema.primary_keys:
         raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")
     _check_partition_in_key(schema)
+
+
+def _check_defaults(schema: TableSchema) -> None:
+    if any(f.default_value is not None for f in schema.fields):
+        from paimon_table.schema.column_defaults import column_defaults  # Arrow holds the values
+
+        column_defaults(schema)
 
 
 def _check_partition_in_key(schema: TableSchema) -> None:

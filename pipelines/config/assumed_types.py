@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS
-from paimon_table.merge.aggregate.registry import sample_type
 from paimon_table.options.field_options import field_option, readable_settings
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
@@ -34,6 +33,10 @@ def assumed_type(column: str, options: Mapping[str, str]) -> DataType:
     if f"{column}[" in options.get(BLOOM_FILTER_COLUMNS.name, ""):
         return parse_type("MAP<STRING, STRING>")
     function = options.get(field_option(column, AGGREGATE_FUNCTION), options.get(DEFAULT_AGGREGATE_FUNCTION, ""))
+    if not function:
+        return string()
+    from paimon_table.merge.aggregate.registry import sample_type  # Arrow comes with the functions
+
     return sample_type(function, readable_settings(column, options))
 
 

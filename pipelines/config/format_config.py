@@ -10,9 +10,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from pipelines.config.config_values import ConfigModel, Text, refused
-from sources.changes import Decoder
 from sources.format_options import FormatOption
 from sources.formats import FORMATS, PLANNED, RecordFormat
+
+if TYPE_CHECKING:
+    from sources.changes import Decoder
 
 FORMAT_WORDS = " or ".join(f"`{name}`, or `{{{name}: {{option: value}}}}`" for name in FORMATS) + "."
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from paimon_table.errors import ConfigError
-from paimon_table.merge.aggregate.registry import FUNCTION_NAMES, functions_with
-from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.option_declaration import Declaration, Need, declared_in
 from paimon_table.option_values import is_per_level
 from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
@@ -63,6 +61,10 @@ def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, s
     if engine not in declared.needs.values:
         yield from _without_needed(name, declared.needs, effective)
         return
+    # Arrow comes with the functions: for tables that have some.
+    from paimon_table.merge.aggregate.registry import FUNCTION_NAMES, functions_with
+    from paimon_table.merge.aggregation import DEFAULT_FUNCTION
+
     functions = functions_with(declared.name)
     own = field_option(named_columns(name), AGGREGATE_FUNCTION)
     function = effective.get(own, effective.get(DEFAULT_AGGREGATE_FUNCTION))

@@ -1,38 +1,16 @@
-"""`tidemark table list | show | scan | changes | snapshots | files`: looking at any Paimon table, without Spark."""
+"""`tidemark table list | show | scan | changes | snapshots | files`: looking at any Paimon table, without Spark.
+
+What the commands are called and take; ``table_views`` does it, and is imported when one is called, because Arrow comes
+with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
-from paimon_table.errors import ConfigError
-from paimon_table.metadata.bucket_id import POSTPONED
-from paimon_table.metadata.snapshot import Snapshot
-from paimon_table.schema.table_schema import TableSchema
-from paimon_table.storage.file_io import file_io_for
-from paimon_table.table import Table
-from paimon_table.types import sql
-from pipelines.config.config_values import parse_instant
-from pipelines.inspect.tables_below import tables_below
-from pipelines.inspect.where import parse_condition
-from pipelines.report.row_output import RowFormat, checked_stdout, quiet_pipe, write_rows
-from pipelines.report.table_report import SNAPSHOT_ID, all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
-from sources.nearest_name import did_you_mean
-
-TABLE_FORMAT_LIMIT = 100
-"""Rows that the form for people shows when no limit is given."""
-
-_LISTED_TABLES = 20
-_INSTEAD = {
-    "scan.snapshot-id": "; --snapshot ID shows that snapshot",
-    "scan.timestamp-millis": "; --timestamp MILLISECONDS shows that time",
-    "scan.timestamp": "; --timestamp TIME shows that time",
-}
-"""What does the same as an option of the table."""
+from pipelines.report.output import SNAPSHOT_ID, RowFormat
 
 table_app = typer.Typer(help="Look at a Paimon table.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -51,9 +29,9 @@ Limit = Annotated[int | None, typer.Option("--limit", min=0, help="Print at most
 @table_app.command()
 def show(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
     """Show columns, keys, options and state."""
-    table = _open(path, option)
-    with quiet_pipe():
-        show_table(table, format)
+    from pipelines.inspect import table_views
+
+    table_views.show(path, format, option)
 
 
 @table_app.command()
@@ -76,19 +54,9 @@ def scan(
     option: Storage = None,
 ) -> None:
     """Print the rows of the table."""
-    if snapshot is not None and timestamp is not None:
-        raise ConfigError("--snapshot and --timestamp exclude each other; give one of them")
-    table = _open(path, option)
-    if snapshot is None and timestamp is None:
-        _tell_reading_options(table)
-        _tell_postponed(table, table.snapshots.latest())
-    moment = _milliseconds(timestamp) if timestamp is not None else None
-    schema = _schema_at(table, snapshot, moment)
-    predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
-    names = _column_names(columns, schema.column_names)
-    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
-    empty = schema.arrow_schema.empty_table()
-    _print(_with_header(empty.select(names) if names else empty, rows), format, limit)
+    from pipelines.inspect import table_views
+
+    table_views.scan(path, format, columns, where, limit, snapshot, timestamp, option)
 
 
 @table_app.command()
@@ -106,21 +74,9 @@ def changes(
 
     Column _row_kind is +I, -U, +U or -D.
     """
-    table = _open(path, option)
-    if table.options.changelog_producer == "none":
-        note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
-        typer.echo(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
-    names = _column_names(columns, table.schema.column_names)
-    newest = table.snapshots.latest_id() if last is None else last
-    if first is not None and first > (newest or 0):
-        raise ConfigError(f"--from {first} is after the last snapshot to read, which is {newest or 'none'}")
-    parts = (
-        kinds_first(rows, names, snapshot.id if snapshot_ids else None)
-        for snapshot in table.snapshots.between(first, last)
-        for rows in table.changes_of(snapshot, names)
-    )
-    empty = kinds_first(_no_changes(table), names, 0 if snapshot_ids else None)
-    _print(_with_header(empty, parts), format, limit)
+    from pipelines.inspect import table_views
+
+    table_views.changes(path, format, first, last, columns, limit, snapshot_ids, option)
 
 
 @table_app.command("list")
@@ -129,18 +85,17 @@ def list_tables(
     option: Storage = None,
 ) -> None:
     """Print the tables of a warehouse, or of one database.db in it."""
-    io, root = file_io_for(warehouse, _storage_options(warehouse, option))
-    found = tables_below(io, root)
-    if not found:
-        raise ConfigError(f"there are no tables at {warehouse}; a warehouse has them in DATABASE.db/TABLE")
-    with quiet_pipe():
-        checked_stdout().write("".join(f"{path}\n" for path in found))
+    from pipelines.inspect import table_views
+
+    table_views.list_tables(warehouse, option)
 
 
 @table_app.command()
 def snapshots(path: TablePath, format: Format = RowFormat.TABLE, limit: Limit = None, option: Storage = None) -> None:
     """Print the snapshots, oldest first."""
-    _print([snapshot_rows(all_snapshots(_open(path, option)))], format, limit)
+    from pipelines.inspect import table_views
+
+    table_views.snapshots(path, format, limit, option)
 
 
 @table_app.command()
@@ -152,137 +107,6 @@ def files(
     option: Storage = None,
 ) -> None:
     """Print the live data files."""
-    table = _open(path, option)
-    _print([file_rows(table, _snapshot(table, snapshot))], format, limit)
+    from pipelines.inspect import table_views
 
-
-def _open(path: str, storage: Sequence[str] | None) -> Table:
-    options = _storage_options(path, storage)
-    io, root = file_io_for(path, options)
-    try:
-        return Table.open_for_reading(path, options)
-    except ConfigError:
-        found = tables_below(io, root)
-        if not found:
-            raise
-        listed = "".join(f"\n  {table}" for table in found[:_LISTED_TABLES])
-        more = f"\n  and {len(found) - _LISTED_TABLES} more" if len(found) > _LISTED_TABLES else ""
-        raise ConfigError(f"{path} is no table; there are tables below it:{listed}{more}") from None
-
-
-def _storage_options(path: str, storage: Sequence[str] | None) -> dict[str, str]:
-    """ConfigError for what is no option, and for options that the storage of the path does not have."""
-    options: dict[str, str] = {}
-    for text in storage or ():
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise ConfigError("--option: expected NAME=VALUE, such as s3.endpoint=http://localhost:9000")
-        options[name] = value
-    if options and not path.startswith(("s3://", "s3a://")):
-        raise ConfigError(f"--option {next(iter(options))}: only paths that begin with s3:// have storage options")
-    return options
-
-
-def _tell_reading_options(table: Table) -> None:
-    """Options of the table that set where Paimon's own readers begin; a scan shows the newest snapshot all the same."""
-    for name, value in sorted(table.schema.options.items()):
-        if name.startswith("scan."):
-            remedy = _INSTEAD.get(name, "")
-            typer.echo(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
-
-
-def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
-    if table.schema.options.get("bucket") != str(POSTPONED):
-        return
-    files = table.state(snapshot).files.items()
-    waiting = sum(file.row_count for bucket, of_bucket in files if bucket.bucket == POSTPONED for file in of_bucket)
-    if waiting:
-        note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2), which Tidemark does not write; readers see"
-        typer.echo(f"{note} them after a compaction by Paimon's own writers", err=True)
-
-
-def _type_names(schema: TableSchema) -> dict[str, str]:
-    return {f.name: sql(f.type) for f in schema.fields}
-
-
-def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
-    """The snapshot asked for, else the latest, None for a table without one."""
-    if snapshot_id is None:
-        return table.snapshots.latest()
-    found = table.snapshots.find(snapshot_id)
-    if found is None:
-        present = [s.id for s in all_snapshots(table)]
-        range_text = f"it has {present[0]} to {present[-1]}" if present else "it has none"
-        raise ConfigError(f"the table at {table.paths.root} has no snapshot {snapshot_id}; {range_text}")
-    return found
-
-
-def _schema_at(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -> TableSchema:
-    """The schema in which a scan gives rows: the latest, or with time travel the one of the snapshot."""
-    if snapshot_id is not None:
-        chosen = _snapshot(table, snapshot_id)
-    elif timestamp_ms is not None:
-        chosen = table.snapshots.at_or_before(timestamp_ms)
-    else:
-        chosen = None
-    return table.schema if chosen is None else table.context.schemas[chosen.schema_id]
-
-
-def _column_names(text: str | None, known: Sequence[str]) -> list[str] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"--columns: there is no column {name!r}; {did_you_mean(name, known)}")
-    if not names:
-        raise ConfigError("--columns: expected at least one column")
-    return names
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text, zone=UTC)
-    except ValueError as error:
-        raise ConfigError(f"--timestamp: {error}") from None
-    return int(instant.timestamp() * 1000)
-
-
-def _no_changes(table: Table) -> pa.Table:
-    kind = pa.field("_VALUE_KIND", pa.int8(), False)
-    return pa.schema([kind, *table.schema.arrow_schema]).empty_table()
-
-
-def _with_header(empty: pa.Table, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """An empty table first, so that a result without rows still has its columns."""
-    yield empty
-    yield from parts
-
-
-def _limited(parts: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """At most ``limit`` rows; does not ask for parts that are not needed."""
-    left = limit
-    for part in parts:
-        yield part.slice(0, left)
-        left -= min(left, part.num_rows)
-        if left == 0 and part.num_rows:
-            return
-
-
-def _print(parts: Iterable[pa.Table], output: RowFormat, limit: int | None) -> None:
-    with quiet_pipe():
-        if limit is not None:
-            write_rows(_limited(parts, limit), output)
-        elif output in (RowFormat.TABLE, RowFormat.VERTICAL):
-            _print_first(parts, output)
-        else:
-            write_rows(parts, output)
-
-
-def _print_first(parts: Iterable[pa.Table], output: RowFormat) -> None:
-    """As many rows as people read, with a note when there are more."""
-    shown = pa.concat_tables(_limited(parts, TABLE_FORMAT_LIMIT + 1), promote_options="permissive")
-    write_rows([shown.slice(0, TABLE_FORMAT_LIMIT)], output)
-    if shown.num_rows > TABLE_FORMAT_LIMIT:
-        note = f"the first {TABLE_FORMAT_LIMIT} rows; --limit shows more, --format json or csv shows all"
-        typer.echo(note, err=True)
+    table_views.files(path, format, snapshot, limit, option)

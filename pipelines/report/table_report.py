@@ -20,11 +20,10 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.table import Table
 from paimon_table.types import DataType, sql
-from pipelines.report.row_output import RowFormat, cell_text, print_table, rich_table
+from pipelines.report.output import SNAPSHOT_ID, RowFormat
+from pipelines.report.row_output import cell_text, print_table, rich_table
 
 ROW_KIND = "_row_kind"
-SNAPSHOT_ID = "_snapshot_id"
-
 _COUNTED_ROWS = 10_000_000
 """Stored rows up to which a table is read to count its rows, a few seconds."""
 

@@ -16,16 +16,16 @@ from paimon_table.formats.avro.columns import read_columns
 from paimon_table.formats.avro.container import Block, ContainerReader, ContainerWriter, MalformedContainer
 from paimon_table.formats.avro.encoding import Ragged, encode
 from paimon_table.formats.avro.layout import UnknownLayout
-from paimon_table.formats.avro.schema import file_schema, gap
+from paimon_table.formats.avro.schema import file_schema
 from paimon_table.formats.avro.values import from_records
 from paimon_table.formats.avro.walk import MAX_LANES, UnevenLanes
 from paimon_table.formats.file_format import DamagedFile, FileFormat, FormatWriter, Restriction, none_altered
 from paimon_table.formats.key_value_layout import key_value_fields
+from paimon_table.formats.known_formats import AVRO
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
 
-_CODECS = {"zstd": "zstandard", "deflate": "deflate", "null": "null"}
 _BLOCK_BYTES = 24 << 10
 """Size of a block before compression. Readers decode many blocks side by side, so small ones are read faster."""
 
@@ -57,7 +57,7 @@ class AvroWriter:
 
     def __init__(self, stream: pa.NativeFile, name: str, schema: TableSchema, codec: str, zstd_level: int) -> None:
         self._fields = key_value_fields(schema)
-        self._file = ContainerWriter(stream, file_schema(self._fields), _CODECS[codec], zstd_level, name)
+        self._file = ContainerWriter(stream, file_schema(self._fields), AVRO.codecs[codec], zstd_level, name)
 
     def accepts(self, rows: pa.Table) -> bool:
         return True
@@ -179,4 +179,4 @@ def _open_writer(
     return AvroWriter(stream, name, schema, codec, options.zstd_level)
 
 
-AVRO = FileFormat("avro", tuple(_CODECS), gap, none_altered, _open_writer, AvroReader)
+AVRO_FILES = FileFormat(AVRO, none_altered, _open_writer, AvroReader)

@@ -18,6 +18,7 @@ import pyorc
 
 from paimon_table.formats.file_format import DamagedFile, FileFormat, FormatWriter, Restriction, is_storage_failure
 from paimon_table.formats.key_value_layout import key_value_fields, schema_with_ids
+from paimon_table.formats.known_formats import ORC
 from paimon_table.formats.orc.rows import OrcRowWriter, has_early_fractions
 from paimon_table.formats.orc.timestamps import far_timestamps
 from paimon_table.options.table_options import TableOptions
@@ -27,7 +28,6 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.timestamps import UNITS_PER_SECOND, holds_timestamps
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root
 
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "none": "uncompressed"}
 _ROW_CODECS = {
     "zstd": pyorc.CompressionKind.ZSTD,
     "snappy": pyorc.CompressionKind.SNAPPY,
@@ -54,7 +54,7 @@ class OrcWriter:
         self._schema = schema
         # The writer ends a stripe when a batch has made it larger than the limit.
         batch_rows = max(first.num_rows, _SMALLEST_BATCH)
-        self._file = po.ORCWriter(stream, batch_size=batch_rows, stripe_size=1, compression=_CODECS[codec])
+        self._file = po.ORCWriter(stream, batch_size=batch_rows, stripe_size=1, compression=ORC.codecs[codec])
 
     def accepts(self, rows: pa.Table) -> bool:
         return not has_early_fractions(rows, self._fields)
@@ -194,10 +194,6 @@ def _open_writer(
     return OrcWriter(stream, first, fields, stored, codec)
 
 
-def _gap(t: DataType) -> str | None:
-    return None
-
-
 def _altered(values: pa.Array, t: DataType) -> pa.Array | None:
     """Trailing blanks of CHAR are lost, and moments of the last second before 1970 come back one second later."""
     if t.root is Root.CHAR:
@@ -208,4 +204,4 @@ def _altered(values: pa.Array, t: DataType) -> pa.Array | None:
     return None
 
 
-ORC = FileFormat("orc", tuple(_CODECS), _gap, _altered, _open_writer, OrcReader)
+ORC_FILES = FileFormat(ORC, _altered, _open_writer, OrcReader)

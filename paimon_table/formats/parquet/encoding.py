@@ -8,10 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from paimon_table.formats.known_formats import PARQUET
 from paimon_table.formats.parquet.timestamps import has_nanosecond_columns
-
-CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"}
-"""Values of ``file.compression`` and their names in pyarrow."""
 
 _SAMPLE_ROWS = 512
 _FEW_VALUES = 32
@@ -38,7 +36,7 @@ def parquet_writer(
         version="2.6",
         data_page_version="1.0",
         write_page_checksum=True,
-        compression=CODECS[codec],
+        compression=PARQUET.codecs[codec],
         compression_level=zstd_level if codec == "zstd" else None,
         use_dictionary=_columns_of_few_values(first_rows),
         write_statistics=list(indexed),

@@ -11,13 +11,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_table.formats.file_format import FileFormat, FormatWriter, Restriction, none_altered
+from paimon_table.formats.known_formats import PARQUET
 from paimon_table.formats.parquet.batches import SizedParquetRows
 from paimon_table.formats.parquet.checksums import checked_end, checked_metadata
-from paimon_table.formats.parquet.encoding import CODECS, parquet_writer
+from paimon_table.formats.parquet.encoding import parquet_writer
 from paimon_table.formats.parquet.levels import check_level_counts, level_counts
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
-from paimon_table.types import DataField, DataType
+from paimon_table.types import DataField
 
 
 class ParquetWriter:
@@ -93,8 +94,4 @@ def _open_writer(
     return ParquetWriter(stream, name, first, schema, codec, options)
 
 
-def _gap(t: DataType) -> str | None:
-    return None
-
-
-PARQUET = FileFormat("parquet", tuple(CODECS), _gap, none_altered, _open_writer, ParquetReader)
+PARQUET_FILES = FileFormat(PARQUET, none_altered, _open_writer, ParquetReader)

@@ -18,7 +18,8 @@ from paimon_table.metadata.table_state import BucketState
 from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.inspect.table_commands import table_app
 from pipelines.inspect.where import parse_condition
-from pipelines.report.row_output import RowFormat, write_rows
+from pipelines.report.output import RowFormat
+from pipelines.report.row_output import write_rows
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary, next_commands
 from tests.support.command import TIDEMARK

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from pipelines.report.row_output import RowFormat, plain_values, write_rows
+from pipelines.report.output import RowFormat
+from pipelines.report.row_output import plain_values, write_rows
 
 EVERYTHING = pa.table(
     {

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.storage.file_io import LocalFileIO
-from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch
+from pipelines.batch.batch import process_batch
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
 from pipelines.tables.tables import MOST_TAKEN_UP, PipelineTables
-from sinks.quarantine import Quarantine
-from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sinks.write.bucket_task import WriteTask
 from tests.support.events import History, records_of
-from tests.support.local_batches import pipeline_tables, run_batches, run_tasks
+from tests.support.local_batches import pipeline_tables, run_batches, task_settings
 
 RULES: list[dict[str, object]] = [{"match": {"table": ".*"}, "into": "lake.{table}"}]
 
@@ -21,12 +24,21 @@ def restarted(directory: Path, rules: list[dict[str, object]]) -> PipelineTables
     return pipeline_tables(directory, rules, **{"changelog-producer": "lookup"})
 
 
-def is_decoded_again(tables: PipelineTables, records: pa.RecordBatch, directory: Path) -> bool:
-    """Whether the first run of a batch shows something that the tables did not know."""
-    quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
-    settings = TaskSettings(DebeziumJsonDecoder(), 1, str(directory / "lookup"), quarantine)
-    result = run_tasks(records, plan_batch(tables, BatchRun(1), settings))
-    return tables.apply(o for r in result.reports for o in r.observations)
+class CountedExchange(LocalExchange):
+    """Counts how often its batch is decoded."""
+
+    decode_count = 0
+
+    def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
+        self.decode_count += 1
+        return super().decode(decode, write)
+
+
+def decode_count(tables: PipelineTables, records: pa.RecordBatch, directory: Path) -> int:
+    exchange, compactions = CountedExchange([records]), Compactions()
+    process_batch(BatchRun(1), tables, task_settings(directory), exchange, compactions, lambda _: None)
+    compactions.wait()
+    return exchange.decode_count
 
 
 def test_the_first_batch_of_a_known_table_is_decoded_once(tmp_path: Path) -> None:
@@ -36,7 +48,7 @@ def test_the_first_batch_of_a_known_table_is_decoded_once(tmp_path: Path) -> Non
     tables = restarted(tmp_path, RULES)
 
     assert list(tables.sinks) == ["lake.orders"]
-    assert not is_decoded_again(tables, records_of(history.extend(20)).slice(50), tmp_path)
+    assert decode_count(tables, records_of(history.extend(20)).slice(50), tmp_path) == 1
 
 
 def test_a_table_that_the_rules_lead_elsewhere_is_not_taken_up(tmp_path: Path) -> None:
