@@ -1,0 +1,72 @@
+"""Headers of a changed primary key, as the decoder hands them on with the change rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.types import parse_type
+from sources.changes import OTHER_KEY_COLUMN, RECORD_SCHEMA, Decoded, DecodeTarget, Rejection, SourceTable
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+
+SOURCE = SourceTable("shop.public.orders", None, "public", "orders")
+COLUMNS = (
+    ("region", parse_type("STRING NOT NULL")),
+    ("id", parse_type("INT NOT NULL")),
+    ("body", parse_type("STRING")),
+)
+TARGET = DecodeTarget(COLUMNS, ("region", "id"))
+HIDDEN = "__debezium_unavailable_value"
+OLD, NEW = {"id": 1, "region": "eu"}, {"id": 2, "region": "eu"}
+
+
+def records(*rows: tuple[dict[str, Any], tuple[str, bytes] | None]) -> pa.RecordBatch:
+    """Envelopes, each with the header that follows."""
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "topic": SOURCE.topic, "partition": 0, "offset": offset, "value": json.dumps(value).encode(),
+                "headers": [] if header is None else [{"key": header[0], "value": header[1]}],
+            }
+            for offset, (value, header) in enumerate(rows)
+        ],
+        schema=RECORD_SCHEMA,
+    )  # fmt: skip
+
+
+def moved(body: str, old_header: bytes, new_header: bytes) -> pa.RecordBatch:
+    """Another row, then what a changed key makes of one row: a delete, and a create under the other key."""
+    return records(
+        ({"op": "c", "before": None, "after": {**OLD, "id": 9, "body": "x"}}, None),
+        ({"op": "d", "before": {**OLD, "body": None}, "after": None}, ("__debezium.newkey", new_header)),
+        ({"op": "c", "before": None, "after": {**NEW, "body": body}}, ("__debezium.oldkey", old_header)),
+    )
+
+
+def other_keys(decoded: Decoded) -> list[str | None] | None:
+    (change,) = decoded.changes
+    names = change.rows.column_names
+    return change.rows.column(OTHER_KEY_COLUMN).to_pylist() if OTHER_KEY_COLUMN in names else None
+
+
+def test_the_delete_gets_the_new_key_and_the_row_with_gaps_the_old_one() -> None:
+    batch = moved(HIDDEN, json.dumps({"schema": {}, "payload": OLD}).encode(), json.dumps(NEW).encode())
+    assert other_keys(DebeziumJsonDecoder().decode(batch, {SOURCE: TARGET})) == [None, '["eu", 2]', '["eu", 1]']
+
+
+def test_a_row_that_was_sent_whole_needs_no_other_key() -> None:
+    batch = moved("whole", json.dumps(OLD).encode(), json.dumps(NEW).encode())
+    assert other_keys(DebeziumJsonDecoder().decode(batch, {SOURCE: TARGET})) == [None, '["eu", 2]', None]
+
+
+def test_headers_that_hold_no_key_of_the_table_leave_the_column_out() -> None:
+    batch = moved(HIDDEN, b"{not json", json.dumps({"id": 2}).encode())
+    assert other_keys(DebeziumJsonDecoder().decode(batch, {SOURCE: TARGET})) is None
+
+
+def test_records_without_a_target_may_have_such_headers() -> None:
+    batch = moved(HIDDEN, json.dumps(OLD).encode(), json.dumps(NEW).encode())
+    for goal in (None, Rejection("no table")):
+        assert DebeziumJsonDecoder().decode(batch, {SOURCE: goal}).changes == ()
