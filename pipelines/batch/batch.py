@@ -85,7 +85,7 @@ def append_batch(
         clock.lap("write")
         if written.result.failures:
             written.discard(plan.write)
-            raise written.result.failures[0]
+            raise written.result.failures[0].error
         return append(plan, written, tables, clock)
     raise BrokenInvariant(
         f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"

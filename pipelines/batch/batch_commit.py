@@ -92,7 +92,7 @@ def compact_batch(
         compacted.add(unpack(run(task, appended.due)))
     if compacted.failures:
         compacted.discard(plan_write(tables, appended.batch, settings))
-        raise compacted.failures[0]
+        raise compacted.failures[0].error
     clock.lap("compact")
     _publish(appended, compacted, tables)
     faults.reached("after-compact", appended.batch.id)

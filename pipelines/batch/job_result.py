@@ -6,13 +6,16 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
 
-from paimon_table.errors import TidemarkError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from pipelines.batch.decode_task import DecodeReport
-from sinks.write.bucket_task import WriteResult, WriteTask
+from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
 from sinks.write.discard import discard
+
+TaskMessage: TypeAlias = DecodeReport | WriteResult | Waited | Failed
+"""What a task returns, pickled, each on its own."""
 
 
 @dataclass(slots=True)
@@ -21,10 +24,9 @@ class JobResult:
 
     reports: list[DecodeReport] = field(default_factory=list)
     writes: list[WriteResult] = field(default_factory=list)
-    waits: list[dict[str, float]] = field(default_factory=list)
-    """Seconds that each write task waited for its blobs."""
-    failures: list[TidemarkError] = field(default_factory=list)
-    """What kept tasks from merging a bucket, and would again."""
+    waits: list[Waited] = field(default_factory=list)
+    """One of each write task."""
+    failures: list[Failed] = field(default_factory=list)
 
     def add(self, other: JobResult) -> None:
         self.reports += other.reports
@@ -41,7 +43,8 @@ class JobResult:
     def task_seconds(self) -> dict[str, float]:
         """Time inside the tasks per step, summed over tasks that run side by side."""
         totals: defaultdict[str, float] = defaultdict(float)
-        for seconds_of_part in (*(r.seconds for r in self.reports), *self.waits, *(w.seconds for w in self.writes)):
+        waits = ({"shuffle": waited.seconds} for waited in self.waits)
+        for seconds_of_part in (*(r.seconds for r in self.reports), *waits, *(w.seconds for w in self.writes)):
             for name, seconds in seconds_of_part.items():
                 totals[name] += seconds
         return dict(totals)
@@ -63,13 +66,16 @@ def unpack(rows: Iterable[bytes]) -> JobResult:
     """What the tasks of a job returned, from their pickled form."""
     result = JobResult()
     for row in rows:
-        value = pickle.loads(row)
-        if isinstance(value, DecodeReport):
-            result.reports.append(value)
-        elif isinstance(value, dict):
-            result.waits.append(value)
-        elif isinstance(value, TidemarkError):
-            result.failures.append(value)
-        else:
-            result.writes.append(value)
+        message: TaskMessage = pickle.loads(row)
+        match message:
+            case DecodeReport():
+                result.reports.append(message)
+            case WriteResult():
+                result.writes.append(message)
+            case Waited():
+                result.waits.append(message)
+            case Failed():
+                result.failures.append(message)
+            case _:
+                assert_never(message)
     return result

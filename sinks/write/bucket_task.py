@@ -51,6 +51,20 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """How long a write task waited for its blobs."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What kept a task from writing a lane or compacting a bucket, and would again."""
+
+    error: TidemarkError
+
+
+@dataclass(frozen=True, slots=True)
 class WriteTask:
     """The write side of one batch, picklable; ``SlotWriter`` is its share of one task."""
 
@@ -66,14 +80,14 @@ class WriteTask:
             yield _result_batch(result)
 
     def answer(self, target_index: int, number: int, work: Callable[[], WriteResult]) -> bytes:
-        """The pickled result of ``work``, or the error that it would end with again: Spark need not retry that."""
+        """The pickled result of ``work``, or a ``Failed`` where it would end so again: Spark need not retry that."""
         try:
             return pickle.dumps(work())
         except TidemarkError as error:
             if error.action.may_pass:
                 raise
             place = f"table {self.targets[target_index].identifier}, bucket {number}"
-            return pickle.dumps(error.told(f"{place}: {error}"))
+            return pickle.dumps(Failed(error.told(f"{place}: {error}")))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
@@ -118,7 +132,7 @@ class SlotWriter:
             elif not self._task.targets[blob.target].is_appended:
                 arrived[blob.target][blob.lane].append(blob)
         faults.reached("after-decode", self._task.batch_id)
-        yield pickle.dumps({"shuffle": time.perf_counter() - started})
+        yield pickle.dumps(Waited(time.perf_counter() - started))
         for index, lanes in arrived.items():
             target = self._task.targets[index]
             assigner = open_assigner(target.context)
