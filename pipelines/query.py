@@ -43,6 +43,7 @@ from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
 from pipelines.storage import catalog_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
@@ -90,10 +91,11 @@ class PipelineQuery:
         self._checkpoint.check()
         query_id = self._checkpoint.query_id
         self._record = CheckpointRecord(config, self._checkpoint, self._catalog)
+        self._own = OwnTables(config, self._catalog, self._record)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._session = spark
-        self._reader = source_reader(config, self._checkpoint)
+        self._reader = source_reader(config, self._checkpoint, self._own)
         self._query: StreamingQuery | None = None
         self._lost_start: Exception | None = None
         self._began_s = 0.0
@@ -101,11 +103,6 @@ class PipelineQuery:
         self._pause_s = 1.0
         self._due_s: float | None = None
         self._begin()
-
-    @property
-    def opened(self) -> dict[str, Table]:
-        """The tables that were opened, by identifier."""
-        return {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
 
     @property
     def is_running(self) -> bool:
@@ -163,6 +160,12 @@ class PipelineQuery:
         """Spark gives its process for a source 10 s to come up, which no property changes. No batch has failed then."""
         is_over = self.failure is not None or self._stopping.is_set() or self._lost_s >= START_PATIENCE_S
         return not is_over and not self._is_active and is_overload(self._exception)
+
+    def written_tables(self) -> dict[str, Table]:
+        """The tables that the pipeline has written, by identifier; those of this run as it knows them."""
+        known = {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
+        others = [found.name for found in self._own.written() if str(found.name) not in known]
+        return {str(name): self._catalog.load(name) for name in others} | known
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
@@ -317,7 +320,7 @@ class PipelineQuery:
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, _commit_user(self.config, query_id), self._record, self._catalog)
+        return PipelineTables(self.config, _commit_user(self.config, query_id), self._own)
 
 
 def _commit_user(config: PipelineConfig, query_id: str) -> str:

@@ -9,16 +9,17 @@ from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
 from pipelines.storage import catalog_of
-from pipelines.tables.written_tables import written_tables
+from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
 from sources.positions import Positions
 from sources.reader import SourceReader
 
 
-def source_reader(config: PipelineConfig, checkpoint: Checkpoint) -> SourceReader:
+def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables | None = None) -> SourceReader:
     """The reader of the source that the pipeline file names."""
-    source, standing = config.source.reader, CheckpointStanding(config, checkpoint)
+    source = config.source.reader
+    standing = CheckpointStanding(config, checkpoint, own or OwnTables(config, catalog_of(config)))
     if isinstance(source, KafkaSource):
         return KafkaReader(source.settings, standing)
     return DumpFilesReader(source.settings, standing)
@@ -27,8 +28,9 @@ def source_reader(config: PipelineConfig, checkpoint: Checkpoint) -> SourceReade
 class CheckpointStanding:
     """How far a pipeline has read: the ``Standing`` that its checkpoint and its tables tell."""
 
-    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint) -> None:
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables) -> None:
         self._config = config
+        self._own = own
         self._checkpoint = checkpoint
         self._topics: TopicRecord | None = None
 
@@ -53,7 +55,7 @@ class CheckpointStanding:
 
     def recorded(self) -> Positions:
         lowest: Positions = {}
-        for table in written_tables(catalog_of(self._config), self._config.name):
+        for table in self._own.written():
             for place, offset in table.position.offsets.items():
                 lowest[place] = min(offset, lowest.get(place, offset))
         return lowest

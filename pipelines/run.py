@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -39,8 +39,8 @@ class FinishedRun:
     """What one pipeline of a run has done."""
 
     config: PipelineConfig
-    tables: Mapping[str, Table]
-    """Those that it has opened, by identifier."""
+    written_tables: Callable[[], Mapping[str, Table]]
+    """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
     totals: Totals
 
 
@@ -119,7 +119,7 @@ def _finished(
     configs: Sequence[PipelineConfig], queries: Sequence[PipelineQuery], sums: Sequence[RunTotals]
 ) -> list[FinishedRun]:
     started = zip(configs, queries, sums, strict=False)
-    return [FinishedRun(config, query.opened, run.totals) for config, query, run in started]
+    return [FinishedRun(config, query.written_tables, run.totals) for config, query, run in started]
 
 
 def _check(config: PipelineConfig) -> None:

@@ -88,6 +88,9 @@ _JSON_KEYS = (
 
 _VERSION = 3
 
+_ATTEMPTS = 10
+"""How often the newest snapshot may expire before it is read."""
+
 _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
 
@@ -180,8 +183,23 @@ class SnapshotStore:
         return max(self._listed_ids(), default=None)
 
     def latest(self) -> Snapshot | None:
-        newest = self.latest_id()
-        return None if newest is None else self.read(newest)
+        """The newest snapshot; a newer one when that expires before it is read."""
+        for _ in range(_ATTEMPTS):
+            newest = self.latest_id()
+            found = None if newest is None else self.find(newest)
+            if newest is None or found is not None:
+                return found
+        raise CorruptFile(f"{self.paths.snapshot_file(newest or 0)} is missing; restore it from a backup")
+
+    def newest_first(self) -> Iterator[Snapshot]:
+        """The snapshots that have not expired, each read when it is asked for; ends where others have just expired."""
+        snapshot = self.latest()
+        while snapshot is not None:
+            yield snapshot
+            older = snapshot.id - 1
+            snapshot = self.find(older) if older > 0 else None
+            if snapshot is None and (self.earliest_id() or older) < older:
+                raise CorruptFile(f"{self.paths.snapshot_file(older)} is missing; restore it from a backup")
 
     def earliest_id(self) -> int | None:
         """Id of the oldest snapshot that has not expired."""
@@ -248,13 +266,13 @@ class SnapshotStore:
                 break
         return UserSearch(None, exhaustive=True)
 
-    def newest_of_user(self, user: str) -> Snapshot | None:
-        """Newest snapshot of ``user`` that has not expired.
+    def newest_of_user(self, user: str, since_ms: int | None = None) -> Snapshot | None:
+        """Newest snapshot of ``user`` that has not expired; those older than ``since_ms`` need no look.
 
         None does not prove that the user never committed: its snapshots may have expired. Whoever decides on skipping a
         commit uses ``search_user``, which tells the two apart.
         """
-        return self.search_user(user, self.latest_id()).newest
+        return self.search_user(user, self.latest_id(), since_ms=since_ms).newest
 
     def at_or_before(self, timestamp_ms: int) -> Snapshot | None:
         """Newest snapshot whose time is not after ``timestamp_ms``; None when all are newer or have expired."""
@@ -264,8 +282,8 @@ class SnapshotStore:
             return None
         while low <= high:
             middle = (low + high) // 2
-            snapshot = self.read(middle)
-            if snapshot.time_ms <= timestamp_ms:
+            snapshot = self.find(middle)
+            if snapshot is None or snapshot.time_ms <= timestamp_ms:  # one that has just expired is no answer
                 found, low = snapshot, middle + 1
             else:
                 high = middle - 1

@@ -120,8 +120,9 @@ def unfinished_batches(
     """
     left: defaultdict[int, list[int]] = defaultdict(list)
     sinks = list(tables.sinks.values())
+    started_ms = planned_at_ms(0 if closed_batch is None else closed_batch)
     for index, sink in enumerate(sinks):
-        batch_id = sink.unfinished_batch(closed_batch)
+        batch_id = sink.unfinished_batch(closed_batch, started_ms)
         if batch_id is not None:
             left[batch_id].append(index)
     unfinished = []

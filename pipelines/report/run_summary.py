@@ -14,8 +14,6 @@ from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
 from pipelines.report.table_report import all_snapshots, kinds_first
-from pipelines.storage import catalog_of
-from pipelines.tables.written_tables import written_tables
 
 SAMPLE_ROWS = 5
 SAMPLE_COLUMNS = 8
@@ -24,15 +22,11 @@ COUNTED_ROWS = 2_000_000
 
 
 def summarize(config: PipelineConfig, tables: Mapping[str, Table], totals: Totals) -> RunSummary:
-    """The state of the pipeline's tables and the totals of the run.
-
-    ``tables`` are those that the run touched; the others that the pipeline has written are found in the warehouse.
-    """
-    shown = {**_written_tables(config), **tables}
+    """The state of the tables that the pipeline has written and the totals of the run."""
     summaries, unread = [], {}
-    for name in sorted(shown):
+    for name in sorted(tables):
         try:
-            summaries.append(_table_summary(name, shown[name]))
+            summaries.append(_table_summary(name, tables[name]))
         except (TidemarkError, OSError) as error:  # the run has done its work all the same
             unread[name] = str(error)
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
@@ -40,7 +34,7 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], totals: Total
         config.name,
         totals,
         tuple(summaries),
-        None if largest is None else _readable_sample(largest.identifier, shown[largest.identifier], unread),
+        None if largest is None else _readable_sample(largest.identifier, tables[largest.identifier], unread),
         config.quarantine,
         unread,
     )
@@ -53,12 +47,6 @@ def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> T
     except (TidemarkError, OSError) as error:
         unread[identifier] = str(error)
         return None
-
-
-def _written_tables(config: PipelineConfig) -> dict[str, Table]:
-    """Tables of the warehouse whose snapshots record positions of this pipeline."""
-    catalog = catalog_of(config)
-    return {str(found.name): catalog.load(found.name) for found in written_tables(catalog, config.name)}
 
 
 def _table_summary(identifier: str, table: Table) -> TableSummary:

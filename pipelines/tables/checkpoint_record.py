@@ -22,7 +22,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import written_tables
+from pipelines.tables.written_tables import search_tables, written_tables
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +36,14 @@ class Record:
     pipeline: str
     tables: Mapping[str, int]
     """Time of the first schema (ms) by identifier."""
+    earlier: tuple[str, ...] | None = None
+    """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
 
     def to_json(self) -> str:
-        return json.dumps({"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}, indent=1)
+        document: dict[str, object] = {"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}
+        if self.earlier is not None:
+            document["earlier"] = sorted(self.earlier)
+        return json.dumps(document, indent=1)
 
 
 class CheckpointRecord:
@@ -60,7 +65,7 @@ class CheckpointRecord:
         warehouse = self._catalog.warehouse
         if self._record is None:
             if self._checkpoint.closed_batch is not None:
-                self._record = Record(self._config.name, self._found_in(warehouse, commit_user))
+                self._record = self._found_in(warehouse, commit_user)
             return
         self._check_pipeline(self._record)
         if self._record.tables and self._checkpoint.is_new:
@@ -79,16 +84,32 @@ class CheckpointRecord:
         if self._record is None or not self._checkpoint.io.exists(self._path):
             self._write(self._record or Record(self._config.name, {}))
 
-    def add(self, tables: Iterable[tuple[str, Table]]) -> None:
-        """Record tables durably before anything is committed to them; costs nothing once they are."""
+    @property
+    def known(self) -> list[str] | None:
+        """All tables that the pipeline has written, under this checkpoint or before; None when it does not know.
+
+        Once a batch is closed it knows all: the first batch comes after a search. Records of earlier versions lack the
+        tables that no rule has written under this checkpoint.
+        """
+        record = self._record
+        if record is None or (record.earlier is None and self._checkpoint.closed_batch is None):
+            return None
+        return sorted({*record.tables, *(record.earlier or ())})
+
+    def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
+        """Record tables durably before anything is committed to them; costs nothing once they are.
+
+        ``found`` are all that the pipeline had written before; what is recorded of that already stays.
+        """
         known = self._record or Record(self._config.name, {})
         new = {
             identifier: table.created_ms
             for identifier, table in tables
             if identifier not in known.tables or known.tables[identifier] != table.created_ms
         }
-        if new:
-            self._write(Record(known.pipeline, {**known.tables, **new}))
+        earlier = tuple(found) if known.earlier is None and found is not None else known.earlier
+        if new or earlier != known.earlier:
+            self._write(Record(known.pipeline, {**known.tables, **new}, earlier))
 
     def _read(self) -> Record | None:
         try:
@@ -98,7 +119,8 @@ class CheckpointRecord:
         try:
             document = json.loads(text)
             tables = {str(name): int(time) for name, time in document["tables"].items()}
-            return Record(str(document["pipeline"]), tables)
+            earlier = document.get("earlier")
+            return Record(str(document["pipeline"]), tables, None if earlier is None else tuple(map(str, earlier)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._checkpoint.damaged(FILE, "is not what was written") from error
 
@@ -114,16 +136,21 @@ class CheckpointRecord:
                 " as its checkpoint)"
             )
 
-    def _found_in(self, warehouse: str, commit_user: str | None) -> dict[str, int]:
-        """The tables whose newest position is of this checkpoint; refuses a warehouse without any."""
-        found = [t for t in written_tables(self._catalog, self._config.name) if t.position.commit_user == commit_user]
+    def _found_in(self, warehouse: str, commit_user: str | None) -> Record:
+        """The record of a checkpoint without one: the tables whose newest position is of it.
+
+        Refuses a warehouse without any.
+        """
+        names = search_tables(self._catalog, self._config.name, lambda _: True)
+        written = written_tables(self._catalog, self._config.name, names)
+        found = [str(t.name) for t in written if t.position.commit_user == commit_user]
         if not found:
             raise self._other_tables(
                 warehouse,
                 f"any table that pipeline {self._config.name} wrote under it (if all records so far were skipped or"
                 " quarantined, there never was one, and the checkpoint directory can be moved away)",
             )
-        return {str(t.name): self._created_ms(str(t.name)) or 0 for t in found}
+        return Record(self._config.name, {n: self._created_ms(n) or 0 for n in found}, tuple(map(str, names)))
 
     def _created_ms(self, identifier: str) -> int | None:
         """Time of the first schema of a table; None when it is not there."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.metadata.snapshot import CommitKind
@@ -21,7 +20,6 @@ from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
-from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
@@ -29,11 +27,12 @@ from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.observed_columns import Seen, merged
+from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_writable
-from pipelines.tables.written_tables import WrittenTable, written_tables
+from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
 
@@ -69,13 +68,12 @@ class PipelineTables:
         self,
         config: PipelineConfig,
         commit_user: str,
-        record: CheckpointRecord | None = None,
-        catalog: Catalog | None = None,
+        own: OwnTables | None = None,
     ) -> None:
         self.config = config
-        self.catalog = catalog or catalog_of(config)
+        self._own = own or OwnTables(config, catalog_of(config))
+        self.catalog = self._own.catalog
         self.commit_user = commit_user
-        self._record = record
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
@@ -118,8 +116,7 @@ class PipelineTables:
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""
-        if self._record is not None:
-            self._record.add((identifier, self.sinks[identifier].table) for identifier in identifiers)
+        self._own.will_commit((identifier, self.sinks[identifier].table) for identifier in identifiers)
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
@@ -196,7 +193,7 @@ class PipelineTables:
         appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
         """
         gone_on_with: list[tuple[str, Table]] = []
-        for found in written_tables(self.catalog, self.config.name):
+        for found in self._own.written():
             if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
@@ -219,8 +216,7 @@ class PipelineTables:
                 self.sinks[identifier] = self._sink(identifier, table)
             if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
                 self._take_up(found, rule, table)
-        if self._record is not None:
-            self._record.add(gone_on_with)
+        self._own.go_on_with(gone_on_with)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
         """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.

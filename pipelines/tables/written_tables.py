@@ -1,18 +1,31 @@
-"""The tables of the warehouse that a pipeline has written, as their snapshots record it."""
+"""The tables that one pipeline has written, found without reading through the tables of others.
+
+A pipeline's own marks tell its tables (``sinks.commit.pipeline_mark``): a start under a new checkpoint asks each table
+of the warehouse for one. Only a pipeline that has left no mark anywhere, because it is new or because earlier versions
+of Tidemark wrote its tables, has the snapshots of others read through, once: it leaves marks from then on. Tables that
+no rule of it may write, or that no version before the marks could write, are left out even then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
-from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.catalog import Catalog, TableFiles
 from paimon_table.catalog.table_name import TableName
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
+from paimon_table.errors import TidemarkError
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.schema.table_schema import from_json
+from paimon_table.storage.file_io import numbers_of
+from sinks.commit.pipeline_mark import PipelineMark, read_mark
 from sinks.commit.positions import Position, newest_with_position
 
 _READERS = 16
 """Tables that are looked at side by side: on object storage each one costs a few round trips."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +38,59 @@ class WrittenTable:
     """Of the newest commit with a position."""
 
 
-def written_tables(catalog: Catalog, pipeline: str) -> Iterator[WrittenTable]:
-    """Tables with a position of ``pipeline``, in the order of the catalog; reads no schema and no manifest."""
+def search_tables(catalog: Catalog, pipeline: str, may_write: Callable[[TableName], bool]) -> list[TableName]:
+    """All tables of the catalog that ``pipeline`` has written, under whatever checkpoint and by whatever version.
+
+    ``may_write`` says of a name whether the pipeline's rules can give it; it is asked where there is no mark.
+    """
     names = catalog.names()
+    marks = _marks(catalog, pipeline, names)
+    marked = {name for name, mark in marks if mark is not None}
+    if marked:
+        beside = {TableName.of(other) for _, mark in marks if mark is not None for other in mark.unmarked}
+        return [name for name in names if name in marked | beside]
+    possible = _each([*filter(may_write, names)], lambda name: _could_be_written_without_mark(catalog.files(name)))
+    return [t.name for t in written_tables(catalog, pipeline, [name for name, is_possible in possible if is_possible])]
 
-    def newest(name: TableName) -> tuple[Snapshot, Position] | None:
-        return newest_with_position(catalog.files(name).snapshots, pipeline)
 
+def written_tables(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> Iterator[WrittenTable]:
+    """Those of ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest."""
+    for name, found in _each(names, lambda name: newest_with_position(catalog.files(name).snapshots, pipeline)):
+        if found is not None:
+            snapshot, position = found
+            yield WrittenTable(name, position, snapshot.commit_kind)
+
+
+def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:
+    """Those of ``names`` without a mark of ``pipeline``."""
+    return {name for name, mark in _marks(catalog, pipeline, names) if mark is None}
+
+
+def _marks(
+    catalog: Catalog, pipeline: str, names: Collection[TableName]
+) -> list[tuple[TableName, PipelineMark | None]]:
+    def mark(name: TableName) -> PipelineMark | None:
+        files = catalog.files(name)
+        return read_mark(files.io, files.paths, pipeline)
+
+    return _each(names, mark)
+
+
+def _could_be_written_without_mark(files: TableFiles) -> bool:
+    """Whether a version of Tidemark before the marks could have written the table.
+
+    None could without a primary key or with dynamic buckets, and Paimon lets neither be changed afterwards.
+    """
+    try:
+        newest = max(numbers_of(files.io.list_names(files.paths.schema_dir), "schema-"), default=None)
+        if newest is None:
+            return False
+        schema = from_json(files.io.read(files.paths.schema_file(newest)))
+    except (TidemarkError, OSError):
+        return True
+    return bool(schema.primary_keys) and schema.options.get("bucket", "-1").strip() != "-1"
+
+
+def _each(names: Collection[TableName], look: Callable[[TableName], T]) -> list[tuple[TableName, T]]:
     with ThreadPoolExecutor(_READERS) as readers:
-        for name, found in zip(names, readers.map(newest, names), strict=True):
-            if found is not None:
-                snapshot, position = found
-                yield WrittenTable(name, position, snapshot.commit_kind)
+        return list(zip(names, readers.map(look, names), strict=True))

@@ -7,7 +7,7 @@ recoverable: the table itself says what it holds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
@@ -107,7 +107,7 @@ def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
 
 def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snapshot, Position] | None:
     """The newest snapshot of ``pipeline`` that records a position, with it."""
-    for snapshot in _newest_first(snapshots):
+    for snapshot in snapshots.newest_first():
         position = position_of(snapshot, pipeline)
         if position is not None:
             return snapshot, position
@@ -117,7 +117,7 @@ def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snaps
 def newest_positions(snapshots: SnapshotStore, pipeline: str) -> dict[str, Position]:
     """The newest position of ``pipeline``, and of each other one that has written since; by pipeline."""
     found: dict[str, Position] = {}
-    for snapshot in _newest_first(snapshots):
+    for snapshot in snapshots.newest_first():
         writer = (snapshot.properties or {}).get(PIPELINE_PROPERTY)
         position = None if writer is None or writer in found else position_of(snapshot, writer)
         if writer is not None and position is not None:
@@ -125,9 +125,3 @@ def newest_positions(snapshots: SnapshotStore, pipeline: str) -> dict[str, Posit
         if writer == pipeline and writer in found:
             break
     return found
-
-
-def _newest_first(snapshots: SnapshotStore) -> Iterator[Snapshot]:
-    latest, earliest = snapshots.latest_id(), snapshots.earliest_id()
-    if latest is not None and earliest is not None:
-        yield from map(snapshots.read, range(latest, earliest - 1, -1))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from paimon_table.commit.commit import CommitResult, TableCommit
+from paimon_table.commit.commit import CLOCK_SKEW_MS, CommitResult, TableCommit
 from paimon_table.errors import CommitConflict
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
@@ -113,12 +113,14 @@ class TableSink:
         interval = self.table.options.full_compaction_interval
         return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
 
-    def unfinished_batch(self, closed_batch: int | None) -> int | None:
+    def unfinished_batch(self, closed_batch: int | None, started_ms: int | None) -> int | None:
         """The newest batch that may have left compactions to do: it appended rows and did not compact them.
 
-        ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
+        ``closed_batch`` is the last one that Spark took for done, ``started_ms`` a time before which it was not planned
+        yet: what batches before it appended is compacted. If it compacts fully, that is due also without rows.
         """
-        newest = self.table.snapshots.newest_of_user(self._user)
+        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
+        newest = self.table.snapshots.newest_of_user(self._user, since_ms)
         is_older = closed_batch is not None and (newest is None or newest.commit_identifier < closed_batch)
         if closed_batch is not None and is_older and self.compacts_fully(closed_batch):
             return closed_batch

@@ -20,7 +20,9 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
+from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, run_batches
@@ -119,7 +121,7 @@ def written(directory: Path, *names: str) -> PipelineConfig:
     record.start()
     for name in names:
         write_dump(directory / "dumps", [History(name, seed=1).extend(10)])
-        tables = PipelineTables(config, USER, record)
+        tables = PipelineTables(config, USER, OwnTables(config, catalog_of(config), record))
         run_batches(tables, dump_batches(directory / "dumps" / f"shop.public.{name}.jsonl", 100), directory)
     return config
 
@@ -201,7 +203,7 @@ def test_tables_that_a_new_checkpoint_goes_on_with_are_recorded_too(tmp_path: Pa
     config = written(tmp_path, "orders", "items")
     (tmp_path / "checkpoint/tidemark.json").unlink()
     record = CheckpointRecord(config, Checkpoint(config))
-    PipelineTables(config, "tidemark-shop-new", record)
+    PipelineTables(config, "tidemark-shop-new", OwnTables(config, catalog_of(config), record))
     assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == [
         "lake.items",
         "lake.orders",

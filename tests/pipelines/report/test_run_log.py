@@ -20,6 +20,8 @@ from pipelines.report.heartbeat import Heartbeat, duration_words
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, ConsoleHandler, in_pipeline
 from pipelines.report.start_line import start_line
+from pipelines.storage import catalog_of
+from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader, files_words
 from sources.dumps.settings import DumpSettings
 from sources.kafka.reader import topics_words
@@ -128,7 +130,9 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
     with pytest.raises(ConfigError, match=r"no file matches .*dumps/\*\.jsonl; correct the path"):
         reader.check()
     waiting = DumpSettings(str(Path(config.checkpoint).parent))
-    DumpFilesReader(waiting, CheckpointStanding(config, Checkpoint(config))).check()
+    DumpFilesReader(
+        waiting, CheckpointStanding(config, Checkpoint(config), OwnTables(config, catalog_of(config)))
+    ).check()
 
 
 def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:

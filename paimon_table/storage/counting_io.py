@@ -1,0 +1,76 @@
+"""Storage that counts what is asked of it; for benchmarks and for bounds in tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from paimon_table.storage.file_io import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class CountingFileIO:
+    """``FileIO`` over another one. ``requests`` has the (kind, path) of each call that a store would answer."""
+
+    io: FileIO
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, path: str) -> bytes:
+        self._note("read", path)
+        return self.io.read(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self._note("open", path)
+        return self.io.open_input(path)
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        self._note("write", path)
+        self.io.write(path, data, durable)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, _ in files:
+            self._note("write", path)
+        self.io.write_all(files)
+
+    def open_output(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        self._note("write", path)
+        return self.io.open_output(path)
+
+    def sync(self) -> None:
+        self.io.sync()
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self._note("publish", path)
+        return self.io.publish(path, data)
+
+    def exists(self, path: str) -> bool:
+        self._note("exists", path)
+        return self.io.exists(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        self._note("list", directory)
+        return self.io.list_names(directory)
+
+    def delete(self, path: str) -> None:
+        self._note("delete", path)
+        self.io.delete(path)
+
+    def delete_tree(self, directory: str) -> None:
+        self._note("delete", directory)
+        self.io.delete_tree(directory)
+
+    def size_bytes(self, path: str) -> int:
+        self._note("size", path)
+        return self.io.size_bytes(path)
+
+    def mkdirs(self, path: str) -> None:
+        self.io.mkdirs(path)
+
+    def _note(self, kind: str, path: str) -> None:
+        with self._lock:
+            self.requests.append((kind, path))

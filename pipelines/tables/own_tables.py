@@ -1,0 +1,67 @@
+"""A pipeline's own tables: which they are, how far each has come, and what is noted of one before rows go into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from paimon_table.catalog.catalog import Catalog
+from paimon_table.catalog.table_name import TableName
+from paimon_table.table import Table
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.known_routes import may_write
+from pipelines.tables.written_tables import WrittenTable, search_tables, unmarked_of, written_tables
+from sinks.commit.pipeline_mark import write_mark
+
+
+class OwnTables:
+    """Belongs to one run. The checkpoint's record knows the tables; under a new checkpoint they are searched, once."""
+
+    def __init__(self, config: PipelineConfig, catalog: Catalog, record: CheckpointRecord | None = None) -> None:
+        """Without ``record`` nothing is known from earlier runs, and nothing is kept for later ones."""
+        self.catalog = catalog
+        self._config = config
+        self._record = record
+        self._names: list[TableName] | None = None
+        self._unmarked: set[TableName] | None = None
+        """Of the names, those that have no mark yet."""
+        self._marked: set[TableName] = set()
+
+    def names(self) -> list[TableName]:
+        """The tables that earlier runs have written, under whatever checkpoint; some may be gone."""
+        if self._names is None:
+            known = None if self._record is None else self._record.known
+            if known is None:
+                self._names = search_tables(self.catalog, self._config.name, partial(may_write, self._config))
+            else:
+                self._names = [TableName.of(identifier) for identifier in known]
+        return self._names
+
+    def written(self) -> list[WrittenTable]:
+        """How far the tables of earlier runs have come, as their snapshots say now."""
+        return list(written_tables(self.catalog, self._config.name, self.names()))
+
+    def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
+        """Record what was found, and that these tables are written under this checkpoint too."""
+        if self._record is not None:
+            self._record.add(tables, found=map(str, self.names()))
+
+    def will_commit(self, tables: Iterable[tuple[str, Table]]) -> None:
+        """Note durably that rows go into these tables; costs nothing once that is known of them."""
+        tables = list(tables)
+        for identifier, table in tables:
+            self._mark(TableName.of(identifier), table)
+        if self._record is not None:
+            self._record.add(tables)
+
+    def _mark(self, name: TableName, table: Table) -> None:
+        if name in self._marked:
+            return
+        if self._unmarked is None:
+            self._unmarked = unmarked_of(self.catalog, self._config.name, self.names())
+        if name in self._unmarked or name not in self.names():
+            others = (str(other) for other in self._unmarked - {name})
+            write_mark(table.io, table.paths, self._config.name, others)
+        self._unmarked.discard(name)
+        self._marked.add(name)
