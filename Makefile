@@ -6,6 +6,9 @@ SHELL := /bin/bash
 BIN := .venv/bin
 SOURCES := tidemark pipelines sources sinks paimon_table
 PYTHON_FILES := $(SOURCES) tests benchmarks
+# What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py.
+TEST_WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
 .PHONY: help demo test check static bench fmt lock venv venv-dev java clean
@@ -17,10 +20,10 @@ demo: java venv ## replay a dump of shop events into Paimon tables
 	@$(BIN)/tidemark run configs/quickstart.yaml --once
 
 test: java venv-dev static ## everything: static checks and all tests, the fast ones first
-	$(BIN)/python -m pytest --show-failures-at-once --durations=15
+	$(PYTEST) --durations=15
 
 check: java venv-dev static ## format, lint, types, layers and the fast tests, in under two minutes
-	$(BIN)/python -m pytest -m "not slow and not spark and not stack and not interop and not crash"
+	$(PYTEST) -m "not slow and not spark and not stack and not interop and not crash"
 
 static: venv-dev
 	$(BIN)/ruff format --check $(PYTHON_FILES)

@@ -21,6 +21,9 @@ from sources.dumps.settings import DumpSettings
 from sources.topics import TopicSelection
 
 
+pytestmark = pytest.mark.spark
+
+
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
