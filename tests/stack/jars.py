@@ -103,9 +103,11 @@ def resolve(set_name: str) -> Path:
     `debezium-postgres` is the unpacked plugin: its parent directory is Connect's plugin.path.
     """
     jar_set = JAR_SETS[set_name]
-    with _locked(CACHE_DIR / "jars" / f"{jar_set.directory.name}.lock"):
-        if not jar_set.directory.is_dir():
-            _fetch(jar_set)
+    if not jar_set.directory.is_dir():
+        # One lock for all sets: their fetches share Ivy's cache, which two processes may not fill at once.
+        with _locked(CACHE_DIR / "jars" / "fetch.lock"):
+            if not jar_set.directory.is_dir():
+                _fetch(jar_set)
     return jar_set.directory
 
 

@@ -20,7 +20,6 @@ from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
 from sources.topics import TopicSelection
 
-
 pytestmark = pytest.mark.spark
 
 
