@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from paimon_table.option_declaration import ChangeRule, freely, never
 from paimon_table.options.names import DELETION_VECTORS_MODIFIABLE, STREAMING_READ_OVERWRITE
 
-KEPT_FOR_OTHERS = frozenset({
+HONOURED = frozenset({
+    # when a commit waits for its compaction: here compaction is always part of the commit
+    "changelog-producer.lookup-wait", "commit.force-compact", "lookup-wait",
+    # a permission for ALTER TABLE
+    DELETION_VECTORS_MODIFIABLE,
+    # hints that Tidemark always honours
+    "manifest.merge-optimize.enabled",
+    # where the table is opened
+    "path",
+})  # fmt: skip
+"""Exact names that are kept in the schema and say what Tidemark does anyway."""
+
+KEPT_FOR_OTHERS = HONOURED | frozenset({
     # readers
     "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch",
     "file-reader-async-threshold", "incremental-between", "incremental-between-scan-mode",
@@ -21,7 +33,7 @@ KEPT_FOR_OTHERS = frozenset({
     STREAMING_READ_OVERWRITE, "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
     # engines that run Paimon's own jobs
     "async-file-write", "auto-create", "delete.force-produce-changelog",
-    "end-input.check-partition-expire", "path", "unaware-bucket.compaction.parallelism",
+    "end-input.check-partition-expire", "unaware-bucket.compaction.parallelism",
     # maintenance jobs
     "changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained",
     "partition.expiration-batch-size", "partition.expiration-check-interval", "partition.expiration-max-num",
@@ -37,18 +49,19 @@ KEPT_FOR_OTHERS = frozenset({
     "spill-compression", "spill-compression.zstd-level", "write-buffer-for-append", "write-buffer-size",
     "write-buffer-spill.max-disk-size", "write-buffer-spillable", "write-manifest-cache", "write-max-writers-to-spill",
     "zorder.var-length-contribution",
-    # when a commit waits for its compaction: here compaction is always part of the commit
-    "changelog-producer.lookup-wait", "commit.force-compact", "lookup-wait",
-    # deletion vectors: a permission for ALTER TABLE, and a limit for append tables (a bucket has one index file)
-    DELETION_VECTORS_MODIFIABLE, "deletion-vector.index-file.target-size",
-    # hints that Tidemark always honours
-    "manifest.merge-optimize.enabled",
+    # a limit for append tables (a bucket has one index file)
+    "deletion-vector.index-file.target-size",
 })  # fmt: skip
 """Exact names that are kept in the schema and have no effect on what Tidemark writes."""
 
+READER_PREFIXES = (
+    "scan.", "read.", "source.", "consumer.", "consumer-", "lookup.async", "lookup.refresh", "metastore.",
+)  # fmt: skip
+"""Families of names that only readers look at, and those who follow them."""
+
 KEPT_PREFIXES = (
-    "scan.", "snapshot.", "tag.", "consumer.", "consumer-", "read.", "source.", "lookup.", "sink.", "metastore.",
-    "partition.end-input-", "partition.mark-done.", "orc.", "parquet.", "avro.", "catalog.", "global-index.search.",
+    *READER_PREFIXES, "snapshot.", "tag.", "lookup.", "sink.", "partition.end-input-", "partition.mark-done.", "orc.",
+    "parquet.", "avro.", "catalog.", "global-index.search.",
 )  # fmt: skip
 """Families of names that are kept like the ones above."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_index.index_options import is_bloom_filter_option, parse_bloom_filters
+from paimon_table.nearest_name import nearest
 from paimon_table.option_declaration import declared_in
 from paimon_table.option_values import INT_MAX
 from paimon_table.options import option_names as known
@@ -65,8 +65,8 @@ def _check_undeclared(name: str, text: str) -> None:
         raise UnsupportedFeature(f"option {name!r} is not supported yet: {instead}", option=name)
     if name in known.REFUSED or known.is_kept_for_others(name):
         return
-    near = difflib.get_close_matches(name, known_names(), n=1, cutoff=0.0)
-    raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near[0]!r}", option=name)
+    near = nearest(name, known_names(), at_least=0.0)
+    raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near!r}", option=name)
 
 
 def _check_supported(options: TableOptions) -> None:

@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validat
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import NewColumns, Otherwise, TableRule, TargetRule
-from sources.nearest_name import nearest
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""

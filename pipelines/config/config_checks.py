@@ -12,6 +12,7 @@ from dataclasses import fields
 
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import did_you_mean
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.s3_io import S3Settings
@@ -28,7 +29,6 @@ from pipelines.config.options_without_effect import options_that_wait, options_w
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
-from sources.nearest_name import did_you_mean
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from paimon_table.nearest_name import did_you_mean, nearest
 from paimon_table.options.option_facts import known_names
 from pipelines.config.config_values import REFUSED, ConfigModel
 from pipelines.config.yaml_file import KeyPath, Place, Problem, YamlFile
 from pipelines.config.yaml_hints import MAPPINGS, is_unquoted_placeholder, list_words, missing_blank
-from sources.nearest_name import did_you_mean, nearest
 
 _GENERAL_KEYS = frozenset(
     (

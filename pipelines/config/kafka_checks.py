@@ -5,18 +5,14 @@ Values are never part of the texts: they may be secrets.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 
+from paimon_table.nearest_name import SURE, nearest
 from pipelines.config import kafka_properties as known
-from sources.nearest_name import nearest
 
 Mistake = tuple[str, str]
 """Name of the property, and what is wrong with it."""
-
-_SURE = 0.85
-"""From this likeness on an unknown name is a misspelt known one: names that plug-ins read look otherwise."""
 
 
 def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
@@ -70,8 +66,7 @@ def _is_known(name: str) -> bool:
 
 def misspelt(name: str) -> str | None:
     """The known name that an unknown one surely stands for."""
-    found = difflib.get_close_matches(name.lower().replace("_", "."), known.KNOWN, n=1, cutoff=_SURE)
-    return found[0] if found else None
+    return nearest(name, known.KNOWN, at_least=SURE)
 
 
 def misplaced(name: str) -> str | None:
@@ -115,8 +110,8 @@ def _hint(value: str, words: tuple[str, ...]) -> str:
 
 
 def _meant_word(value: str, words: tuple[str, ...]) -> str | None:
-    found = difflib.get_close_matches(value.upper().replace("_", "-"), words, n=1, cutoff=0.8)
-    return found[0] if found else None
+    """The word of few and short ones that a value surely stands for."""
+    return nearest(value, words, at_least=0.8)
 
 
 _VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\w$.:/@-]+)"""
@@ -149,7 +144,7 @@ def _login_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
         return
     mechanism = options.get(known.MECHANISM)
     module = form[1]
-    close = difflib.get_close_matches(module, known.LOGIN_MODULES, n=1, cutoff=0.9)
+    close = nearest(module, known.LOGIN_MODULES, at_least=0.9)
     if module in known.LOGIN_MODULES:
         mechanisms = known.LOGIN_MODULES[module]
         is_known = mechanism is None or mechanism in known.PLUGGABLE_WORDS[known.MECHANISM]
@@ -157,4 +152,4 @@ def _login_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
             stated = f"not {mechanism}" if mechanism else f"and {known.MECHANISM} is not given"
             yield known.JAAS, f"'{known.JAAS}' names a module for {' or '.join(mechanisms)}, {stated}"
     elif close:
-        yield known.JAAS, f"'{known.JAAS}': unknown login module; did you mean '{close[0]}'?"
+        yield known.JAAS, f"'{known.JAAS}': unknown login module; did you mean '{close}'?"

@@ -6,11 +6,11 @@ written by somebody who means a name that exists.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator
 
+from paimon_table.nearest_name import SURE, nearest
 from paimon_table.options.option_facts import known_names
-from paimon_table.options.option_names import KEPT_PREFIXES, is_kept_for_others
+from paimon_table.options.option_names import HONOURED, KEPT_PREFIXES, READER_PREFIXES, is_kept_for_others
 
 TABLE_OPTIONS = frozenset({
     "consumer-id", "consumer.changelog-only", "consumer.expiration-time", "consumer.ignore-progress",
@@ -83,15 +83,6 @@ FILE_OPTIONS = frozenset({
 """Properties of the Parquet, ORC and Avro libraries that Java's writers and readers pass on."""
 
 _KNOWN = TABLE_OPTIONS | ENGINE_OPTIONS | FILE_OPTIONS
-_CLOSE = 0.85
-"""From this similarity on a name is a misspelling; below, it may be one of a newer version."""
-
-_FOR_READERS = ("scan.", "read.", "source.", "consumer.", "consumer-", "lookup.async", "lookup.refresh", "metastore.")
-_HONOURED = frozenset({
-    "changelog-producer.lookup-wait", "commit.force-compact", "deletion-vectors.modifiable", "lookup-wait",
-    "manifest.merge-optimize.enabled", "path",
-})  # fmt: skip
-"""Nothing is to be told of these: Tidemark always does so, or acts when the table is opened."""
 
 _NOT_HERE = (
     (("snapshot.", "changelog.num-retained", "changelog.time-retained"), "snapshots are not expired"),
@@ -105,9 +96,9 @@ _NOT_HERE = (
 def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for names below a kept prefix that are one letter or so away from a known one."""
     for name in _unknown(stated):
-        close = difflib.get_close_matches(name, _KNOWN | {*known_names()}, n=1, cutoff=_CLOSE)
-        if close:
-            yield name, f"option '{name}' is unknown; did you mean '{close[0]}'?"
+        meant = _meant(name)
+        if meant is not None:
+            yield name, f"option '{name}' is unknown; did you mean '{meant}'?"
 
 
 def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -115,9 +106,9 @@ def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
     unknown = set(_unknown(stated))
     for name in stated:
         if name in unknown:
-            if not difflib.get_close_matches(name, _KNOWN, n=1, cutoff=_CLOSE):
+            if _meant(name) is None:
                 yield name, f"option '{name}' is not known here; it is stored in the table for others as it is"
-        elif is_kept_for_others(name) and name not in _HONOURED and not name.startswith(_FOR_READERS):
+        elif is_kept_for_others(name) and name not in HONOURED and not name.startswith(READER_PREFIXES):
             reason = next((text for prefixes, text in _NOT_HERE if name.startswith(prefixes)), "")
             about = f" ({reason})" if reason else ""
             yield (
@@ -130,3 +121,8 @@ def _unknown(stated: Collection[str]) -> Iterator[str]:
     for name in stated:
         if name.startswith(KEPT_PREFIXES) and name not in _KNOWN and name not in known_names():
             yield name
+
+
+def _meant(name: str) -> str | None:
+    """The option that a name is a misspelling of; one of a newer version looks like none."""
+    return nearest(name, _KNOWN | {*known_names()}, at_least=SURE)

@@ -6,11 +6,12 @@ there, so an unknown name alone is only a warning.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from paimon_table.nearest_name import SURE, nearest
 
 _OPEN_PREFIXES = (
     "spark.hadoop.",
@@ -33,7 +34,6 @@ _SIZES = re.compile(r"\.(memory|memoryOverhead|maxResultSize)$")
 _MASTER = re.compile(
     r"local(-cluster)?(\[[^\]]*\])?|yarn|(spark|k8s)://.+",
 )
-_CLOSE = 0.88
 
 
 @functools.cache
@@ -44,9 +44,9 @@ def known_properties() -> frozenset[str]:
 def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(property, what is wrong) for names next to a known one and for sizes with a unit that is not one."""
     for name, value in properties.items():
-        close = None if _may_be_any(name) else difflib.get_close_matches(name, known_properties(), 1, _CLOSE)
-        if close:
-            yield name, f"unknown property '{name}'; did you mean '{close[0]}'?"
+        meant = _meant(name)
+        if meant is not None:
+            yield name, f"unknown property '{name}'; did you mean '{meant}'?"
         elif name in _HEAP_SIZES and not _HEAP_SIZE.fullmatch(value):
             yield name, f"{name}: the JVM does not read this size; write a number with k, m, g or t, such as 2g or 512m"
         elif _SIZES.search(name) and not _SIZE.fullmatch(value):
@@ -56,7 +56,7 @@ def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, st
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(property, what to know) for names that are no property of Spark itself."""
     for name in properties:
-        if not _may_be_any(name) and not difflib.get_close_matches(name, known_properties(), 1, _CLOSE):
+        if not _may_be_any(name) and _meant(name) is None:
             yield name, f"'{name}' is no property of Spark 4.0; it is passed on as it is"
 
 
@@ -65,6 +65,11 @@ def master_problem(master: str | None) -> str | None:
     if master is None or _MASTER.fullmatch(master):
         return None
     return "unknown master; expected local[*], local[N], yarn, spark://HOST:PORT or k8s://URL"
+
+
+def _meant(name: str) -> str | None:
+    """The property that a name is a misspelling of."""
+    return None if _may_be_any(name) else nearest(name, known_properties(), at_least=SURE)
 
 
 def _may_be_any(name: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from paimon_table.nearest_name import nearest
 from paimon_table.types import Root
-from sources.nearest_name import nearest
 
 _MEANT = {
     "BIGINT UNSIGNED": "DECIMAL(20, 0)",

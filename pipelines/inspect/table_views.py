@@ -11,6 +11,7 @@ import typer
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.nearest_name import did_you_mean
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.table import Table
@@ -21,7 +22,6 @@ from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import write_rows
 from pipelines.report.table_report import all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
-from sources.nearest_name import did_you_mean
 
 TABLE_FORMAT_LIMIT = 100
 """Rows that the form for people shows when no limit is given."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import did_you_mean
 from pipelines.inspect.where_constants import Constant, Unfit, compared, is_among
-from sources.nearest_name import did_you_mean
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<bytes>[xX]'[^']*')|(?P<text>'(?:[^']|'')*')|(?P<quoted>`[^`]+`|\"[^\"]+\")|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"

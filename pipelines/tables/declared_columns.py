@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Collection, Iterable
 
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import SURE, nearest
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)
-
-_LEAST_LIKENESS = 0.85
 
 
 def check_declared(rule: TargetRule, columns: Collection[str], topic: str, identifier: str, is_new: bool) -> None:
@@ -36,11 +34,7 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
 
 def _meant(name: str, columns: Iterable[str]) -> str | None:
     """The column that ``name`` is a slip of; names that differ in their numbers are names of different things."""
-    for column in columns:
-        likeness = difflib.SequenceMatcher(None, name.lower(), column.lower()).ratio()
-        if likeness >= _LEAST_LIKENESS and _digits(name) == _digits(column):
-            return column
-    return None
+    return nearest(name, (column for column in columns if _digits(column) == _digits(name)), at_least=SURE)
 
 
 def _digits(name: str) -> str:

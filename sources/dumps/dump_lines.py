@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from paimon_table.nearest_name import nearest
 
 _T = TypeVar("_T")
 
@@ -109,8 +110,8 @@ def _fields(line: bytes) -> Mapping[str, Any]:
 
 
 def _advice(name: str) -> str:
-    close = difflib.get_close_matches(name, _FIELDS, 1)
-    wanted = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
+    close = nearest(name, _FIELDS)
+    wanted = f"did you mean {close!r}?" if close else f"known are {', '.join(_FIELDS)}"
     return f"{wanted} (a record of a dump is a line as `kcat -J` prints it)"
 
 

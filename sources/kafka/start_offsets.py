@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.nearest_name import nearest
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import lost_records
 from sources.kafka.settings import EARLIEST, LATEST, KafkaSettings
-from sources.nearest_name import nearest
 from sources.positions import Bounds, Place
 
 
