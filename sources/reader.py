@@ -113,17 +113,3 @@ class SourceReader(Protocol):
     def stop(self) -> None:
         """End what runs beside the query."""
         ...
-
-
-NAMES_SHOWN = 3
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    shown = ", ".join(names[:NAMES_SHOWN])
-    return f"{shown}, and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 file``, ``3 files``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -21,16 +21,17 @@ from sources.topics import name_matches
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
 
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""One of them in braces, its name as the group."""
 
 
 def _check_into(value: str) -> str:
-    for name in _PLACEHOLDER.findall(value):
+    for name in PLACEHOLDER.findall(value):
         if name not in PLACEHOLDERS:
             raise refused(
                 f"unknown placeholder {{{name}}}; known: " + ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
             )
-    bare = _PLACEHOLDER.sub("x", value)
+    bare = PLACEHOLDER.sub("x", value)
     parts = bare.split(".")
     if len(parts) != 2 or not all(parts):
         raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
@@ -263,7 +264,7 @@ class TargetRule:
                 )
             return name
 
-        name = TableName(*(_PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))
+        name = TableName(*(PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))
         problem = name_problem(name)
         if problem is not None:
             raise ConfigError(f"into: {self.into!r} for topic {topic}: {problem}")

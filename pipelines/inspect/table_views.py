@@ -22,6 +22,7 @@ from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import write_rows
 from pipelines.report.table_report import all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
+from sources.wording import first_of
 
 TABLE_FORMAT_LIMIT = 100
 """Rows that the form for people shows when no limit is given."""
@@ -129,9 +130,8 @@ def _open(path: str, storage: Options) -> Table:
         found = tables_below(io, root)
         if not found:
             raise
-        listed = "".join(f"\n  {table}" for table in found[:_LISTED_TABLES])
-        more = f"\n  and {len(found) - _LISTED_TABLES} more" if len(found) > _LISTED_TABLES else ""
-        raise ConfigError(f"{path} is no table; there are tables below it:{listed}{more}") from None
+        listed = "".join(f"\n  {table}" for table in first_of(found, _LISTED_TABLES))
+        raise ConfigError(f"{path} is no table; there are tables below it:{listed}") from None
 
 
 def _storage_options(path: str, storage: Options) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipelines.report.heartbeat import Heartbeat
+from sources.wording import first_of
 
 if TYPE_CHECKING:
     from pipelines.batch.batch_report import BatchReport
@@ -89,7 +90,4 @@ def reasons_text(reasons: Mapping[str, int], shown: int = REASONS_SHOWN) -> str:
 
 def _busiest(table_rows: Mapping[str, int]) -> str:
     ordered = sorted(table_rows.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{name} {rows:,}" for name, rows in ordered[:TABLES_SHOWN]]
-    if len(ordered) > TABLES_SHOWN:
-        shown.append(f"and {len(ordered) - TABLES_SHOWN} more tables")
-    return ", ".join(shown)
+    return ", ".join(first_of([f"{name} {rows:,}" for name, rows in ordered], TABLES_SHOWN, "tables"))

@@ -23,10 +23,12 @@ from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import search_tables, written_tables
+from sources.wording import first_of
 
 log = logging.getLogger(__name__)
 
 FILE = "tidemark.json"
+NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,4 @@ class CheckpointRecord:
 def _names(identifiers: Iterable[str]) -> str:
     """Some of the names, readable."""
     names = sorted(identifiers)
-    shown = ", ".join(names[:5])
-    kind = "table" if len(names) == 1 else "tables"
-    return f"{kind} {shown}" if len(names) <= 5 else f"{kind} {shown} and {len(names) - 5} more"
+    return f"{'table' if len(names) == 1 else 'tables'} {', '.join(first_of(names, NAMES_SHOWN))}"

@@ -10,12 +10,10 @@ from dataclasses import replace
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDERS, Match, TargetRule
+from pipelines.config.table_rules import PLACEHOLDER, PLACEHOLDERS, Match, TargetRule
 from sinks.commit.positions import FedBy
 from sources.changes import SourceTable
 from sources.topics import name_matches
-
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
@@ -75,7 +73,7 @@ def _told_names(into: str, name: TableName) -> dict[str, str] | None:
     Only behind the first dot, in the name of the table, may a name of the source have dots.
     """
     pattern, told, one_name = "", set[str](), "[^.]+"
-    for i, part in enumerate(_PLACEHOLDER.split(into)):
+    for i, part in enumerate(PLACEHOLDER.split(into)):
         if i % 2 == 0:
             pattern += re.escape(part)
             one_name = ".+" if "." in part else one_name

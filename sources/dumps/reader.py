@@ -11,7 +11,8 @@ from paimon_table.errors import ConfigError, TidemarkError
 from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
-from sources.reader import OnStart, Standing, counted, listed
+from sources.reader import OnStart, Standing
+from sources.wording import NAMES_SHOWN, counted, first_of
 
 
 class DumpFilesReader:
@@ -60,4 +61,4 @@ def files_words(path: str, files: Sequence[tuple[str, str]]) -> str:
         return f"no file of {path} yet"
     size_bytes = sum(os.path.getsize(file) for _, file in files)
     names = [os.path.basename(file) for _, file in files]
-    return f"{counted(len(files), 'file')}, {size_bytes / 1e6:,.1f} MB ({listed(names)})"
+    return f"{counted(len(files), 'file')}, {size_bytes / 1e6:,.1f} MB ({', '.join(first_of(names, NAMES_SHOWN))})"

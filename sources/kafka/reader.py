@@ -16,7 +16,8 @@ from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import check_checkpoint, source_bounds, starting_options, way_on
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.positions import Bounds, Place, Positions
-from sources.reader import OnStart, Standing, counted, listed
+from sources.reader import OnStart, Standing
+from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
 
@@ -164,4 +165,4 @@ def topics_words(servers: str, places: Collection[Place]) -> str:
     if not topics:
         return f"no topic of {servers} yet"
     words = f"{counted(len(topics), 'topic')} with {counted(len(places), 'partition')} of {servers}"
-    return f"{words} ({listed(topics)})"
+    return f"{words} ({', '.join(first_of(topics, NAMES_SHOWN))})"
