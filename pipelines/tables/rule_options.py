@@ -99,7 +99,8 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     if any(change.name == BUCKET for change in changes) and table.snapshots.latest_id() is not None:
         raise ConfigError(
             "option 'bucket' cannot change while the table holds rows in so many buckets; rescale the table first by"
-            " ALTER TABLE and INSERT OVERWRITE in an engine, then state the new number"
+            " ALTER TABLE and INSERT OVERWRITE in an engine, then state the new number",
+            option=BUCKET,
         )
 
 

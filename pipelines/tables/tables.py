@@ -405,7 +405,9 @@ def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule,
                 raise ConfigError(
                     f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
                     f" {source.topic} do not have; declare its type in the rule under columns.types"
-                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}"
+                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}",
+                    option=option,
+                    column=column,
                 )
 
 

@@ -1,0 +1,133 @@
+"""What users are told by the exit code, and which errors of ours the errors of others become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from paimon_table.errors import Action, TidemarkError, error_classes
+from paimon_table.storage.s3_io import translated
+from pipelines import cli
+from pipelines.config import config_file
+from pipelines.spark.spark_errors import second_run, task_failure
+from sources.kafka.failures import causes_in, kafka_failure
+from tests.support.table_driver import TableDriver, new_table
+
+SERVERS = "kafka:9092"
+
+
+def exit_code(raised: BaseException, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
+    def fail(*_arguments: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(config_file, "load_pipelines", fail)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["run", "shop.yaml"])
+    return end.value.code
+
+
+@pytest.mark.parametrize("name", sorted(error_classes()))
+def test_only_wrong_requests_end_with_2(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = error_classes()[name]
+
+    code = exit_code(kind("what, and what next"), monkeypatch)
+
+    assert code == (2 if kind.action is Action.FIX_REQUEST else 1)
+    assert capsys.readouterr().err == "what, and what next\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (
+            PermissionError("s3://lake/a: AccessDenied"),
+            "storage does not answer as expected: s3://lake/a: AccessDenied",
+        ),
+        (KeyError("x"), "unexpected KeyError: 'x'"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+    ids=["operating system", "anything", "interrupt"],
+)
+def test_what_nobody_has_translated_ends_with_1(
+    raised: BaseException, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(raised, monkeypatch) == 1
+    assert capsys.readouterr().err.startswith(told)
+
+
+def of_kafka(*causes: tuple[str, str]) -> TidemarkError:
+    return kafka_failure(SERVERS, causes)
+
+
+def of_a_task(raised: str) -> TidemarkError | None:
+    return task_failure(f"Job aborted\nTraceback (most recent call last):\n  File\n{raised}\n")
+
+
+def of_the_store(error: Exception) -> TidemarkError | None:
+    """An error of the store's client in a task, as the driver gets it."""
+    with pytest.raises(OSError) as failure, translated("s3://lake/a"):
+        raise error
+    return of_a_task(f"{type(failure.value).__name__}: {failure.value}")
+
+
+def answer(status: int) -> ClientError:
+    return ClientError({"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutObject")
+
+
+def of_spark_about_kafka() -> TidemarkError:
+    text = "Job aborted: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment."
+    return kafka_failure(SERVERS, causes_in(text))
+
+
+FOREIGN: dict[str, tuple[Callable[[], TidemarkError | None], Action]] = {
+    "kafka: no answer": (lambda: of_kafka(("TimeoutException", "timed out")), Action.RETRY),
+    "kafka: unknown host": (lambda: of_kafka(("UnknownHostException", "UnknownHostException: k")), Action.RETRY),
+    "kafka: expired certificate": (lambda: of_kafka(("SSLException", "NotAfter: 2020")), Action.RETRY),
+    "kafka: too old": (lambda: of_kafka(("UnsupportedVersionException", "no such version")), Action.RETRY),
+    "kafka: login": (lambda: of_kafka(("SaslAuthenticationException", "wrong password")), Action.FIX_REQUEST),
+    "kafka: certificate": (lambda: of_kafka(("SSLException", "PKIX path building failed")), Action.FIX_REQUEST),
+    "kafka: rights": (lambda: of_kafka(("TopicAuthorizationException", "no rights")), Action.FIX_REQUEST),
+    "kafka: store": (lambda: of_kafka(("NoSuchFileException", "/etc/trust.jks")), Action.FIX_REQUEST),
+    "kafka: property": (lambda: of_kafka(("ConfigException", "no such property")), Action.FIX_REQUEST),
+    "kafka: nothing known": (lambda: of_kafka(), Action.RETRY),
+    "kafka: behind Spark": (of_spark_about_kafka, Action.RETRY),
+    "spark: two runs": (lambda: second_run("CONCURRENT_STREAM_LOG_UPDATE", "/state"), Action.RETRY),
+    "store: no rights": (lambda: of_the_store(answer(403)), Action.RETRY),
+    "store: overloaded": (lambda: of_the_store(answer(503)), Action.RETRY),
+    "store: not reached": (lambda: of_the_store(EndpointConnectionError(endpoint_url="http://s")), Action.RETRY),
+    "system: full disk": (lambda: of_a_task("OSError: [Errno 28] No space left on device"), Action.RETRY),
+    "system: not there": (lambda: of_a_task("FileNotFoundError: [Errno 2] No such file: '/lake'"), Action.RETRY),
+    "arrow: wrong rows": (lambda: of_a_task("pyarrow.lib.ArrowInvalid: offset overflow"), Action.STOP),
+    "python: no memory": (lambda: of_a_task("MemoryError"), Action.STOP),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_errors_of_others_say_what_to_do(name: str) -> None:
+    become, action = FOREIGN[name]
+
+    error = become()
+
+    assert error is not None
+    assert error.action is action
+    assert str(error)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_file_that_no_library_reads_is_a_reason_to_stop(tmp_path: Path, file_format: str) -> None:
+    driver = TableDriver(
+        new_table(tmp_path / "t", [("k", "INT")], ["k"], options={"file.format": file_format}), tmp_path / "lookup"
+    )
+    driver.commit([["+I", 1]])
+    (file,) = (tmp_path / "t").rglob(f"data-*.{file_format}")
+    file.write_bytes(b"\0" * file.stat().st_size)
+
+    with pytest.raises(TidemarkError, match=file.name) as refusal:
+        driver.content()
+
+    assert refusal.value.action is Action.STOP
