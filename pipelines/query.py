@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -40,7 +39,7 @@ from pipelines.reading import source_reader
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
-from pipelines.spark.spark_errors import OVERLOAD, first_cause, is_overload, second_run, task_failure
+from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.storage import catalog_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
@@ -48,12 +47,6 @@ from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
 log = logging.getLogger(__name__)
-
-
-START_PATIENCE_S = 300.0
-"""How long a query may spend on starts that the machine is too busy for, without the pauses between them."""
-
-LONGEST_PAUSE_S = 30.0
 
 
 class StopRequested(TidemarkError):
@@ -94,27 +87,13 @@ class PipelineQuery:
         self._own = OwnTables(config, self._catalog, self._record)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
-        self._session = spark
         self._reader = source_reader(config, self._checkpoint, self._own)
-        self._query: StreamingQuery | None = None
-        self._lost_start: Exception | None = None
-        self._began_s = 0.0
-        self._lost_s = 0.0
-        self._pause_s = 1.0
-        self._due_s: float | None = None
-        self._begin()
+        self._query = self._begin(spark)
 
     @property
     def is_running(self) -> bool:
-        """Whether the query or a compaction of its last batch runs, or the query waits for another start."""
-        return self._is_active or self._compactions.is_busy or self._may_be_tried_again
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether Spark waits for a process of the source, which has 10 s to come up: nothing else starts then."""
-        if self._query is None or not self._reader.is_read_by_a_process:
-            return False
-        return self._query.isActive and str(self._query.status["message"]).startswith("Initializing")
+        """Whether the query or a compaction of its last batch runs."""
+        return self._query.isActive or self._compactions.is_busy
 
     @property
     def has_failed(self) -> bool:
@@ -124,42 +103,7 @@ class PipelineQuery:
             return True
         if self.failure is not None:
             return not isinstance(self.failure, StopRequested)
-        return not self._is_active and self._exception is not None and not self._may_be_tried_again
-
-    def try_again(self) -> bool:
-        """Start the query anew where the machine was too busy for it and its pause is over; whether that was done."""
-        if self._is_active or not self._may_be_tried_again:
-            return False
-        now = time.monotonic()
-        if self._due_s is None:
-            self._lost_s += now - self._began_s
-            self._due_s = now + self._pause_s
-            if self._may_be_tried_again:
-                with in_pipeline(self.config.name):
-                    log.warning("%s; trying again in %.0f s", OVERLOAD, self._pause_s)
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        if now < self._due_s or not self._may_be_tried_again:
-            return False
-        self._due_s = None
-        try:
-            self._begin()
-        except TidemarkError as error:
-            self.failure = error
-        return True
-
-    @property
-    def _is_active(self) -> bool:
-        return self._query is not None and self._query.isActive
-
-    @property
-    def _exception(self) -> Exception | None:
-        return self._lost_start if self._query is None else self._query.exception()
-
-    @property
-    def _may_be_tried_again(self) -> bool:
-        """Spark gives its process for a source 10 s to come up, which no property changes. No batch has failed then."""
-        is_over = self.failure is not None or self._stopping.is_set() or self._lost_s >= START_PATIENCE_S
-        return not is_over and not self._is_active and is_overload(self._exception)
+        return not self._query.isActive and self._query.exception() is not None
 
     def written_tables(self) -> dict[str, Table]:
         """The tables that the pipeline has written, by identifier; those of this run as it knows them."""
@@ -176,8 +120,6 @@ class PipelineQuery:
         if self._drained.is_set():
             self._stopping.set()
         self._note_compactions()
-        if self._query is None:
-            return
         is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
         if is_idle and (self._stopping.is_set() or self.failure is not None):
             self._query.stop()
@@ -196,9 +138,8 @@ class PipelineQuery:
             return
         if self.failure is not None:
             raise self.failure
-        exception = self._exception
-        is_given_up = self._stopping.is_set() and self._lost_s < START_PATIENCE_S and is_overload(exception)
-        if exception is not None and not is_given_up:
+        exception = self._query.exception()
+        if exception is not None:
             raise self._told(exception, "Spark ended the query")
 
     def _told(self, error: Exception, what: str) -> TidemarkError:
@@ -211,17 +152,12 @@ class PipelineQuery:
             or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
         )
 
-    def _begin(self) -> None:
-        """Start the query. That the machine is too busy is kept for ``try_again``, everything else is raised."""
-        self._query, self._lost_start = None, None
-        self._began_s = time.monotonic()
+    def _begin(self, spark: SparkSession) -> StreamingQuery:
         try:
             with in_pipeline(self.config.name):
-                self._query = self._start(self._session)
+                return self._start(spark)
         except (PySparkException, Py4JJavaError) as error:
-            if not is_overload(error):
-                raise self._told(error, "Spark did not start the query") from error
-            self._lost_start = error
+            raise self._told(error, "Spark did not start the query") from error
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = _quarantine_storage(self.config)

@@ -79,8 +79,6 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
                     query.request_stop()
                 if not any(q.is_running for q in queries):
                     break
-            elif any(q.is_starting for q in queries) or any(q.try_again() for q in queries):
-                pass  # one start at a time
             elif len(queries) < len(configs):
                 number = len(queries)
                 config = configs[number]

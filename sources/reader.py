@@ -73,11 +73,6 @@ class SourceReader(Protocol):
         ...
 
     @property
-    def is_read_by_a_process(self) -> bool:
-        """Whether Spark starts a process for the source, which has 10 s to come up: nothing else starts meanwhile."""
-        ...
-
-    @property
     def share_reader(self) -> ShareReader | None:
         """Reads the shares that the rows of ``stream`` hold; None: the rows are the records."""
         ...

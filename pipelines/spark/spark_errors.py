@@ -43,7 +43,7 @@ def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
     )
 
 
-OVERLOAD = "a Python process did not come up within 10 s: the machine is overloaded, or short of memory"
+_OVERLOAD = "a Python process did not come up within 10 s: the machine is overloaded, or short of memory"
 
 
 def first_cause(error: object) -> str:
@@ -52,8 +52,8 @@ def first_cause(error: object) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
-    if is_overload(text):
-        return f"{OVERLOAD}; run fewer pipelines on it or give it more cores, and start again"
+    if _is_overload(text):
+        return f"{_OVERLOAD}; run fewer pipelines on it or give it more cores, and start again"
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark has nothing but the end of a socket to tell.
         return (
@@ -63,6 +63,6 @@ def first_cause(error: object) -> str:
     return cause
 
 
-def is_overload(error: object) -> bool:
+def _is_overload(error: object) -> bool:
     """Whether a process that Spark started did not answer in time."""
     return "Python worker failed to connect back" in str(error)

@@ -19,7 +19,6 @@ class DumpFilesReader:
     """The ``SourceReader`` of dump files."""
 
     is_drained_by_spark = False
-    is_read_by_a_process = False
     begin_words = "begins at the earliest record"
     failure: TidemarkError | None = None
 

@@ -26,7 +26,6 @@ class KafkaReader:
     """The ``SourceReader`` of topics in Kafka."""
 
     is_drained_by_spark = True
-    is_read_by_a_process = False
     share_reader = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
