@@ -31,11 +31,9 @@ from rich.table import Table as TextTable
 
 from benchmarks import java_writer
 from benchmarks.engine_rows import COLUMNS, rows_of
+from paimon_table import BucketId, BucketState, Table, WriterEnvironment
 from paimon_table.errors import UnsupportedFeature
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.table_state import BucketState
-from paimon_table.table import Table
-from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.metadata.bucket_id import EMPTY_ROW
 from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import new_table
 
@@ -89,7 +87,7 @@ class EngineRun:
     def __init__(self, directory: Path, options: Mapping[str, str]) -> None:
         self.table = new_table(directory / "tidemark", COLUMNS, ["k"], options=options)
         environment = WriterEnvironment(str(directory / "lookup"))
-        self._writer = BucketWriter(self.table.context, BUCKET, BucketState(), environment)
+        self._writer = self.table.bucket_writer(BUCKET, BucketState(), environment)
         self._identifier = 0
 
     def commit_seconds(self, first: int, count: int, keys: int, in_halves: bool = False, full: bool = False) -> float:

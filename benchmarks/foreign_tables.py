@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from paimon_table.catalog.catalog import Catalog
-from paimon_table.catalog.table_name import TableName
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
-from paimon_table.schema.table_schema import create_schema
+from paimon_table import Catalog, CommitKind, Snapshot, TableName, create_schema
 from paimon_table.types import parse_type
 
 LONG_AGO_MS = 1_700_000_000_000

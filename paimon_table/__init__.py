@@ -1,0 +1,138 @@
+"""The table engine: tables in Apache Paimon's format, read and written with Arrow.
+
+    from paimon_table import Table
+    table = Table.open_for_reading("/data/warehouse/lake.db/orders")
+    rows = table.to_arrow(columns=["id", "total"])
+
+What is listed in ``__all__`` is the face of the engine; a contract in ``pyproject.toml`` names the modules that others
+may import beside it. Nothing is imported before it is used: modules that need no Arrow stay without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paimon_table.catalog.catalog import Catalog, TableFiles
+    from paimon_table.catalog.filesystem import FilesystemCatalog
+    from paimon_table.catalog.table_name import TableName
+    from paimon_table.commit.commit import CLOCK_SKEW_MS, CommitResult, TableCommit
+    from paimon_table.metadata.bucket_id import POSTPONED, BucketId
+    from paimon_table.metadata.commit_message import CommitMessage
+    from paimon_table.metadata.data_file import DataFileMeta
+    from paimon_table.metadata.paths import TablePaths
+    from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+    from paimon_table.metadata.table_context import TableContext
+    from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState
+    from paimon_table.options.table_options import TableOptions
+    from paimon_table.schema.table_schema import TableSchema, create_schema
+    from paimon_table.table import Table
+    from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn, apply_changes
+    from paimon_table.validation.table_validation import validate_table
+    from paimon_table.write.bucket_assigner import BucketAssigner, Lane, LaneSplit, lane_split, open_assigner
+    from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
+    from paimon_table.write.former_rows import former_rows
+    from paimon_table.write.write_traits import WriteTraits, write_traits
+    from paimon_table.write.writer import Writer, open_writer
+else:
+    _HOMES = {
+        "AddColumn": "validation.schema_evolution",
+        "BucketAssigner": "write.bucket_assigner",
+        "BucketId": "metadata.bucket_id",
+        "BucketState": "metadata.table_state",
+        "CLOCK_SKEW_MS": "commit.commit",
+        "Catalog": "catalog.catalog",
+        "CommitKind": "metadata.snapshot",
+        "CommitMessage": "metadata.commit_message",
+        "CommitResult": "commit.commit",
+        "DataFileMeta": "metadata.data_file",
+        "FilesystemCatalog": "catalog.filesystem",
+        "KEPT_BYTES": "write.bucket_writer",
+        "Lane": "write.bucket_assigner",
+        "LaneSplit": "write.bucket_assigner",
+        "LiveFiles": "metadata.table_state",
+        "POSTPONED": "metadata.bucket_id",
+        "SchemaChange": "validation.schema_evolution",
+        "SetOption": "validation.schema_evolution",
+        "Snapshot": "metadata.snapshot",
+        "SnapshotStore": "metadata.snapshot",
+        "Table": "table",
+        "TableCommit": "commit.commit",
+        "TableContext": "metadata.table_context",
+        "TableFiles": "catalog.catalog",
+        "TableName": "catalog.table_name",
+        "TableOptions": "options.table_options",
+        "TablePaths": "metadata.paths",
+        "TableSchema": "schema.table_schema",
+        "TableState": "metadata.table_state",
+        "WidenColumn": "validation.schema_evolution",
+        "WriteTraits": "write.write_traits",
+        "Writer": "write.writer",
+        "WriterEnvironment": "write.bucket_writer",
+        "apply_changes": "validation.schema_evolution",
+        "create_schema": "schema.table_schema",
+        "former_rows": "write.former_rows",
+        "lane_split": "write.bucket_assigner",
+        "open_assigner": "write.bucket_assigner",
+        "open_writer": "write.writer",
+        "validate_table": "validation.table_validation",
+        "write_traits": "write.write_traits",
+    }
+
+    def __getattr__(name):
+        """The named part of the face, imported when it is first asked for."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'paimon_table' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"paimon_table.{home}"), name)
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "CLOCK_SKEW_MS",
+    "KEPT_BYTES",
+    "POSTPONED",
+    "AddColumn",
+    "BucketAssigner",
+    "BucketId",
+    "BucketState",
+    "Catalog",
+    "CommitKind",
+    "CommitMessage",
+    "CommitResult",
+    "DataFileMeta",
+    "FilesystemCatalog",
+    "Lane",
+    "LaneSplit",
+    "LiveFiles",
+    "SchemaChange",
+    "SetOption",
+    "Snapshot",
+    "SnapshotStore",
+    "Table",
+    "TableCommit",
+    "TableContext",
+    "TableFiles",
+    "TableName",
+    "TableOptions",
+    "TablePaths",
+    "TableSchema",
+    "TableState",
+    "WidenColumn",
+    "WriteTraits",
+    "Writer",
+    "WriterEnvironment",
+    "apply_changes",
+    "create_schema",
+    "former_rows",
+    "lane_split",
+    "open_assigner",
+    "open_writer",
+    "validate_table",
+    "write_traits",
+]

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from paimon_table import Table
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
@@ -21,7 +22,6 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.storage.file_io import FileIO, LocalFileIO
-from paimon_table.table import Table
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport

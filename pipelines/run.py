@@ -13,8 +13,8 @@ from types import FrameType
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from paimon_table.table import Table
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig

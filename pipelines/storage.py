@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from paimon_table.catalog.catalog import Catalog
-from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table import Catalog, FilesystemCatalog
 from paimon_table.storage.file_io import FileIO, file_io_for
 from pipelines.config.config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig

@@ -68,7 +68,7 @@ def read_table(
     ``path`` is the directory of the table, or a ``file://`` or ``s3://`` URI; ``options`` give access to S3.
     """
     _own_packages_first()
-    from paimon_table.table import Table
+    from paimon_table import Table
 
     return Table.open_for_reading(str(path), dict(options or {})).to_arrow(columns)
 

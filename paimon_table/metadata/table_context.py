@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.paths import TablePaths, partition_path
 from paimon_table.metadata.snapshot import SnapshotStore
@@ -38,6 +38,11 @@ class TableContext:
     def partition_path(self, partition: bytes) -> str:
         """The partition's directory below the table, from its serialized row; empty without partition columns."""
         return partition_path(self.partition_values(partition), self.schema.partition_fields, self.options)
+
+    def key_values(self, key: bytes) -> tuple[object, ...] | None:
+        """The values of a trimmed primary key, from its serialized row; None where a file has none."""
+        fields = self.schema.key_fields
+        return deserialize_row(key, [f.type for f in fields]) if fields and key not in (b"", EMPTY_ROW) else None
 
     def bucket_dir(self, bucket: BucketId) -> str:
         """Directory of the bucket's data and changelog files."""

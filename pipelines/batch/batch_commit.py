@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.snapshot import Snapshot
+from paimon_table import BucketId, Snapshot
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.exchange import Written

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table import BucketId
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.job_result import JobResult
 from sinks.exchange.blob import REPORT, Blob

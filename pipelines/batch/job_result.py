@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table import BucketId, CommitMessage
 from pipelines.batch.decode_task import DecodeReport
 from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
 from sinks.write.discard import discard

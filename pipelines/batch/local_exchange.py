@@ -8,8 +8,8 @@ from itertools import chain
 
 import pyarrow as pa
 
+from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
-from paimon_table.metadata.bucket_id import BucketId
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, Written
 from pipelines.batch.job_result import JobResult, unpack

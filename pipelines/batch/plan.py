@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table import BucketId
 from paimon_table.storage.private_directory import SharedDirectory
 from pipelines.batch.decode_task import DecodeTask
 from pipelines.tables.tables import PipelineTables

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
-from paimon_table.metadata.bucket_id import BucketId
 from pipelines.batch.decode_stream import publish
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import Written

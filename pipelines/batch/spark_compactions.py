@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark import SparkContext
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table import BucketId
 from sinks.write.bucket_task import CompactTask
 
 _TASKS_PER_CORE = 2

@@ -13,8 +13,8 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
-from paimon_table.metadata.bucket_id import BucketId
 from pipelines.batch.decode_stream import publish
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, Written

@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
+from paimon_table import TableSchema, validate_table
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.schema.schema_options import BUCKET_KEY
-from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.s3_io import S3Settings
 from paimon_table.types import DataField, DataType, Root
-from paimon_table.validation.table_validation import validate_table
 from pipelines.config.assumed_types import assumed_columns
 from pipelines.config.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 from pipelines.config.config_errors import problem_at, problem_lines

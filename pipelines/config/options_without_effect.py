@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from paimon_table import TableOptions, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.option_declaration import Declaration, Need, declared_in
 from paimon_table.option_values import is_per_level
@@ -21,8 +22,7 @@ from paimon_table.options.names import (
 )
 from paimon_table.options.option_facts import TYPED_OPTIONS, declaration
 from paimon_table.options.option_parsing import parse_options
-from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
-from paimon_table.schema.table_schema import TableSchema
+from paimon_table.options.table_options import MERGE_ENGINES
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
+from paimon_table import TableName
+from paimon_table.catalog.table_name import DATABASE_SUFFIX
 
 _MAX_BYTES = 255
 """Of the name of a directory."""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from paimon_table.catalog.table_name import TableName
+from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused

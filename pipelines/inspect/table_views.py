@@ -8,13 +8,10 @@ from datetime import UTC
 import pyarrow as pa
 import typer
 
+from paimon_table import POSTPONED, Snapshot, Table, TableSchema
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.bucket_id import POSTPONED
-from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.nearest_name import did_you_mean
-from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import file_io_for
-from paimon_table.table import Table
 from paimon_table.types import sql
 from pipelines.config.config_values import parse_instant
 from pipelines.inspect.tables_below import tables_below

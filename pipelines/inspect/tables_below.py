@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table import FilesystemCatalog
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.storage.file_io import FileIO
 

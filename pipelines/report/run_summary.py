@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from paimon_table import Table
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary

@@ -11,15 +11,10 @@ import numpy as np
 import pyarrow as pa
 from rich.text import Text
 
+from paimon_table import BucketId, DataFileMeta, Snapshot, Table, TableState
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.snapshot import Snapshot
-from paimon_table.metadata.table_state import TableState
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.binary_row import deserialize_row
-from paimon_table.table import Table
-from paimon_table.types import DataType, sql
+from paimon_table.types import sql
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
 
@@ -69,7 +64,6 @@ def snapshot_rows(snapshots: Sequence[Snapshot]) -> pa.Table:
 def file_rows(table: Table, snapshot: Snapshot | None) -> pa.Table:
     """One row per live data file of a snapshot, by partition, bucket, level and key."""
     files = _sorted_files(table, snapshot)
-    key_types = [field.type for field in table.schema.key_fields]
     columns: dict[str, tuple[pa.DataType, list[Any]]] = {
         "partition": (pa.string(), [_partition_text(table, bucket) for bucket, _ in files]),
         "bucket": (pa.int32(), [bucket.bucket for bucket, _ in files]),
@@ -77,8 +71,8 @@ def file_rows(table: Table, snapshot: Snapshot | None) -> pa.Table:
         "rows": (pa.int64(), [file.row_count for _, file in files]),
         "deletes": (pa.int64(), [file.delete_row_count for _, file in files]),
         "bytes": (pa.int64(), [file.file_size_bytes for _, file in files]),
-        "min_key": (pa.string(), [_key_text(file.min_key, key_types) for _, file in files]),
-        "max_key": (pa.string(), [_key_text(file.max_key, key_types) for _, file in files]),
+        "min_key": (pa.string(), [_key_text(table, file.min_key) for _, file in files]),
+        "max_key": (pa.string(), [_key_text(table, file.max_key) for _, file in files]),
         "min_sequence": (pa.int64(), [file.min_sequence_number for _, file in files]),
         "max_sequence": (pa.int64(), [file.max_sequence_number for _, file in files]),
         "schema": (pa.int64(), [file.schema_id for _, file in files]),
@@ -190,11 +184,10 @@ def _partition_text(table: Table, bucket: BucketId) -> str:
     return table.context.partition_path(bucket.partition)
 
 
-def _key_text(key: bytes, types: Sequence[DataType]) -> str | None:
+def _key_text(table: Table, key: bytes) -> str | None:
     """The values of a serialized key, joined by commas; None where the file has none."""
-    if key in (b"", EMPTY_ROW) or not types:
-        return None
-    return ", ".join("NULL" if value is None else str(value) for value in deserialize_row(key, list(types)))
+    values = table.context.key_values(key)
+    return None if values is None else ", ".join("NULL" if value is None else str(value) for value in values)
 
 
 def _table(columns: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:

@@ -13,11 +13,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paimon_table.catalog.catalog import Catalog
-from paimon_table.catalog.table_name import TableName
+from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError
-from paimon_table.schema.table_schema import from_json
-from paimon_table.table import Table
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
@@ -155,12 +152,7 @@ class CheckpointRecord:
         return Record(self._config.name, {n: self._created_ms(n) or 0 for n in found}, tuple(map(str, names)))
 
     def _created_ms(self, identifier: str) -> int | None:
-        """Time of the first schema of a table; None when it is not there."""
-        files = self._catalog.files(TableName.of(identifier))
-        try:
-            return from_json(files.io.read(files.paths.schema_file(0))).time_ms
-        except FileNotFoundError:
-            return None
+        return self._catalog.files(TableName.of(identifier)).created_ms()
 
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
         return ConfigError(

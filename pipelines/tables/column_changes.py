@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from paimon_table import AddColumn, SchemaChange, TableSchema, WidenColumn, apply_changes, create_schema, validate_table
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, sql
-from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, WidenColumn, apply_changes
-from paimon_table.validation.table_validation import validate_table
 from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
 
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from paimon_table.catalog.table_name import TableName
+from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER, PLACEHOLDERS, Match, TargetRule

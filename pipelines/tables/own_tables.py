@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from paimon_table.catalog.catalog import Catalog
-from paimon_table.catalog.table_name import TableName
-from paimon_table.table import Table
+from paimon_table import Catalog, Table, TableName
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.known_routes import may_write

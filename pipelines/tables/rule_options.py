@@ -9,15 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.options import option_names
 from paimon_table.options.names import BUCKET, DELETION_VECTORS_MODIFIABLE
 from paimon_table.options.option_facts import columns_named_by, is_typed
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
-from paimon_table.schema.table_schema import TableSchema
-from paimon_table.table import Table
-from paimon_table.validation.schema_evolution import SetOption
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paimon_table.schema.table_schema import TableSchema
+from paimon_table import AddColumn, SchemaChange, SetOption, TableSchema, WidenColumn
 from paimon_table.types import sql
-from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn
 
 
 def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:

@@ -11,12 +11,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from paimon_table.catalog.table_name import TableName
+from paimon_table import CommitKind, Table, TableName, TableSchema, create_schema
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.options.option_facts import columns_named_by
-from paimon_table.schema.table_schema import TableSchema, create_schema
-from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from paimon_table import Table, TableSchema, validate_table
 from paimon_table.errors import ConfigError
-from paimon_table.schema.table_schema import TableSchema
-from paimon_table.table import Table
-from paimon_table.validation.table_validation import validate_table
 from pipelines.config.table_rules import TargetRule
 
 

@@ -13,12 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from paimon_table.catalog.catalog import Catalog, TableFiles
-from paimon_table.catalog.table_name import TableName
+from paimon_table import Catalog, CommitKind, TableFiles, TableName
 from paimon_table.errors import TidemarkError
-from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.schema.table_schema import from_json
-from paimon_table.storage.file_io import numbers_of
 from sinks.commit.pipeline_mark import PipelineMark, read_mark
 from sinks.commit.positions import Position, newest_with_position
 
@@ -82,13 +78,10 @@ def _could_be_written_without_mark(files: TableFiles) -> bool:
     None could without a primary key or with dynamic buckets, and Paimon lets neither be changed afterwards.
     """
     try:
-        newest = max(numbers_of(files.io.list_names(files.paths.schema_dir), "schema-"), default=None)
-        if newest is None:
-            return False
-        schema = from_json(files.io.read(files.paths.schema_file(newest)))
+        schema = files.newest_schema()
     except (TidemarkError, OSError):
         return True
-    return bool(schema.primary_keys) and schema.options.get("bucket", "-1").strip() != "-1"
+    return schema is not None and bool(schema.primary_keys) and schema.options.get("bucket", "-1").strip() != "-1"
 
 
 def _each(names: Collection[TableName], look: Callable[[TableName], T]) -> list[tuple[TableName, T]]:

@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from paimon_table import TablePaths
 from paimon_table.errors import CorruptFile
-from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.file_io import FileIO
 
 

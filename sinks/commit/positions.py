@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table import Snapshot, SnapshotStore
 
 PIPELINE_PROPERTY = "tidemark.pipeline"
 OFFSETS_PROPERTY = "tidemark.offsets"

@@ -13,14 +13,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from paimon_table.commit.commit import CLOCK_SKEW_MS, CommitResult, TableCommit
+from paimon_table import (
+    CLOCK_SKEW_MS,
+    BucketId,
+    CommitKind,
+    CommitMessage,
+    CommitResult,
+    SchemaChange,
+    Table,
+    TableCommit,
+    TableState,
+)
 from paimon_table.errors import CommitConflict
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.snapshot import CommitKind
-from paimon_table.metadata.table_state import TableState
-from paimon_table.table import Table
-from paimon_table.validation.schema_evolution import SchemaChange
 from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
 from sinks.exchange.target import Routing, Target
 

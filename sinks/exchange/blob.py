@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.write.bucket_assigner import Lane
+from paimon_table import Lane
 
 REPORT = -1
 """``target`` of a row whose data is a pickled report and no changes."""

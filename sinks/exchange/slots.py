@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache
 
-from paimon_table.write.bucket_assigner import Lane
+from paimon_table import Lane
 
 _MASK = 0xFFFFFFFF
 

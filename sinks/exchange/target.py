@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import LiveFiles
-from paimon_table.options.table_options import TableOptions
-from paimon_table.schema.table_schema import TableSchema
-from paimon_table.write.bucket_assigner import LaneSplit
+from paimon_table import LaneSplit, LiveFiles, TableContext, TableOptions, TableSchema
 
 UNAVAILABLE = "_UNAVAILABLE"
 """Column of change rows: positions of the columns whose value the source did not send."""

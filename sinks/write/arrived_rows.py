@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.write.bucket_assigner import BucketAssigner, Lane, lane_split
-from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.former_rows import former_rows
-from paimon_table.write.write_traits import write_traits
-from paimon_table.write.writer import Writer, open_writer
+from paimon_table import (
+    BucketAssigner,
+    BucketId,
+    Lane,
+    Writer,
+    WriterEnvironment,
+    former_rows,
+    lane_split,
+    open_writer,
+    write_traits,
+)
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key

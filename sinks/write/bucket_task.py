@@ -16,14 +16,20 @@ from functools import partial
 
 import pyarrow as pa
 
+from paimon_table import (
+    KEPT_BYTES,
+    BucketAssigner,
+    BucketId,
+    CommitMessage,
+    Lane,
+    Writer,
+    WriterEnvironment,
+    open_assigner,
+    open_writer,
+)
 from paimon_table.errors import TidemarkError
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.private_directory import SharedDirectory
-from paimon_table.write.bucket_assigner import BucketAssigner, Lane, open_assigner
-from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
-from paimon_table.write.writer import Writer, open_writer
 from sinks import faults
 from sinks.exchange.blob import REPORT, Blob, from_record_batch
 from sinks.exchange.spool import loaded

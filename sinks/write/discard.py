@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table import CommitMessage, DataFileMeta
 from sinks.exchange.target import Target
 
 
