@@ -6,6 +6,7 @@ Signatures are not checked. ``honours_conditions`` False behaves like stores tha
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from xml.sax.saxutils import escape
 
 class S3Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, honours_conditions: bool = True) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -31,7 +33,9 @@ class S3Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Broken connections are part of the tests."""
+        """Broken connections are part of the tests; everything else would be a client's empty reply without a cause."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def endpoint(self) -> str:
