@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.waiting import seconds
 
@@ -28,8 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    # No example is timed: a busy machine would decide whether the tests pass.
-    settings.register_profile("tests", deadline=None)
+    # Nothing is timed, not an example and not how it is drawn: a busy machine would decide whether the tests pass.
+    settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("tests")
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs, where there are several")
     if config.getoption("timeout", None) is None:
