@@ -7,11 +7,16 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from paimon_table.errors import SinkUnavailable
 from pipelines import run as run_module
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.query import PipelineQuery
 from pipelines.report.run_log import naming
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
@@ -43,3 +48,12 @@ def test_errors_have_the_name_of_their_pipeline_once() -> None:
     for text in ("byte 5 of bad.jsonl: no JSON", "pipeline shop: Spark ended the query"):
         with pytest.raises(SinkUnavailable, match=r"^pipeline shop: (?!pipeline)"), naming("shop"):
             raise SinkUnavailable(text)
+
+
+def test_a_start_that_planned_no_batch_leaves_no_compactions_and_records_no_tables() -> None:
+    """Under a new checkpoint the record would say that it wrote tables of which it has no offsets."""
+    query = PipelineQuery.__new__(PipelineQuery)
+    query.tables = None
+    query._checkpoint = cast(Checkpoint, SimpleNamespace(query_id="made by a start that was killed", is_new=True))
+    query._finish_interrupted(cast(SparkSession, None))
+    assert query.tables is None
