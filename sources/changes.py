@@ -78,8 +78,6 @@ class DecodeTarget:
     """Columns whose value would count twice if a row repeated it: what the source did not send stays NULL there."""
     declared: frozenset[str] = frozenset()
     """Columns whose type the user fixed: never reported as widened."""
-    ignored: frozenset[str] = frozenset()
-    """Columns of the source that the table leaves out on purpose: never reported as new."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Columns of the source that the table cannot have, and why: records with a value there go to quarantine."""
     beyond: str | None = None
@@ -99,13 +97,11 @@ class DecodeTarget:
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
-        if column in self.ignored:
-            return None
         return self.refused.get(column) or (None if self.ignores_new else self.beyond)
 
     def is_news(self, column: str) -> bool:
         """Whether a column that the table lacks is to be reported."""
-        return column not in self.ignored and not self.ignores_new and self.refusal(column) is None
+        return not self.ignores_new and self.refusal(column) is None
 
 
 @dataclass(frozen=True, slots=True)

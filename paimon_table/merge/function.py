@@ -15,7 +15,7 @@ from paimon_table.merge.aggregation import aggregation
 from paimon_table.merge.deduplicate import Deduplicate
 from paimon_table.merge.first_row import FirstRow
 from paimon_table.merge.partial_update import partial_update
-from paimon_table.merge.sort import KeyGroups, KeyOrder
+from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.schema.table_schema import TableSchema
@@ -54,11 +54,6 @@ def merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
     raise UnsupportedFeature(
         f"merge-engine {options.merge_engine!r} is not supported; use one of: {', '.join(MERGE_ENGINES)}"
     )
-
-
-def merge_rows(rows: pa.Table, order: KeyOrder, function: MergeFunction) -> pa.Table:
-    """Sort and merge rows of any order: one row per key, sorted by key, retracts included."""
-    return function.merge(rows, order.sort(rows))
 
 
 def without_retracts(rows: pa.Table) -> pa.Table:

@@ -75,13 +75,6 @@ class KeyOrder:
             indices = self._order_versions(rows, indices, is_first)
         return KeyGroups(indices, np.flatnonzero(is_first))
 
-    def group_starts(self, rows: pa.Table) -> Indices:
-        """Row numbers where a new key begins; the rows are sorted by key."""
-        if rows.num_rows == 0:
-            return np.zeros(0, np.int64)
-        differs = [_differs_from_previous(normal_form(rows.column(name))) for name in self.key_names]
-        return np.flatnonzero(np.logical_or.reduce(differs))
-
     def sort_versions(self, rows: pa.Table, key_number: Indices) -> KeyGroups:
         """As ``sort`` where the keys are known already: row i belongs to key ``key_number[i]``, dense from 0."""
         indices = sort_words(column_words(pa.array(key_number)).words)

@@ -7,7 +7,7 @@ identities. The avro form is in ``manifest_codec``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
@@ -44,9 +44,6 @@ class ManifestEntry:
             file.embedded_index,
             file.external_path,
         )
-
-    def as_delete(self) -> ManifestEntry:
-        return replace(self, kind=DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

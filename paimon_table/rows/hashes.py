@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import ConfigError
-from paimon_table.rows.binary_row import BinaryRows
 from paimon_table.rows.hive_hash import hive_hash
 from paimon_table.rows.row_words import Length, RowWords, Tail, Word, row_word_blocks
 from paimon_table.types import DataType, Root
@@ -73,23 +72,6 @@ def murmur_hash_columns(columns: Columns, types: Sequence[DataType]) -> Hashes:
         for block in row_word_blocks(columns, types)
     ]
     return np.concatenate(blocks) if blocks else np.zeros(0, np.int32)
-
-
-def murmur_hash(rows: BinaryRows) -> Hashes:
-    """Hash of each row's bytes, as Java's BinaryRow.hashCode."""
-    words = rows.data.view(np.uint64)
-    lengths = np.diff(rows.offsets)
-    starts, counts = rows.offsets[:-1] >> 3, lengths >> 3
-    state = np.full(len(rows), _SEED, np.uint32)
-    for position in range(int(counts.max(initial=0))):
-        active = np.flatnonzero(counts > position)
-        state[active] = _murmur_mix(state[active], words[starts[active] + position])
-    return _murmur_finish(state, lengths, len(rows))
-
-
-def murmur_hash_row(row: bytes) -> int:
-    """Hash of one BinaryRow without arity prefix."""
-    return int(murmur_hash(BinaryRows(np.frombuffer(row, np.uint8), np.array([0, len(row)])))[0])
 
 
 def _murmur_mix(state: _State, word: Word) -> _State:

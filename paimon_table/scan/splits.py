@@ -35,11 +35,6 @@ class Split:
     def files(self) -> tuple[DataFileMeta, ...]:
         return tuple(f for section in self.sections for run in section for f in run)
 
-    @property
-    def is_raw(self) -> bool:
-        """Whether every key of the split has one row, so that nothing needs merging."""
-        return all(len(section) == 1 for section in self.sections)
-
 
 def split_bucket(
     bucket: BucketId,

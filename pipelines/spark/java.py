@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from paimon_table.errors import ConfigError
@@ -19,15 +18,7 @@ _ADVICE = "install Java 17 or 21 (Debian, Ubuntu: apt install openjdk-17-jre-hea
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
-    """An executable and its major version."""
-
-    executable: str
-    major_version: int
-
-
-def check_java(environment: Mapping[str, str] | None = None) -> Java:
+def check_java(environment: Mapping[str, str] | None = None) -> str:
     """The Java that Spark uses: the one of JAVA_HOME, else the first on the PATH.
 
     Raises ConfigError with one line that says what to install or set when it is missing or unsupported.
@@ -48,7 +39,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> Java:
         where = f"{executable} (from {'JAVA_HOME' if home else 'the PATH'})"
         what = f"is Java {major}" if major else "does not start"
         raise ConfigError(f"Java: {where} {what}, Spark needs 17 or 21; set JAVA_HOME to one of these, or {_ADVICE}")
-    return Java(executable, major)
+    return executable
 
 
 def _major_version(executable: str) -> int | None:

@@ -72,11 +72,7 @@ def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], targe
     old = known.get(name)
     if old is None:
         return target.is_news(name)
-    return (
-        name not in target.ignored
-        and name not in target.declared
-        and common_type(old, observed) != old.with_nullable(True)
-    )
+    return name not in target.declared and common_type(old, observed) != old.with_nullable(True)
 
 
 def key_fields(key: Any) -> tuple[str, ...] | None:

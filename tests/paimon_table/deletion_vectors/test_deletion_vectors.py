@@ -115,7 +115,7 @@ def test_levels_are_read_without_a_merge(tmp_path: Path) -> None:
     it.commit(adds([3], "b"))
     splits = TableScan.make(it.table.context).plan(it.state())
     assert sorted(f.level for split in splits for f in split.files) == [4, 5]
-    assert all(split.is_raw for split in splits)
+    assert all(len(section) == 1 for split in splits for section in split.sections), "nothing is merged"
     assert [r.data_file for split in splits for f in split.deletion_files for r in f.vector_ranges or ()] == [
         f.file_name for f in it.state().files_of(BUCKET) if f.level == 5
     ]

@@ -19,14 +19,11 @@ def fake_java(directory: Path, prints: str, code: int = 0) -> Path:
     return executable
 
 
-@pytest.mark.parametrize(
-    ("prints", "version"),
-    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "21" 2023-09-19 LTS', 21)],
-)
-def test_java_17_and_21_are_accepted(tmp_path: Path, prints: str, version: int) -> None:
+@pytest.mark.parametrize("prints", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS'])
+def test_java_17_and_21_are_accepted(tmp_path: Path, prints: str) -> None:
     executable = fake_java(tmp_path, prints)
     found = check_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
-    assert (found.executable, found.major_version) == (str(executable), version)
+    assert found == str(executable)
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_both_paths_decode_alike(texts: list[str]) -> None:
 def test_a_batch_decodes_like_its_records(texts: list[str]) -> None:
     """What a record gives does not depend on its neighbours (but for decimals that only neighbours can tell)."""
     columns = tuple((n, t) for n, t in TARGET.columns if n != "n" and n != "wide")
-    target = replace(TARGET, columns=columns, ignored=frozenset({"n", "wide"}))
+    target = replace(TARGET, columns=columns, ignores_new=True)
     batch = batch_of(texts)
     decoder = DebeziumJsonDecoder()
 
