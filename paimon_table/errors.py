@@ -26,6 +26,11 @@ class Action(Enum):
         """Whether the same call may succeed a second time without anybody's help."""
         return self in (Action.RETRY, Action.VERIFY)
 
+    @property
+    def blames_input(self) -> bool:
+        """Whether what was asked for or read is at fault, so that all else can go on without it."""
+        return self in (Action.FIX_REQUEST, Action.QUARANTINE)
+
 
 class TidemarkError(Exception):
     """Root of all errors that Tidemark raises on purpose."""

@@ -31,6 +31,7 @@ from paimon_table.formats.file_format import (
     is_storage_failure,
 )
 from paimon_table.formats.key_value_layout import SYSTEM_FIELDS, key_value_schema
+from paimon_table.formats.known_formats import known_format
 from paimon_table.formats.registry import FORMATS
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.paths import TablePaths
@@ -137,7 +138,8 @@ class KeyValueFileWriter:
         self._clock_ms = clock_ms
         self._settings = settings or data_file_settings(ctx.options, level)
         self._target_bytes = ctx.options.target_file_size_bytes if rolls else None
-        self._block_bytes = ctx.options.file_block_size_bytes
+        has_blocks = known_format(self._settings).has_blocks
+        self._block_bytes = ctx.options.file_block_size_bytes if has_blocks else None
         self._file_schema = key_value_schema(ctx.schema)
         self._buffer: list[pa.Table] = []
         self._buffered_rows = 0

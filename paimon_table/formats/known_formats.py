@@ -23,6 +23,8 @@ class KnownFormat:
     """Values of ``file.compression``, and the names that the library has for them."""
     gap: Callable[[DataType], str | None]
     """Why a type cannot be written; None when it can."""
+    has_blocks: bool
+    """Whether its files have parts of the size ``file.block-size``: row groups or stripes."""
 
 
 def _no_gap(_type: DataType) -> str | None:
@@ -30,12 +32,15 @@ def _no_gap(_type: DataType) -> str | None:
 
 
 PARQUET = KnownFormat(
-    "parquet", {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"}, _no_gap
+    "parquet",
+    {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "none", "uncompressed": "none"},
+    _no_gap,
+    True,
 )
 ORC = KnownFormat(
-    "orc", {"zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "none": "uncompressed"}, _no_gap
+    "orc", {"zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "none": "uncompressed"}, _no_gap, True
 )
-AVRO = KnownFormat("avro", {"zstd": "zstandard", "deflate": "deflate", "null": "null"}, avro_gap)
+AVRO = KnownFormat("avro", {"zstd": "zstandard", "deflate": "deflate", "null": "null"}, avro_gap, False)
 
 KNOWN_FORMATS: Mapping[str, KnownFormat] = {known.name: known for known in (PARQUET, ORC, AVRO)}
 

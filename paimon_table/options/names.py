@@ -22,6 +22,7 @@ LEGACY_PARTITION_NAME = "partition.legacy-name"
 
 FILE_FORMAT = "file.format"
 FILE_FORMAT_PER_LEVEL = "file.format.per.level"
+FILE_BLOCK_SIZE = "file.block-size"
 FILE_COMPRESSION = "file.compression"
 FILE_COMPRESSION_PER_LEVEL = "file.compression.per.level"
 STATS_MODE = "metadata.stats-mode"

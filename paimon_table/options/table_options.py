@@ -50,6 +50,7 @@ from paimon_table.options.names import (
     DATA_FILE_PREFIX,
     DEFAULT_AGGREGATE_FUNCTION,
     DELETION_VECTORS,
+    FILE_BLOCK_SIZE,
     FILE_COMPRESSION,
     FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
@@ -159,7 +160,7 @@ class TableOptions:
         1,
         meant=Meant(range(1, 23), "is not among the levels of zstd; write one from 1 to 22"),
     )
-    file_block_size_bytes: int | None = option("file.block-size", size_bytes, None)
+    file_block_size_bytes: int | None = option(FILE_BLOCK_SIZE, size_bytes, None)
     """Size in the file of a row group of Parquet or a stripe of ORC; Avro knows none, as in Java."""
     data_file_prefix: str = option(DATA_FILE_PREFIX, file_prefix, "data-")
     changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-")
@@ -268,7 +269,7 @@ class TableOptions:
 
         Not asked of deduplicate and first-row, whose merge gives the same with the older rows.
         """
-        return self.needs_lookup and self.merge_engine in {"partial-update", "aggregation"}
+        return self.needs_lookup and self.merge_engine in AGGREGATING
 
     @property
     def hides_level0(self) -> bool:

@@ -10,12 +10,19 @@ from collections.abc import Collection, Iterator, Mapping
 
 from paimon_table import TableOptions, TableSchema
 from paimon_table.errors import ConfigError
+from paimon_table.formats.known_formats import KNOWN_FORMATS
 from paimon_table.option_declaration import Declaration, Need, declared_in
 from paimon_table.option_values import is_per_level
 from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
+from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_PRODUCER,
     DEFAULT_AGGREGATE_FUNCTION,
+    FILE_BLOCK_SIZE,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
     MERGE_ENGINE,
     NUM_LEVELS,
     WRITE_ONLY,
@@ -23,6 +30,8 @@ from paimon_table.options.names import (
 from paimon_table.options.option_facts import TYPED_OPTIONS, declaration
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import MERGE_ENGINES
+
+_FORMATS = (FILE_FORMAT, FILE_FORMAT_PER_LEVEL, CHANGELOG_FILE_FORMAT)
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -33,6 +42,8 @@ def options_without_effect(stated: Collection[str], effective: Mapping[str, str]
             yield from _without_needed(name, declared.needs, effective)
         if name is not None and is_per_level(declared.parse):
             yield from _of_levels_too_high(name, effective)
+    if FILE_BLOCK_SIZE in stated:
+        yield from _of_formats_without_blocks(FILE_BLOCK_SIZE, effective)
     for name in stated:
         if is_field_option(name):
             yield from _of_column(name, effective)
@@ -85,6 +96,13 @@ def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tup
             f"option '{name}' has no effect on level {min(beyond)}: levels are 0 to {options.max_level}; remove that "
             "level or raise num-levels",
         )
+
+
+def _of_formats_without_blocks(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    options = _parsed(effective, (CHANGELOG_PRODUCER, *_FORMATS, *_declared(NUM_LEVELS).deciding_names))
+    formats = set() if options is None else {settings.format for settings in used_settings(options)}
+    if formats and all(known in KNOWN_FORMATS and not KNOWN_FORMATS[known].has_blocks for known in formats):
+        yield name, f"option '{name}' has no effect on files of format {', '.join(sorted(formats))}; remove it"
 
 
 def options_that_wait(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:

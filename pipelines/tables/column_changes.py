@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from paimon_table import AddColumn, SchemaChange, TableSchema, WidenColumn, apply_changes, create_schema, validate_table
-from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, sql
 from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
@@ -53,7 +53,9 @@ def column_changes(
                 room -= 1
             changed = apply_changes(schema, [change], schema.time_ms)
             validate_table(changed)
-        except (ConfigError, SchemaChangeRefused) as error:
+        except TidemarkError as error:
+            if not error.action.blames_input:
+                raise
             refused[name] = str(error)
             continue
         schema = changed
