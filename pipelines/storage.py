@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from paimon_table import Catalog, FilesystemCatalog
 from paimon_table.storage.file_io import FileIO, file_io_for
-from pipelines.config.config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 
 
@@ -17,12 +16,12 @@ def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
 
 def catalog_of(config: PipelineConfig) -> Catalog:
     """The catalog that has the pipeline's tables."""
-    return _CATALOGS[config.catalog.type](config.catalog)
+    return CATALOGS[config.catalog.type](config)
 
 
-def _filesystem(catalog: CatalogConfig) -> Catalog:
-    return FilesystemCatalog(*file_io_for(catalog.warehouse, catalog.options))
+def _filesystem(config: PipelineConfig) -> Catalog:
+    return FilesystemCatalog(*storage_of(config, config.catalog.warehouse))
 
 
-_CATALOGS: Mapping[str, Callable[[CatalogConfig], Catalog]] = {"filesystem": _filesystem}
+CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {"filesystem": _filesystem}
 """By ``catalog.type``; the file is refused with another one."""
