@@ -6,6 +6,11 @@ Names and numbers are Paimon's.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 """Column of every stored row: arrival order inside its bucket (int64)."""
@@ -28,3 +33,15 @@ class RowKind(IntEnum):
     @property
     def short(self) -> str:
         return ("+I", "-U", "+U", "-D")[self]
+
+
+def are_retracts(kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """Which of these row kinds are -U or -D."""
+    retracts: npt.NDArray[np.bool_] = kinds & 1 == 1
+    return retracts
+
+
+def are_adds(kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """Which of these row kinds are +I or +U."""
+    adds: npt.NDArray[np.bool_] = kinds & 1 == 0
+    return adds

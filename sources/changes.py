@@ -15,9 +15,6 @@ import pyarrow as pa
 from paimon_table.ids import Offset
 from paimon_table.types import DataType
 
-VALUE_KIND_COLUMN = "_VALUE_KIND"
-"""Column of change rows: the RowKind as int8."""
-
 OFFSET_COLUMN = "_OFFSET"
 """Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat, gather
 from paimon_table.rows.row_equality import equal_rows
 from paimon_table.rows.words import Indices
@@ -54,7 +55,5 @@ def derive_changelog(before: pa.Table, before_row: Indices, after: pa.Table, rul
     return rows.set_column(rows.schema.get_field_index(VALUE_KIND), rows.schema.field(VALUE_KIND), pa.array(kinds))
 
 
-def _is_add(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    kinds = rows.column(VALUE_KIND).to_numpy()
-    adds: np.ndarray[tuple[int], np.dtype[np.bool_]] = kinds & 1 == 0
-    return adds
+def _is_add(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    return are_adds(rows.column(VALUE_KIND).to_numpy())

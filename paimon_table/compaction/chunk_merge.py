@@ -24,7 +24,7 @@ from paimon_table.merge.superseded import without_superseded
 from paimon_table.mergetree.levels import SortedRun
 from paimon_table.mergetree.run_chunks import Piece, joined
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, are_adds
 from paimon_table.rows.gather import concat, gather
 from paimon_table.rows.words import Indices
 
@@ -136,7 +136,7 @@ class ChunkMerger:
         is_new = ~is_stored
         candidates = np.flatnonzero(is_new)
         is_new[candidates] = ~self._stored.holds(above, gather(first, candidates))
-        is_add = first.column(VALUE_KIND).to_numpy() & 1 == 0
+        is_add = are_adds(first.column(VALUE_KIND).to_numpy())
         changelog = gather(first, np.flatnonzero(is_new & is_add)) if self._has_lookup_changelog else None
         return MergedChunk(gather(first, np.flatnonzero((is_stored | is_new) & is_add)), changelog)
 

@@ -19,7 +19,7 @@ from paimon_table.formats.registry import format_for
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_retracts
 from paimon_table.rows.binary_row import serialize_row_at
 
 
@@ -69,7 +69,7 @@ class FileInProgress:
         self.ranges = tuple(merged)
         sequence_numbers = rows.column(SEQUENCE_NUMBER).to_numpy()
         self.sequence_numbers += (int(sequence_numbers.min()), int(sequence_numbers.max()))
-        self.delete_row_count += int(np.count_nonzero(rows.column(VALUE_KIND).to_numpy() & 1))
+        self.delete_row_count += int(np.count_nonzero(are_retracts(rows.column(VALUE_KIND).to_numpy())))
         self.row_count += rows.num_rows
         self.max_key = _key_at(self.ctx, rows, -1)
 

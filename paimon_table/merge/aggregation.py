@@ -23,7 +23,7 @@ from paimon_table.merge.aggregate.segments import Chosen, choose, ends, lengths,
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.field_options import AGGREGATING, FieldOptions
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_retracts
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.schema.table_schema import TableSchema
@@ -143,7 +143,7 @@ class Aggregation:
             indices, kinds, starts = indices[keep], kinds[keep], np.cumsum(counts) - counts
             passes = passes | ((newest_delete >= 0) & (counts == 1))
             restarted = (newest_delete >= 0) & ~passes
-        is_retract = kinds & 1 == 1
+        is_retract = are_retracts(kinds)
         is_retract[starts[passes | restarted]] = False
         return _Versions(indices, starts, kinds, is_retract if is_retract.any() else None, passes, restarted)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, are_adds
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 
@@ -33,6 +33,6 @@ class Deduplicate:
         """Row number of the newest version of each key."""
         if not self.ignore_delete or len(groups.starts) == 0:
             return groups.indices[groups.ends]
-        is_add = rows.column(VALUE_KIND).to_numpy()[groups.indices] & 1 == 0
+        is_add = are_adds(rows.column(VALUE_KIND).to_numpy()[groups.indices])
         last_add = np.maximum.reduceat(np.where(is_add, np.arange(len(is_add)), -1), groups.starts)
         return groups.indices[np.where(last_add >= 0, last_add, groups.ends)]

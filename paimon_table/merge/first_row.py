@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.row_kind import VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import gather
 from paimon_table.rows.python_values import readable
 from paimon_table.rows.words import Indices
@@ -35,7 +35,7 @@ class FirstRow:
 
     def oldest(self, rows: pa.Table, groups: KeyGroups, single_passes: bool) -> Indices:
         """Row number of the oldest version of each key, of the newest one where all are ignored."""
-        is_add = rows.column(VALUE_KIND).to_numpy()[groups.indices] & 1 == 0
+        is_add = are_adds(rows.column(VALUE_KIND).to_numpy()[groups.indices])
         if is_add.all():
             return groups.indices[groups.starts]
         if self.ignore_delete:

@@ -17,7 +17,7 @@ from paimon_table.merge.first_row import FirstRow
 from paimon_table.merge.partial_update import partial_update
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.table_options import MERGE_ENGINES, TableOptions
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, are_adds
 from paimon_table.schema.table_schema import TableSchema
 
 
@@ -59,5 +59,5 @@ def merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
 def without_retracts(rows: pa.Table) -> pa.Table:
     """The rows of kind +I and +U."""
     kinds = rows.column(VALUE_KIND).to_numpy()
-    keep = kinds & 1 == 0
+    keep = are_adds(kinds)
     return rows if keep.all() else rows.filter(pa.array(keep))

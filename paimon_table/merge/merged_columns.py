@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.key_rows import Mask
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_retracts
 from paimon_table.rows.words import Indices
 
 
@@ -84,7 +84,7 @@ def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedCol
         else:
             column = take_or_null(rows.column(name), all_keys(merged.sources[name]))
         if not column_field.nullable and column.null_count:
-            column = _without_nulls(column, column_field, rows, newest, kinds & 1 == 1)
+            column = _without_nulls(column, column_field, rows, newest, are_retracts(kinds))
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=rows.schema)
 

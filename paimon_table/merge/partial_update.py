@@ -25,7 +25,7 @@ from paimon_table.merge.sequence_groups import group_sequence
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.field_options import SequenceGroup
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import gather
 from paimon_table.rows.python_values import readable
 from paimon_table.schema.table_schema import TableSchema
@@ -53,7 +53,7 @@ class PartialUpdate:
         is_merged = np.diff(groups.starts, append=len(groups.indices)) > (1 if single_passes else 0)
         keep = is_merged[groups.key_number()]
         if self.ignore_delete:
-            keep &= kinds & 1 == 0
+            keep &= are_adds(kinds)
         keys, is_merged = only_positions(groups, keep)
         if not is_merged.any():
             return gather(rows, passing)

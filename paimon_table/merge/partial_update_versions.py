@@ -11,7 +11,7 @@ from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.key_rows import Kinds, Mask, only_positions
 from paimon_table.merge.sequence_groups import GroupSequence
 from paimon_table.merge.sort import KeyGroups
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, are_retracts
 from paimon_table.rows.words import Indices
 
 
@@ -48,8 +48,7 @@ class Versions:
 
     @property
     def is_retract(self) -> Mask:
-        mask: Mask = self.kinds & 1 == 1
-        return mask
+        return are_retracts(self.kinds)
 
     @property
     def has_aggregates(self) -> bool:

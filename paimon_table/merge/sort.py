@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.rows.words import Indices, Word, column_words, exact_words, integers, normal_form, sort_words
 from paimon_table.schema.table_schema import TableSchema
@@ -105,7 +105,7 @@ class KeyOrder:
             return indices
         user = [w for name in self.sequence_names for w in self._sequence_words(rows.column(name), at)]
         kind = integers(normal_form(rows.column(VALUE_KIND)))[at]
-        is_add = Word((kind & 1 == 0).astype(np.uint64), 1)
+        is_add = Word(are_adds(kind).astype(np.uint64), 1)
         by_number = column_words(pa.array(sequence)).words
         is_update_before = kind == RowKind.UPDATE_BEFORE
         flag = [Word((~is_update_before).astype(np.uint64), 1)] if self.update_before_first and user else []

@@ -32,7 +32,7 @@ from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, are_adds
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.surroundings import now_ms, random_uuid
@@ -290,7 +290,7 @@ class BucketWriter:
         _, number = np.unique(hits.positions, return_inverse=True)
         groups = self._order.sort_versions(hits.rows, number)
         merged = self._function.merge(hits.rows, groups)
-        exists = merged.column(VALUE_KIND).to_numpy() & 1 == 0
+        exists = are_adds(merged.column(VALUE_KIND).to_numpy())
         positions = first[hits.positions[groups.indices[groups.starts]]]
         return Hits(positions[exists], without_retracts(merged))
 

@@ -20,7 +20,7 @@ from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat
 from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls
 from paimon_table.schema.column_defaults import column_defaults, with_defaults
@@ -113,7 +113,7 @@ class IncomingRows:
     def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
         """Which rows are not ignored; None when all are kept."""
         if self._options.ignore_delete:
-            keep = kinds & 1 == 0
+            keep = are_adds(kinds)
         elif self._options.ignore_update_before:
             keep = kinds != RowKind.UPDATE_BEFORE
         else:

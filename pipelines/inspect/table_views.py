@@ -11,6 +11,7 @@ import typer
 from paimon_table import POSTPONED, Snapshot, Table, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
+from paimon_table.row_kind import VALUE_KIND
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.types import sql
 from pipelines.config.config_values import parse_instant
@@ -210,7 +211,7 @@ def _milliseconds(text: str) -> int:
 
 
 def _no_changes(table: Table) -> pa.Table:
-    kind = pa.field("_VALUE_KIND", pa.int8(), False)
+    kind = pa.field(VALUE_KIND, pa.int8(), False)
     return pa.schema([kind, *table.schema.arrow_schema]).empty_table()
 
 

@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.row_kind import RowKind
+from paimon_table.row_kind import VALUE_KIND, RowKind
 from sources.changes import (
     OFFSET_COLUMN,
     OTHER_KEY_COLUMN,
     UNAVAILABLE_COLUMN,
-    VALUE_KIND_COLUMN,
     ChangeBatch,
     DecodeTarget,
     Goal,
@@ -81,7 +80,7 @@ def _other_keys(
 
 
 def _wanted_headers(rows: pa.Table) -> list[str | None]:
-    deletes = np.asarray(rows.column(VALUE_KIND_COLUMN)) == RowKind.DELETE
+    deletes = np.asarray(rows.column(VALUE_KIND)) == RowKind.DELETE
     gaps = np.zeros(len(rows), np.bool_)
     if UNAVAILABLE_COLUMN in rows.column_names:
         lengths = pc.list_value_length(rows.column(UNAVAILABLE_COLUMN))

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.row_kind import RowKind
+from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType
-from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, VALUE_KIND_COLUMN, DecodeTarget
+from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.gaps import Gaps, Mask
@@ -141,7 +141,7 @@ def _kept_positions(part: ConvertedRows) -> npt.NDArray[np.int64]:
 def _part_table(
     part: ConvertedRows, columns: Sequence[tuple[str, DataType]], offsets: pa.Array, with_unavailable: bool
 ) -> pa.Table:
-    names = [name for name, _ in columns] + [VALUE_KIND_COLUMN, OFFSET_COLUMN]
+    names = [name for name, _ in columns] + [VALUE_KIND, OFFSET_COLUMN]
     arrays = [*part.columns, pa.array(part.kinds), offsets.take(pa.array(part.positions))]
     if with_unavailable:
         names.append(UNAVAILABLE_COLUMN)
