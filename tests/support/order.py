@@ -39,7 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if getattr(config.option, "loadgroup", False):
+        lost = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if lost:
+            raise pytest.UsageError("pytest-xdist does not see the groups of tests: install what the lock file names")
     items.sort(key=cost)
 
 
@@ -55,7 +59,7 @@ def group_of(item: pytest.Item) -> str | None:
     shared = {f.argname for f in fixtures if f.scope == "session" and not f.func.__module__.startswith(_OWN_OF_PYTEST)}
     if shared:
         return next((group for name, group in _GROUPS.items() if name in shared), min(shared))
-    return item.nodeid.partition("::")[0] if any(f.scope == "module" for f in fixtures) else None
+    return item.path.stem if any(f.scope == "module" for f in fixtures) else None
 
 
 def cost(item: pytest.Item) -> int:

@@ -70,13 +70,12 @@ def test_what_is_started_once_is_used_by_one_worker(pytester: pytest.Pytester) -
     items, _ = pytester.inline_genitems(pytester.makepyfile(SHARING), "-p", "tests.support.order")
 
     groups = {item.name: [mark.args for mark in item.iter_markers("xdist_group")] for item in items}
-    file = "test_what_is_started_once_is_used_by_one_worker.py"
     assert groups == {
         "test_alone": [],
         "test_topic": [("stack",)],
         "test_capture": [("stack",)],
         "test_other": [("other",)],
-        "test_table": [(file,)],
+        "test_table": [("test_what_is_started_once_is_used_by_one_worker",)],
     }
 
 
