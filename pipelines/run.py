@@ -25,6 +25,7 @@ from pipelines.report.run_log import Activity, in_pipeline, naming
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session import jvm_has_ended, open_session
+from pipelines.spark.warm_workers import warm_workers
 from pipelines.version import version
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
         with naming(config.name):
             _check(config)
     try:
-        spark = _started(configs, activity)
+        spark = _started(configs, once, activity)
     except SinkUnavailable:
         if stop.is_set():
             return []
@@ -127,12 +128,14 @@ def _check(config: PipelineConfig) -> None:
     source_reader(config, checkpoint).check()
 
 
-def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:
+def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:
     log.info("tidemark %s: %s", version(), ", ".join(f"pipeline {config.name}" for config in configs))
     log.info("starting Spark ...")
     activity.show("starting Spark")
     began_s = time.monotonic()
-    spark = open_session(configs)
+    is_short = all((once or c.trigger.available_now) and c.source.files is not None for c in configs)
+    spark = open_session(configs, is_short)
+    warm_workers(spark)
     log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
     return spark
 

@@ -33,10 +33,13 @@ class JvmOutput:
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reader: threading.Thread | None = None
 
-    def launch(self, conf: SparkConf) -> None:
-        """Start the JVM with these properties, unless one is there already. Raises PySparkRuntimeError."""
+    def launch(self, conf: SparkConf) -> bool:
+        """Start the JVM with these properties, unless one is there already; whether that was done.
+
+        Raises PySparkRuntimeError.
+        """
         if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-            return
+            return False
         self._lines.clear()
         read, write = os.pipe()
         self._reader = threading.Thread(target=self._read, args=(read,), name="tidemark-jvm-output", daemon=True)
@@ -48,6 +51,7 @@ class JvmOutput:
         finally:
             os.close(write)
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        return True
 
     def tail(self, count: int = 20, wait_s: float = 1.0) -> str:
         """The newest lines, after a line break each; empty when there are none.

@@ -41,9 +41,10 @@ The next batch needs as much again, and every page of it that was given back is 
 """
 
 
-def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
+def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> SparkSession:
     """Start Spark for these pipelines, or join the session of ``spark-submit``.
 
+    ``is_short``: the run ends by itself, and its records do not pass the JVM.
     Raises ConfigError when two files ask for different Spark properties or when threads are not pinned, SinkUnavailable
     when Spark does not start.
     """
@@ -54,7 +55,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
     master = _master(configs)
     is_local = master.startswith("local")
-    properties = session_properties(configs, master, is_joined, _local_directories(configs))
+    properties = session_properties(configs, master, is_joined, _local_directories(configs), is_short)
     secrets = _storage_secrets(configs)
     if secrets and not is_local:
         properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
@@ -86,14 +87,16 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
 
 
 def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSession:
-    builder = SparkSession.builder.appName(name).master(master)
-    for property_name, value in properties.items():
-        builder = builder.config(property_name, value)
+    at_launch = without_sensitive(properties)
     on_command_line = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
-    on_command_line.setAll(list(without_sensitive(properties).items()))
+    on_command_line.setAll(list(at_launch.items()))
     try:
         with _environment_of_jvm(properties):
-            JVM_OUTPUT.launch(on_command_line)
+            is_new = JVM_OUTPUT.launch(on_command_line)
+        builder = SparkSession.builder.appName(name).master(master)
+        for property_name, value in properties.items():
+            if not is_new or property_name not in at_launch:  # each one is told in several calls
+                builder = builder.config(property_name, value)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         packages = properties.get("spark.jars.packages")

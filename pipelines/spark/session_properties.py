@@ -54,6 +54,9 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
+_SHORT_RUN = "-XX:TieredStopAtLevel=1"
+"""Where the JVM sees no record and ends soon, its second compiler takes more of the start than it gives back."""
+
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
@@ -69,11 +72,16 @@ _SENSITIVE = re.compile(r"secret|password|passphrase|token|access[.]?key|credent
 
 
 def session_properties(
-    configs: Sequence[PipelineConfig], master: str | None, is_joined: bool, local_dirs: Sequence[str]
+    configs: Sequence[PipelineConfig],
+    master: str | None,
+    is_joined: bool,
+    local_dirs: Sequence[str],
+    is_short: bool = False,
 ) -> dict[str, str]:
     """All properties of the session. ``is_joined``: the JVM runs already, started by ``spark-submit``.
 
-    ``local_dirs`` is where Spark is to put its local files, each made private by us; for local masters.
+    ``is_short`` as for ``open_session``. ``local_dirs`` is where Spark is to put its local files, each made private by
+    us; for local masters.
     """
     given = merged_properties(configs)
     properties = {**_DEFAULTS, **given}
@@ -85,6 +93,8 @@ def session_properties(
     java_options = given.get("spark.driver.extraJavaOptions", "")
     if is_local and not is_joined and not names_collector(given):
         java_options = f"{_LOCAL_COLLECTOR} {java_options}"
+    if is_local and not is_joined and is_short:
+        java_options = f"{_SHORT_RUN} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if is_local:
         properties = {**({} if is_joined else _WORKERS), **_private(master or "", given), **properties}

@@ -91,3 +91,14 @@ def test_the_kafka_connector_is_fetched_unless_somebody_has_it(tmp_path: Path, m
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.0.0.jar").touch()
     assert with_kafka_connector(None) == {} and with_kafka_connector("a:b:1") == {"spark.jars.packages": "a:b:1"}
+
+
+def test_the_jvm_of_a_short_run_compiles_once_and_the_file_has_the_last_word(tmp_path: Path) -> None:
+    def java_options(is_short: bool, **spark: str) -> str:
+        found = session_properties([config(tmp_path, **spark)], "local[2]", False, [str(tmp_path)], is_short)
+        return found["spark.driver.extraJavaOptions"]
+
+    assert "TieredStopAtLevel" not in java_options(False)
+    assert "-XX:TieredStopAtLevel=1" in java_options(True)
+    given = java_options(True, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
+    assert re.findall(r"-XX:TieredStopAtLevel=\d", given)[-1] == "-XX:TieredStopAtLevel=4"

@@ -1,0 +1,27 @@
+"""Spark's Python workers, started before the first batch needs them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from pyspark.sql import SparkSession
+
+from pipelines.spark.session import runs_here, write_slots
+
+
+def warm_workers(session: SparkSession) -> None:
+    """Start the daemon of the workers, and some workers, beside what the driver does until its first batch.
+
+    That is where all tasks run on this machine. Returns at once; without it they come up one after the other.
+    """
+    if not runs_here(session):
+        return
+    slots = write_slots(session)
+    tasks = session.sparkContext.parallelize(range(slots), slots).mapPartitions(lambda numbers: numbers)
+
+    def run() -> None:
+        with suppress(Exception):  # what keeps workers from starting ends the first batch too, which says it better
+            tasks.count()
+
+    threading.Thread(target=run, name="tidemark-warm-workers", daemon=True).start()
