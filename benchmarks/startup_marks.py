@@ -62,7 +62,7 @@ class _Hook:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader.exec_module = _then(spec.loader.exec_module, loaded)  # type: ignore[method-assign]
+                spec.loader.exec_module = _then(spec.loader.exec_module, loaded)  # type: ignore[assignment, method-assign]
                 return spec
         return None
 
