@@ -118,19 +118,20 @@ def validate(files: Files) -> None:
 
     Prints a line file:line:column for each problem and exits with 2.
     """
-    from pipelines.config.config_file import load_pipeline, load_pipelines
+    from pipelines.config.config_file import check_together, load_pipeline
 
-    failures = []
+    configs, failures = [], []
     for file in files:
         try:
             config = load_pipeline(file)
         except ConfigError as error:
             failures.append(str(error))
         else:
+            configs.append(config)
             typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
     if failures:
         raise ConfigError("\n".join(failures))
-    load_pipelines(files)
+    check_together(files, configs)
 
 
 @app.command()

@@ -50,15 +50,14 @@ def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] |
             configs.append(load_pipeline(path, environment))
         except ConfigError as error:
             failures.append(str(error))
-    if not failures:
-        failures = _clashes(paths, configs)
     if failures:
         raise ConfigError("\n".join(failures))
+    check_together(paths, configs)
     return configs
 
 
-def _clashes(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> list[str]:
-    """Pipelines that cannot run side by side: same name or same checkpoint."""
+def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> None:
+    """Refuse pipelines that cannot run side by side: same name or same checkpoint. Raises ConfigError."""
     clashes = []
     for i, later in enumerate(configs):
         for first, earlier in zip(paths, configs[:i], strict=False):
@@ -66,4 +65,5 @@ def _clashes(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> 
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
-    return clashes
+    if clashes:
+        raise ConfigError("\n".join(clashes))
