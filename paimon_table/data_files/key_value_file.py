@@ -72,39 +72,6 @@ class FileNames:
 # ---------------------------------------------------------------- writing
 
 
-def write_key_value_file(
-    ctx: TableContext,
-    directory: str,
-    rows: pa.Table,
-    level: int,
-    source: FileSource,
-    prefix: str,
-    names: FileNames,
-    clock_ms: Callable[[], int],
-) -> DataFileMeta:
-    """Write sorted rows, at least one, into one file of any size; durable after ``FileIO.sync``."""
-    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms, rolls=False) as writer:
-        writer.write(rows)
-        (file,) = writer.close()
-        return file
-
-
-def write_rolling(
-    ctx: TableContext,
-    directory: str,
-    rows: pa.Table,
-    level: int,
-    source: FileSource,
-    prefix: str,
-    names: FileNames,
-    clock_ms: Callable[[], int],
-) -> tuple[DataFileMeta, ...]:
-    """Write sorted rows into files of about ``target-file-size``; no rows give no files."""
-    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms) as writer:
-        writer.write(rows)
-        return writer.close()
-
-
 class KeyValueFileWriter:
     """Writes sorted rows, given in chunks of any size, with memory for about one row group.
 

@@ -1,5 +1,6 @@
 """Data files of one bucket on local disk: a table context, rows as the engine holds them, one file written."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_table.data_files.key_value_file import (
     FileNames,
-    write_key_value_file,
+    KeyValueFileWriter,
 )
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.paths import TablePaths
@@ -92,3 +93,36 @@ COLUMN_VALUES = VALUES | NESTED_VALUES
 def wide_rows(ctx: TableContext, count: int, first: int = 0) -> pa.Table:
     noise = np.random.default_rng(first).bytes(50 * count).hex()
     return table(ctx, [list(range(first, first + count)), [noise[100 * i : 100 * i + 100] for i in range(count)]])
+
+
+def write_key_value_file(
+    ctx: TableContext,
+    directory: str,
+    rows: pa.Table,
+    level: int,
+    source: FileSource,
+    prefix: str,
+    names: FileNames,
+    clock_ms: Callable[[], int],
+) -> DataFileMeta:
+    """Write sorted rows, at least one, into one file of any size; durable after ``FileIO.sync``."""
+    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms, rolls=False) as writer:
+        writer.write(rows)
+        (file,) = writer.close()
+        return file
+
+
+def write_rolling(
+    ctx: TableContext,
+    directory: str,
+    rows: pa.Table,
+    level: int,
+    source: FileSource,
+    prefix: str,
+    names: FileNames,
+    clock_ms: Callable[[], int],
+) -> tuple[DataFileMeta, ...]:
+    """Write sorted rows into files of about ``target-file-size``; no rows give no files."""
+    with KeyValueFileWriter(ctx, directory, level, source, prefix, names, clock_ms) as writer:
+        writer.write(rows)
+        return writer.close()

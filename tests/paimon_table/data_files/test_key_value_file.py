@@ -20,7 +20,6 @@ from paimon_table.data_files.key_value_file import (
     KeyValueFileWriter,
     iter_key_value_batches,
     read_key_value_file,
-    write_rolling,
 )
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.metadata.data_file import FileSource
@@ -36,6 +35,7 @@ from tests.support.data_files import (
     table,
     wide_rows,
     write,
+    write_rolling,
 )
 
 

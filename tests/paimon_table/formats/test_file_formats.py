@@ -27,8 +27,6 @@ from paimon_table.data_files.key_value_file import (
     KeyValueFileWriter,
     iter_key_value_batches,
     read_key_value_file,
-    write_key_value_file,
-    write_rolling,
 )
 from paimon_table.errors import ConfigError, CorruptFile, UnsupportedFeature
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
@@ -50,6 +48,8 @@ from tests.support.data_files import (
     table,
     wide_rows,
     write,
+    write_key_value_file,
+    write_rolling,
 )
 
 EPOCH = dt.datetime(1970, 1, 1)
