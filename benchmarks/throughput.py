@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
 from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
+from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
 from pipelines.spark.session import open_session
 from tests.stack.kafka import KafkaBroker
@@ -134,7 +135,7 @@ class Rates:
 def run_pass(spark: SparkSession, config: PipelineConfig) -> None:
     """Run the pipeline until it is drained and print each batch and the steady state."""
     rates = Rates()
-    query = PipelineQuery(spark, config, True, [rates])
+    query = PipelineQuery(spark, prepared(config), True, [rates])
     while query.is_running:
         query.poll()
         time.sleep(0.05)

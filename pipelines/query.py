@@ -33,16 +33,13 @@ from pipelines.batch.shuffle_exchange import ShuffleExchange
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
-from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.reading import source_reader
+from pipelines.prepared import PreparedPipeline
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
-from pipelines.storage import catalog_of, storage_of
-from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.own_tables import OwnTables
+from pipelines.storage import storage_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
@@ -61,11 +58,11 @@ class PipelineQuery:
     def __init__(
         self,
         spark: SparkSession,
-        config: PipelineConfig,
+        pipeline: PreparedPipeline,
         once: bool,
         observers: Sequence[BatchObserver] = (),
     ) -> None:
-        self.config = config
+        self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
         self._once = once or config.trigger.available_now
@@ -74,20 +71,19 @@ class PipelineQuery:
         self._is_in_batch = False
         self._drained = threading.Event()
         self._compactions = Compactions()
-        self._checkpoint = Checkpoint(config)
-        self._catalog = catalog_of(config)
+        self._checkpoint = pipeline.checkpoint
+        self._catalog = pipeline.catalog
+        self._record = pipeline.record
+        self._own = pipeline.own
+        self._reader = pipeline.reader
         self._settings = TaskSettings(
             config.source.format.decoder, write_slots(spark), lookup_root(spark), None, spool(spark)
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
-        self._checkpoint.check()
         query_id = self._checkpoint.query_id
-        self._record = CheckpointRecord(config, self._checkpoint, self._catalog)
-        self._own = OwnTables(config, self._catalog, self._record)
         self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
-        self._reader = source_reader(config, self._checkpoint, self._own)
         self._query = self._begin(spark)
 
     @property

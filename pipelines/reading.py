@@ -8,7 +8,6 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
-from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
@@ -16,10 +15,9 @@ from sources.positions import Positions
 from sources.reader import SourceReader
 
 
-def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables | None = None) -> SourceReader:
+def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables) -> SourceReader:
     """The reader of the source that the pipeline file names."""
-    source = config.source.reader
-    standing = CheckpointStanding(config, checkpoint, own or OwnTables(config, catalog_of(config)))
+    source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own)
     if isinstance(source, KafkaSource):
         return KafkaReader(source.settings, standing)
     return DumpFilesReader(source.settings, standing)

@@ -15,11 +15,10 @@ from rich.console import Console
 
 from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
+from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
-from pipelines.reading import source_reader
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, in_pipeline, naming
 from pipelines.report.run_totals import RunTotals, Totals
@@ -59,9 +58,10 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
 
 
 def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity) -> list[FinishedRun]:
+    pipelines = []
     for config in configs:
         with naming(config.name):
-            _check(config)
+            pipelines.append(prepared(config))
     try:
         spark = _started(configs, once, activity)
     except SinkUnavailable:
@@ -86,7 +86,7 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
                 activity.show(f"{config.name}: looking at source, checkpoint and tables")
                 try:
                     with in_pipeline(config.name), naming(config.name):
-                        queries.append(PipelineQuery(spark, config, once, (sums[number], lines[number])))
+                        queries.append(PipelineQuery(spark, pipelines[number], once, (sums[number], lines[number])))
                 except TidemarkError as error:
                     failure = error
             for query in queries:
@@ -119,13 +119,6 @@ def _finished(
 ) -> list[FinishedRun]:
     started = zip(configs, queries, sums, strict=False)
     return [FinishedRun(config, query.written_tables, run.totals) for config, query, run in started]
-
-
-def _check(config: PipelineConfig) -> None:
-    """Nobody waits for Spark to hear of a damaged checkpoint, or that there is nothing to read."""
-    checkpoint = Checkpoint(config)
-    checkpoint.check()
-    source_reader(config, checkpoint).check()
 
 
 def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:

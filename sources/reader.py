@@ -88,7 +88,7 @@ class SourceReader(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise ConfigError for what is known to be wrong without Spark, before anybody waits for it."""
+        """Raise ConfigError for what is known to be wrong without Spark. Called once, before the first ``stream``."""
         ...
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:

@@ -29,15 +29,14 @@ class DumpFilesReader:
 
     def check(self) -> None:
         """There is something to read; or a directory, into which files may come."""
-        if self._standing.is_new:
-            self._check(dump_files(self._settings.path))
+        if self._standing.is_new and not dump_files(self._settings.path) and not os.path.isdir(self._settings.path):
+            raise ConfigError(
+                f"source.files.path: no file matches {self._settings.path}; correct the path, or write the files first"
+            )
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
-        files = dump_files(self._settings.path)
-        if self._standing.is_new:
-            self._check(files)
-        on_start(files_words(self._settings.path, files), False)
+        on_start(files_words(self._settings.path, dump_files(self._settings.path)), False)
         return planned_stream(spark, "dumps", DumpPlanner(self._settings))
 
     def explained(self, text: str) -> TidemarkError | None:
@@ -46,12 +45,6 @@ class DumpFilesReader:
 
     def stop(self) -> None:
         """Nothing runs beside the query."""
-
-    def _check(self, files: Sequence[tuple[str, str]]) -> None:
-        if not files and not os.path.isdir(self._settings.path):
-            raise ConfigError(
-                f"source.files.path: no file matches {self._settings.path}; correct the path, or write the files first"
-            )
 
 
 def files_words(path: str, files: Sequence[tuple[str, str]]) -> str:

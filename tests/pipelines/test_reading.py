@@ -12,6 +12,8 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
+from pipelines.storage import catalog_of
+from pipelines.tables.own_tables import OwnTables
 from sources.kafka.reader import KafkaReader
 
 
@@ -37,7 +39,7 @@ def reading(tmp_path: Path) -> KafkaReader:
         (tmp_path / "cp" / directory / "0").write_text(text)
     checkpoint = Checkpoint(config)
     TopicRecord(checkpoint).add({"a": "1", "b": "1"})
-    reader = source_reader(config, checkpoint)
+    reader = source_reader(config, checkpoint, OwnTables(config, catalog_of(config)))
     assert isinstance(reader, KafkaReader)
     return reader
 

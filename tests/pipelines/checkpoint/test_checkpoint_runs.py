@@ -15,6 +15,7 @@ from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.table import Table
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
+from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.run_totals import RunTotals
 from pipelines.spark.session import open_session
@@ -48,7 +49,7 @@ def until(condition: Callable[[], bool], query: PipelineQuery) -> None:
 
 
 def drain(session: SparkSession, config: PipelineConfig) -> None:
-    query = PipelineQuery(session, config, True)
+    query = PipelineQuery(session, prepared(config), True)
     until(lambda: not query.is_running, query)
     query.raise_failure()
 
@@ -116,7 +117,7 @@ def test_a_second_run_that_spark_notices_is_told_in_words(session: SparkSession,
     history = History("orders", seed=5).extend(60)
     write_dump(tmp_path / "dumps", [history])
     run = RunTotals()
-    query = PipelineQuery(session, pipeline(tmp_path), False, [run])
+    query = PipelineQuery(session, prepared(pipeline(tmp_path)), False, [run])
     until(lambda: run.totals.record_count > 0 and (tmp_path / "checkpoint/commits/0").exists(), query)
 
     offsets = tmp_path / "checkpoint/offsets"

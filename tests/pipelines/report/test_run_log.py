@@ -126,7 +126,7 @@ def test_files_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(config: PipelineConfig) -> None:
-    reader = source_reader(config, Checkpoint(config))
+    reader = source_reader(config, Checkpoint(config), OwnTables(config, catalog_of(config)))
     with pytest.raises(ConfigError, match=r"no file matches .*dumps/\*\.jsonl; correct the path"):
         reader.check()
     waiting = DumpSettings(str(Path(config.checkpoint).parent))

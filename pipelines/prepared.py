@@ -1,0 +1,41 @@
+"""A pipeline that may be started: what its checkpoint and its source tell without Spark is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table import Catalog
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.reading import source_reader
+from pipelines.storage import catalog_of
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.own_tables import OwnTables
+from sources.reader import SourceReader
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPipeline:
+    """What one run of a pipeline works with; belongs to that run alone."""
+
+    config: PipelineConfig
+    checkpoint: Checkpoint
+    record: CheckpointRecord
+    catalog: Catalog
+    own: OwnTables
+    reader: SourceReader
+
+
+def prepared(config: PipelineConfig) -> PreparedPipeline:
+    """Look at checkpoint and source, once per run and before Spark: nobody waits for it to hear what is wrong.
+
+    Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when there is nothing to read.
+    """
+    checkpoint = Checkpoint(config)
+    checkpoint.check()
+    catalog = catalog_of(config)
+    record = CheckpointRecord(config, checkpoint, catalog)
+    own = OwnTables(config, catalog, record)
+    reader = source_reader(config, checkpoint, own)
+    reader.check()
+    return PreparedPipeline(config, checkpoint, record, catalog, own, reader)
