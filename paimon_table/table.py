@@ -5,6 +5,7 @@ Implements the life of Paimon's schema files: dense ids from 0, each published w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -270,7 +271,8 @@ class Table:
 
 
 def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None) -> tuple[FileIO, str]:
-    return (io, path.rstrip("/")) if io is not None else file_io_for(path, io_options)
+    named = os.fspath(path)
+    return (io, named.rstrip("/")) if io is not None else file_io_for(named, io_options)
 
 
 def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions]) -> Table | None:

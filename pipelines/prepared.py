@@ -29,13 +29,21 @@ class PreparedPipeline:
 def prepared(config: PipelineConfig) -> PreparedPipeline:
     """Look at checkpoint and source, once per run and before Spark: nobody waits for it to hear what is wrong.
 
-    Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when there is nothing to read.
+    Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when it is that of another
+    pipeline or of other tables, or when there is nothing to read.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()
     catalog = catalog_of(config)
     record = CheckpointRecord(config, checkpoint, catalog)
+    query_id = checkpoint.query_id
+    record.check(None if query_id is None else commit_user(config, query_id))
     own = OwnTables(config, catalog, record)
     reader = source_reader(config, checkpoint, own)
     reader.check()
     return PreparedPipeline(config, checkpoint, record, catalog, own, reader)
+
+
+def commit_user(config: PipelineConfig, query_id: str) -> str:
+    """Who commits, as snapshots say: the identity of the checkpoint."""
+    return f"tidemark-{config.name}-{query_id}"

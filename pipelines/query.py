@@ -34,7 +34,7 @@ from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.config.config import PipelineConfig
-from pipelines.prepared import PreparedPipeline
+from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
@@ -81,8 +81,6 @@ class PipelineQuery:
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
-        query_id = self._checkpoint.query_id
-        self._record.check(None if query_id is None else _commit_user(config, query_id))
         self._finish_interrupted(spark)
         self._query = self._begin(spark)
 
@@ -246,17 +244,13 @@ class PipelineQuery:
         self._record.start()
         if self.tables is None:
             self.tables = self._tables_of(query_id)
-        if self.tables.commit_user != _commit_user(self.config, query_id):
+        if self.tables.commit_user != commit_user(self.config, query_id):
             raise BrokenInvariant(f"checkpoint {self.config.checkpoint} has another id than query {query_id}")
         return self.tables
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, _commit_user(self.config, query_id), self._own)
-
-
-def _commit_user(config: PipelineConfig, query_id: str) -> str:
-    return f"tidemark-{config.name}-{query_id}"
+        return PipelineTables(self.config, commit_user(self.config, query_id), self._own)
 
 
 def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:

@@ -63,6 +63,8 @@ class FilesystemCatalog:
 
         Without schemas there would be no table, and one made anew in its place would find the old snapshots.
         """
+        if not self._is_table(name):
+            return  # a directory without a schema is none of ours
         root = self.files(name).paths.root
         paths = TablePaths(root)
         children = (f"{root}/{child}" for child in self._names_in(root))

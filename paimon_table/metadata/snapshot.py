@@ -196,10 +196,7 @@ class SnapshotStore:
         snapshot = self.latest()
         while snapshot is not None:
             yield snapshot
-            older = snapshot.id - 1
-            snapshot = self.find(older) if older > 0 else None
-            if snapshot is None and (self.earliest_id() or older) < older:
-                raise CorruptFile(f"{self.paths.snapshot_file(older)} is missing; restore it from a backup")
+            snapshot = self._find_unless_lost(snapshot.id - 1) if snapshot.id > 1 else None
 
     def earliest_id(self) -> int | None:
         """Id of the oldest snapshot that has not expired."""
@@ -223,10 +220,17 @@ class SnapshotStore:
         except FileNotFoundError:
             return None
 
+    def _find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
+        """Read one snapshot, None when it has expired; CorruptFile when it is missing among others."""
+        snapshot = self.find(snapshot_id)
+        if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
+            raise CorruptFile(f"{self.paths.snapshot_file(snapshot_id)} is missing; restore it from a backup")
+        return snapshot
+
     def between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:
         """The snapshots of [first, last]; None stands for the earliest and the latest one.
 
-        Raises ConfigError for snapshots that have expired or do not exist yet.
+        Raises ConfigError for snapshots that have expired, also while they are read, or do not exist yet.
         """
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
@@ -241,7 +245,12 @@ class SnapshotStore:
                 f"{latest}; choose a range inside"
             )
         for snapshot_id in range(first, last + 1):
-            yield self.read(snapshot_id)
+            snapshot = self._find_unless_lost(snapshot_id)
+            if snapshot is None:
+                raise ConfigError(
+                    f"snapshot {snapshot_id} of {self.paths.root} has expired before it was read; choose a later range"
+                )
+            yield snapshot
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Hints only save a listing: a failure to write one must not fail the commit."""
@@ -257,7 +266,7 @@ class SnapshotStore:
         (when nothing of interest can be older) or at an expired one. Only in the last case is it not exhaustive.
         """
         for snapshot_id in range(latest_id or 0, after_id, -1):
-            snapshot = self.find(snapshot_id)
+            snapshot = self._find_unless_lost(snapshot_id)
             if snapshot is None:
                 return UserSearch(None, exhaustive=False)
             if snapshot.commit_user == user:

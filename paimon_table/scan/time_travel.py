@@ -29,6 +29,9 @@ def chosen_snapshot(
 
 def _snapshot(ctx: TableContext, snapshot_id: int | None, timestamp_ms: int | None) -> Snapshot | None:
     snapshots = ctx.snapshots
+    for what, number in {"snapshot id": snapshot_id, "timestamp (ms since 1970)": timestamp_ms}.items():
+        if number is not None and not isinstance(number, int):
+            raise ConfigError(f"a {what} is an integer, not {number!r}")
     if snapshot_id is not None and timestamp_ms is not None:
         raise ConfigError("both a snapshot id and a timestamp were given; choose the snapshot by one of them")
     if snapshot_id is not None:

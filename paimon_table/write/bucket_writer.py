@@ -192,7 +192,7 @@ class BucketWriter:
             compact_after=compacted.after,
             compact_changelog=compacted.changelog,
             compact_index=index,
-            compact_seen=upper if self._options.deletion_vectors and compacted.before else None,
+            compact_seen=upper if self._options.needs_lookup and compacted.before else None,
         )
         self._new_files = self._changelog_files = ()
         self._stored.keep_only(self._levels.files)

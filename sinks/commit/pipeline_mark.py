@@ -31,12 +31,14 @@ def read_mark(io: FileIO, paths: TablePaths, pipeline: str) -> PipelineMark | No
     path = _file(paths, pipeline)
     try:
         document = json.loads(io.read(path))
-        if document["pipeline"] != pipeline:  # where file names do not tell case
-            return None
+        if document["pipeline"] != pipeline and document["pipeline"].lower() == pipeline.lower():
+            return None  # file names do not tell case here
+        if document["pipeline"] != pipeline:
+            raise ValueError(f"it names pipeline {document['pipeline']!r}")
         return PipelineMark(pipeline, tuple(map(str, document["unmarked"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(
             f"{path} is not readable ({error!r}); remove it: the table's snapshots say the same"
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -28,6 +29,22 @@ def test_a_glob_that_matches_nothing_is_refused_without_spark(tmp_path: Path) ->
 
     assert done.returncode == 2
     assert "pipeline shop: source.files.path: no file matches" in done.stderr
+    assert "starting Spark" not in done.stderr
+
+
+def test_a_checkpoint_of_another_pipeline_is_refused_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "dumps").mkdir()
+    (tmp_path / "dumps" / "t.jsonl").touch()
+    file = write_pipeline(tmp_path, tmp_path / "dumps" / "*.jsonl")
+    (checkpoint,) = re.findall(r"^checkpoint: (.*)$", file.read_text(), re.MULTILINE)
+    for directory in ("offsets", "commits"):
+        (Path(checkpoint) / directory).mkdir(parents=True)
+    (Path(checkpoint) / "metadata").write_text('{"id":"0b9fd2a4-7d4d-4f4e-a3c1-6f8a9a6bd0f1"}')
+    (Path(checkpoint) / "tidemark.json").write_text('{"pipeline": "other", "tables": {}}')
+    done = subprocess.run([*TIDEMARK, "run", str(file), "--once"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2, done.stderr
+    assert "belongs to pipeline other" in done.stderr
     assert "starting Spark" not in done.stderr
 
 

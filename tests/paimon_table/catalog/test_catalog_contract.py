@@ -99,6 +99,17 @@ def test_a_dropped_table_is_gone_with_all_it_had(catalog: Catalog) -> None:
     assert (anew.schema.id, anew.snapshots.latest_id()) == (0, None)
 
 
+def test_a_directory_that_is_no_table_is_not_dropped(tmp_path: Path) -> None:
+    kept = tmp_path / "lake.db" / "photos" / "deep" / "me.jpg"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    (tmp_path / "lake.db" / "link").symlink_to(kept.parent)
+    catalog = FilesystemCatalog(LocalFileIO(), str(tmp_path))
+    for name in ("photos", "link", "missing"):
+        catalog.drop(TableName("lake", name))
+    assert kept.exists()
+
+
 @pytest.mark.parametrize("name", [TableName("lake", ".."), TableName("lake", "../x"), TableName("a/b", "c")])
 def test_names_that_lead_elsewhere_are_refused(catalog: Catalog, name: TableName) -> None:
     catalog.create(ORDERS, orders_schema())

@@ -209,3 +209,15 @@ def test_snapshot_at_or_before_a_time(store: SnapshotStore) -> None:
     assert store.at_or_before(199) is None
     for time_ms, expected in ((200, 2), (299, 2), (450, 4), (10_000, 7)):
         assert store.at_or_before(time_ms) == replace(plain(expected), time_ms=expected * 100)
+
+
+def test_a_snapshot_that_is_missing_among_others_is_not_taken_for_expired(store: SnapshotStore) -> None:
+    publish(store, *(plain(number, user="other") for number in range(1, 6)))
+    expire(store, 3)
+    missing = "snapshot-3 is missing; restore it from a backup"
+    with pytest.raises(CorruptFile, match=missing):
+        store.search_user("u", 5)
+    with pytest.raises(CorruptFile, match=missing):
+        list(store.between(2, 5))
+    with pytest.raises(CorruptFile, match=missing):
+        list(store.newest_first())

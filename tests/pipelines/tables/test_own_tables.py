@@ -200,9 +200,10 @@ def test_a_table_put_back_from_before_the_marks_is_marked_again(warehouse: Wareh
     assert read_mark(files.io, files.paths, "shop") is not None
 
 
-def test_a_damaged_mark_names_its_file(warehouse: Warehouse) -> None:
+@pytest.mark.parametrize("content", [b"{", b'{"pipeline": "sh0p", "unmarked": []}', b'{"pipeline": 7, "unmarked": []}'])
+def test_a_damaged_mark_names_its_file(warehouse: Warehouse, content: bytes) -> None:
     warehouse.commit(warehouse.run(), ORDERS)
-    warehouse.io.write("/warehouse/lake.db/orders/tidemark/shop.json", b"{")
+    warehouse.io.write("/warehouse/lake.db/orders/tidemark/shop.json", content)
     warehouse.lose_checkpoint()
     with pytest.raises(CorruptFile, match=r"/warehouse/lake\.db/orders/tidemark/shop\.json"):
         warehouse.run().written()
