@@ -6,6 +6,7 @@ Signatures are not checked. ``honours_conditions`` False behaves like stores tha
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ class S3Server(ThreadingHTTPServer):
         self.honours_conditions = honours_conditions
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
+        self.upload_ids = itertools.count()
         self.requests: list[str] = []
         self.fail_next_put: int | None = None
         """Status with which the next conditional put is answered after it has been carried out."""
@@ -145,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._body()
         with self.server.lock:
             if "uploads" in query:
-                upload = str(len(self.server.uploads))
+                upload = str(next(self.server.upload_ids))
                 self.server.uploads[upload] = {}
                 text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             else:
