@@ -7,13 +7,13 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, DELETION_VECTORS
+from paimon_table.options.names import DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
-from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema, check_keys
 from paimon_table.types import BINARIES, Root
 from paimon_table.validation.aggregation_validation import check_aggregation
+from paimon_table.validation.bucket_validation import check_bucket_mode, check_buckets
 from paimon_table.validation.engine_validation import (
     check_order,
     check_producer,
@@ -42,15 +42,12 @@ def validate_table(schema: TableSchema) -> None:
     check_order(schema, options)
     validate_partial_update(schema, options)
     check_aggregation(schema, options)
-    _check_bucket(schema, options)
-    _check_bucket_key(schema, options)
+    check_buckets(schema, options)
     check_row_kinds(schema, options)
     check_files(schema, options)
     _check_defaults(schema)
     _check_partition_types(schema, options)
-    if not schema.primary_keys:
-        raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")
-    _check_partition_in_key(schema)
+    check_bucket_mode(schema, options)
 
 
 def _check_defaults(schema: TableSchema) -> None:
@@ -58,18 +55,6 @@ def _check_defaults(schema: TableSchema) -> None:
         from paimon_table.schema.column_defaults import column_defaults  # Arrow holds the values
 
         column_defaults(schema)
-
-
-def _check_partition_in_key(schema: TableSchema) -> None:
-    """A row whose partition column changes would stay in its old partition as well: nothing tells where it was."""
-    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if outside:
-        raise UnsupportedFeature(
-            f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), and"
-            " rows that move between partitions are not supported yet; add it to the primary key, or partition by a"
-            " column of the key",
-            column=outside[0],
-        )
 
 
 def _check_deletion_vectors(options: TableOptions) -> None:
@@ -93,74 +78,6 @@ def _check_scan_start(schema: TableSchema) -> None:
     given = [name for name in _ONE_SCAN_START if name in schema.options]
     if len(given) > 1:
         raise ConfigError(f"options {' and '.join(given)} exclude each other; set only one of them", option=given[0])
-
-
-def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
-    if options.bucket == -1:
-        if BUCKET_KEY.name in schema.options:
-            raise ConfigError(
-                "option 'bucket-key' cannot be set with bucket = -1; remove it or set a number of buckets",
-                option=BUCKET_KEY.name,
-            )
-        raise UnsupportedFeature(
-            "option 'bucket' = -1 (dynamic buckets) is not supported yet; set a number of buckets", option=BUCKET
-        )
-    if options.bucket == -2 and schema.primary_keys:
-        raise UnsupportedFeature(
-            "option 'bucket' = -2 (postponed buckets) is not supported; set a number of buckets", option=BUCKET
-        )
-    if options.bucket <= 0:
-        raise ConfigError(
-            f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0; set it",
-            option=BUCKET,
-        )
-
-
-def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
-    keys = schema.bucket_keys
-    if not keys:
-        raise ConfigError(
-            "option 'bucket-key' is missing: a bucketed table without primary key needs one; set it",
-            option=BUCKET_KEY.name,
-        )
-    for name in keys:
-        if not schema.has_column(name):
-            raise ConfigError(
-                f"option 'bucket-key': field names {list(schema.column_names)} should contain all bucket keys "
-                f"{list(keys)}; {name!r} is missing (blanks around commas count)",
-                option=BUCKET_KEY.name,
-            )
-        if name in schema.partition_keys:
-            raise ConfigError(
-                f"option 'bucket-key': {name!r} should not be one of the partition keys; remove it",
-                option=BUCKET_KEY.name,
-            )
-        if schema.primary_keys and name not in schema.primary_keys:
-            raise ConfigError(
-                f"option 'bucket-key': primary keys {list(schema.primary_keys)} should contain all bucket keys "
-                f"{list(keys)}; remove {name!r}",
-                option=BUCKET_KEY.name,
-            )
-        if schema.field(name).type.is_nested:
-            raise ConfigError(
-                f"option 'bucket-key': nested type can not be in the bucket key; remove {name!r}",
-                option=BUCKET_KEY.name,
-            )
-    if options.bucket_function == "mod":
-        roots = [schema.field(name).type.root for name in keys]
-        if len(roots) != 1 or roots[0] not in {Root.INT, Root.BIGINT}:
-            raise ConfigError(
-                f"option 'bucket-function.type'=mod: the bucket key must be one INT or BIGINT column, not "
-                f"{list(keys)}; use the default function",
-                option=BUCKET_FUNCTION,
-            )
-    if options.bucket_function == "hive" and any(
-        schema.field(name).type.root in {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} for name in keys
-    ):
-        raise ConfigError(
-            "option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function",
-            option=BUCKET_FUNCTION,
-        )
 
 
 def check_partition_names(schema: TableSchema) -> None:
