@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_table import BucketId
+from paimon_table.errors import BrokenInvariant
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.job_result import JobResult
 from sinks.exchange.blob import REPORT, Blob
@@ -36,6 +37,35 @@ class Written:
         with suppress(Exception):
             self.compacted().discard(task)
         self.result.discard(task)
+
+
+class HeldWrites:
+    """What a job that decodes and writes has put into level 0: held until ``write`` gives it or it is discarded."""
+
+    def __init__(self) -> None:
+        self._held: tuple[WriteTask, JobResult] | None = None
+
+    def hold(self, task: WriteTask | None, job: Callable[[WriteTask], JobResult]) -> Sequence[DecodeReport]:
+        """Run the job, once what it wrote before is discarded; gives the reports of its decode tasks."""
+        if task is None:
+            raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
+        self.discard()
+        result = job(task)
+        self._held = task, result
+        return result.reports
+
+    def give(self) -> Written:
+        """What is held, from now on the caller's."""
+        if self._held is None:
+            raise BrokenInvariant("nothing was decoded that could be written; please report")
+        (_, result), self._held = self._held, None
+        return Written(result, tuple(result.needing_compaction))
+
+    def discard(self) -> None:
+        """Delete the files of what is held, if anything is."""
+        if self._held is not None:
+            (task, result), self._held = self._held, None
+            result.discard(task)
 
 
 class Exchange(Protocol):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 
 from paimon_table import BucketId
-from paimon_table.errors import BrokenInvariant
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
-from pipelines.batch.exchange import DecodedBlobs, Written
+from pipelines.batch.exchange import DecodedBlobs, HeldWrites, Written
 from pipelines.batch.job_result import JobResult, unpack
 from sinks.exchange.blob import Blob, from_record_batch
 from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
@@ -27,31 +27,25 @@ class LocalExchange:
         self.is_one_job = is_one_job
         self._records = records
         self._decoded = DecodedBlobs()
-        self._held: tuple[WriteTask, JobResult] | None = None
+        self._held = HeldWrites()
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
-        self.close()
-        self._decoded = DecodedBlobs.of(self._blobs(decode))
         if self.is_one_job:
-            if write is None:
-                raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
-            self._held = write, self._appended(_writers(write, self._decoded.slots))
+            return self._held.hold(write, partial(self._decoded_and_appended, decode))
+        self._decoded = DecodedBlobs.of(self._blobs(decode))
         return unpack(self._decoded.reports).reports
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
-        if self._held is not None:
-            (_, result), self._held = self._held, None
-            return Written(result, tuple(result.needing_compaction))
+        if self.is_one_job:
+            return self._held.give()
         writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
         return Written(
-            self._appended(writers), compacted=lambda: unpack(chain.from_iterable(w.compact() for w in writers))
+            _appended(self._decoded, writers),
+            compacted=lambda: unpack(chain.from_iterable(w.compact() for w in writers)),
         )
 
     def close(self) -> None:
-        if self._held is not None:
-            task, result = self._held
-            self._held = None
-            result.discard(task)
+        self._held.discard()
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
         return list(task(due))
@@ -62,9 +56,14 @@ class LocalExchange:
             for out in replace(decode, quarantine=numbered)([records]):
                 yield from from_record_batch(out)
 
-    def _appended(self, writers: Sequence[SlotWriter]) -> JobResult:
-        return unpack(chain(self._decoded.reports, *(writer.append() for writer in writers)))
+    def _decoded_and_appended(self, decode: DecodeTask, task: WriteTask) -> JobResult:
+        decoded = DecodedBlobs.of(self._blobs(decode))
+        return _appended(decoded, _writers(task, decoded.slots))
 
 
 def _writers(task: WriteTask, shares: Iterable[Sequence[Blob]]) -> list[SlotWriter]:
     return [SlotWriter(task, blobs) for blobs in shares]
+
+
+def _appended(decoded: DecodedBlobs, writers: Sequence[SlotWriter]) -> JobResult:
+    return unpack(chain(decoded.reports, *(writer.append() for writer in writers)))
