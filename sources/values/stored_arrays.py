@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.rows.nested_values import list_array, map_array
 from paimon_table.types import DataType, Root, arrow_type
 
 _INTEGER_BACKED = {
@@ -32,7 +33,7 @@ def stored_array(values: Sequence[Any], target: DataType) -> pa.Array:
         return pa.array(values, backing).view(arrow_type(target))
     match target.root:
         case Root.ARRAY:
-            return _list_array(values, target)
+            return list_array(values, target, stored_array)
         case Root.MAP | Root.MULTISET:
             return _map_array(values, target)
         case Root.ROW:
@@ -45,29 +46,7 @@ def stored_array(values: Sequence[Any], target: DataType) -> pa.Array:
             return pa.array(values, arrow_type(target))
 
 
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    """Offsets of nested values; a NULL offset marks a NULL entry."""
-    offsets: list[int | None] = []
-    total = 0
-    for value in values:
-        offsets.append(None if value is None else total)
-        total += 0 if value is None else len(value)
-    return pa.array([*offsets, total], pa.int32())
-
-
-def _list_array(values: Sequence[Any], target: DataType) -> pa.Array:
-    assert target.element is not None
-    elements = stored_array([e for v in values if v is not None for e in v], target.element)
-    return pa.ListArray.from_arrays(_offsets(values), elements, type=arrow_type(target))
-
-
 def _map_array(values: Sequence[Any], target: DataType) -> pa.Array:
     key, value = (target.element, DataType(Root.INT)) if target.root is Root.MULTISET else (target.key, target.value)
     assert key is not None and value is not None
-    pairs = [pair for v in values if v is not None for pair in v]
-    return pa.MapArray.from_arrays(
-        _offsets(values),
-        stored_array([k for k, _ in pairs], key),
-        stored_array([v for _, v in pairs], value),
-        type=arrow_type(target),
-    )
+    return map_array(values, target, (key, value), stored_array)

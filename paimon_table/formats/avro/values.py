@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.formats.avro.schema import entry_types, is_array_map
+from paimon_table.rows.nested_values import list_array, map_array
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root, arrow_type
 
 _DECIMAL_BYTES = 16
@@ -27,18 +28,18 @@ def from_records(records: Sequence[dict[str, Any]], fields: Sequence[DataField])
 
 def _array(values: list[Any], t: DataType) -> pa.Array:
     target = arrow_type(t)
-    match t.root, t.element:
-        case Root.DECIMAL, _:
+    match t.root:
+        case Root.DECIMAL:
             return decimals(values, t)
-        case ((Root.DATE | Root.TIME), _):
+        case Root.DATE | Root.TIME:
             return pa.array(values, pa.int32()).cast(target)
-        case root, _ if root in TIMESTAMPS:
+        case root if root in TIMESTAMPS:
             return pa.array(values, pa.int64()).cast(target)
-        case Root.ARRAY, DataType() as element:
-            return pa.ListArray.from_arrays(_offsets(values), _array(_flat(values), element), type=target)
-        case Root.MULTISET | Root.MAP, _:
+        case Root.ARRAY:
+            return list_array(values, t, _array)
+        case Root.MULTISET | Root.MAP:
             return _map_array(values, t)
-        case Root.ROW, _:
+        case Root.ROW:
             children = [_array([None if v is None else v[f.name] for v in values], f.type) for f in t.fields]
             fields = [target.field(i) for i in range(target.num_fields)]
             mask = pa.array([v is None for v in values], pa.bool_())
@@ -47,29 +48,12 @@ def _array(values: list[Any], t: DataType) -> pa.Array:
             return pa.array(values, target)
 
 
-def _offsets(values: list[Any]) -> pa.Array:
-    """Where each list begins; NULL for one that is NULL."""
-    offsets: list[int | None] = []
-    total = 0
-    for value in values:
-        offsets.append(None if value is None else total)
-        total += 0 if value is None else len(value)
-    return pa.array([*offsets, total], pa.int32())
-
-
-def _flat(values: list[Any]) -> list[Any]:
-    return [item for value in values if value is not None for item in value]
-
-
 def _map_array(values: list[Any], t: DataType) -> pa.Array:
-    key, value = entry_types(t)
     if is_array_map(t):
         values = [None if v is None else [(entry["key"], entry["value"]) for entry in v] for v in values]
     else:
         values = [None if v is None else list(v.items()) for v in values]
-    entries = _flat(values)
-    keys, items = _array([k for k, _ in entries], key), _array([v for _, v in entries], value)
-    return pa.MapArray.from_arrays(_offsets(values), keys, items, type=arrow_type(t))
+    return map_array(values, t, entry_types(t), _array)
 
 
 def decimals(values: Sequence[bytes | None], t: DataType) -> pa.Array:
