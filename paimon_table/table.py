@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.compaction.due import due_compactions
-from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
+from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher, Publisher
+from paimon_table.metadata.schema_files import read_schema, schema_ids
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState, TableState, load_state
@@ -28,8 +29,8 @@ from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.time_travel import chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
-from paimon_table.schema.table_schema import TableSchema, from_json
-from paimon_table.storage.file_io import FileIO, file_io_for, numbers_of
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
@@ -277,13 +278,10 @@ def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None)
 
 def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions]) -> Table | None:
     """Read all schema versions; None when there is no schema file."""
-    try:
-        ids = sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
-    except NotADirectoryError:
-        return None
+    ids = schema_ids(io, paths)
     if not ids:
         return None
-    schemas = {schema_id: _read_schema(io, paths.schema_file(schema_id), schema_id) for schema_id in ids}
+    schemas = {schema_id: read_schema(io, paths, schema_id) for schema_id in ids}
     latest = schemas[ids[-1]]
     try:
         options = options_of(latest)
@@ -299,17 +297,6 @@ def _writing_options(schema: TableSchema) -> TableOptions:
     check_key_types(schema, options)
     check_partition_names(schema)
     return options
-
-
-def _read_schema(io: FileIO, path: str, schema_id: int) -> TableSchema:
-    schema = from_json(io.read(path), path)
-    if schema.id != schema_id:
-        raise CorruptFile(f"{path} holds schema {schema.id}; restore it from a backup")
-    known = {f.name for f in schema.fields}
-    for name in (*schema.primary_keys, *schema.partition_keys):
-        if name not in known:
-            raise CorruptFile(f"{path} has a key column {name!r}, which is no column; restore it from a backup")
-    return schema
 
 
 def _difference(wanted: TableSchema, existing: TableSchema) -> str | None:

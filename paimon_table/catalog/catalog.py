@@ -12,9 +12,10 @@ from typing import Protocol
 from paimon_table.catalog.table_name import TableName
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
+from paimon_table.metadata.schema_files import schema_ids
 from paimon_table.metadata.snapshot import SnapshotStore
 from paimon_table.schema.table_schema import TableSchema, from_json
-from paimon_table.storage.file_io import FileIO, numbers_of
+from paimon_table.storage.file_io import FileIO
 from paimon_table.table import Table
 
 
@@ -31,7 +32,7 @@ class TableFiles:
 
     def newest_schema(self) -> TableSchema | None:
         """The newest version of its schema as it is written, whatever it says; None when the table is not there."""
-        newest = max(numbers_of(self.io.list_names(self.paths.schema_dir), "schema-"), default=None)
+        newest = max(schema_ids(self.io, self.paths), default=None)
         return None if newest is None else from_json(self.io.read(self.paths.schema_file(newest)))
 
     def created_ms(self) -> int | None:

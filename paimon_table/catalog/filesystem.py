@@ -13,8 +13,9 @@ from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher
+from paimon_table.metadata.schema_files import schema_ids
 from paimon_table.schema.table_schema import TableSchema
-from paimon_table.storage.file_io import FileIO, numbers_of
+from paimon_table.storage.file_io import FileIO
 from paimon_table.table import Table
 
 _READERS = 16
@@ -79,7 +80,7 @@ class FilesystemCatalog:
         return f"{self.warehouse}/{name}{DATABASE_SUFFIX}"
 
     def _is_table(self, name: TableName) -> bool:
-        return bool(numbers_of(self._names_in(self.files(name).paths.schema_dir), "schema-"))
+        return bool(schema_ids(self.io, self.files(name).paths))
 
     def _names_in(self, directory: str) -> list[str]:
         try:
