@@ -20,6 +20,8 @@ class PreparedPipeline:
 
     config: PipelineConfig
     checkpoint: Checkpoint
+    query_id: str | None
+    """The identity of the checkpoint; None for one that Spark has not made yet."""
     record: CheckpointRecord
     catalog: Catalog
     own: OwnTables
@@ -41,7 +43,7 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     own = OwnTables(config, catalog, record)
     reader = source_reader(config, checkpoint, own)
     reader.check()
-    return PreparedPipeline(config, checkpoint, record, catalog, own, reader)
+    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, reader)
 
 
 def commit_user(config: PipelineConfig, query_id: str) -> str:

@@ -81,7 +81,7 @@ class PipelineQuery:
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
-        self._finish_interrupted(spark)
+        self._finish_interrupted(spark, pipeline.query_id)
         self._query = self._begin(spark)
 
     @property
@@ -202,9 +202,8 @@ class PipelineQuery:
             return ShuffleExchange(blobs)
         return SpoolExchange(blobs, self._writes, self._compactions.start)
 
-    def _finish_interrupted(self, spark: SparkSession) -> None:
+    def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
-        query_id = self._checkpoint.query_id
         if query_id is None or self._checkpoint.is_new:  # nothing was written, and the record must not say that it was
             return
         self.tables = tables = self._tables_of(query_id)

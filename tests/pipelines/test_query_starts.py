@@ -71,6 +71,6 @@ def test_a_start_that_planned_no_batch_leaves_no_compactions_and_records_no_tabl
     """Under a new checkpoint the record would say that it wrote tables of which it has no offsets."""
     query = PipelineQuery.__new__(PipelineQuery)
     query.tables = None
-    query._checkpoint = cast(Checkpoint, SimpleNamespace(query_id="made by a start that was killed", is_new=True))
-    query._finish_interrupted(cast(SparkSession, None))
+    query._checkpoint = cast(Checkpoint, SimpleNamespace(is_new=True))
+    query._finish_interrupted(cast(SparkSession, None), "made by a start that was killed")
     assert query.tables is None
