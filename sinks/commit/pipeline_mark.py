@@ -31,10 +31,11 @@ def read_mark(io: FileIO, paths: TablePaths, pipeline: str) -> PipelineMark | No
     path = _file(paths, pipeline)
     try:
         document = json.loads(io.read(path))
-        if document["pipeline"] != pipeline and document["pipeline"].lower() == pipeline.lower():
-            return None  # file names do not tell case here
-        if document["pipeline"] != pipeline:
-            raise ValueError(f"it names pipeline {document['pipeline']!r}")
+        named = document["pipeline"]
+        if named != pipeline:
+            if named.lower() == pipeline.lower():
+                return None  # file names do not tell case here
+            raise ValueError(f"it names pipeline {named!r}")
         return PipelineMark(pipeline, tuple(map(str, document["unmarked"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
