@@ -66,10 +66,15 @@ class FilesystemCatalog:
         """
         if not self._is_table(name):
             return  # a directory without a schema is none of ours
-        root = self.files(name).paths.root
-        paths = TablePaths(root)
-        children = (f"{root}/{child}" for child in self._names_in(root))
-        for directory in (paths.snapshot_dir, *(c for c in children if c != paths.schema_dir), root):
+        paths = self.files(name).paths
+        children = [f"{paths.root}/{child}" for child in self._names_in(paths.root)]
+        for directory in (paths.root, *children):
+            if self.io.is_link(directory):
+                raise ConfigError(
+                    f"{directory} is a symbolic link, and others may use what it points to: nothing of {name} was "
+                    "dropped; put the files themselves in its place, or remove link and files yourself"
+                )
+        for directory in (paths.snapshot_dir, *(c for c in children if c != paths.schema_dir), paths.root):
             self.io.delete_tree(directory)
 
     def _databases(self) -> list[str]:

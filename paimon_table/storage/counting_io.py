@@ -64,6 +64,9 @@ class CountingFileIO:
         self._note("delete", directory)
         self.io.delete_tree(directory)
 
+    def is_link(self, path: str) -> bool:
+        return self.io.is_link(path)
+
     def size_bytes(self, path: str) -> int:
         self._note("size", path)
         return self.io.size_bytes(path)

@@ -81,6 +81,10 @@ class FileIO(Protocol):
         """Remove a directory with all below it; a missing one is no error. Not atomic."""
         ...
 
+    def is_link(self, path: str) -> bool:
+        """Whether the path is a symbolic link, which ``delete_tree`` takes for no directory."""
+        ...
+
     def size_bytes(self, path: str) -> int: ...
 
     def mkdirs(self, path: str) -> None: ...
@@ -161,6 +165,9 @@ class LocalFileIO:
     def delete_tree(self, directory: str) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(directory)
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
 
     def size_bytes(self, path: str) -> int:
         return os.path.getsize(path)

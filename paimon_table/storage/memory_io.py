@@ -122,6 +122,10 @@ class MemoryFileIO:
         for path in sorted(path for path in tuple(self.disk.files) if path.startswith(prefix)):
             self.delete(path)
 
+    def is_link(self, path: str) -> bool:
+        """There are none."""
+        return False
+
     def size_bytes(self, path: str) -> int:
         with self._operation():
             return len(self._file(path))

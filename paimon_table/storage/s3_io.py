@@ -138,6 +138,10 @@ class S3FileIO:
                 for found in page.get("Contents", ()):
                     client.delete_object(Bucket=bucket, Key=found["Key"])
 
+    def is_link(self, path: str) -> bool:
+        """Object stores have none."""
+        return False
+
     def size_bytes(self, path: str) -> int:
         bucket, key = _split(path)
         with translated(path):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.table_name import TableName
+from paimon_table.errors import ConfigError
+from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from tests.support.builders import committer, data_file, message, orders_schema
 
@@ -27,6 +33,21 @@ def test_directories_without_a_schema_are_no_tables() -> None:
     catalog = FilesystemCatalog(io, "/w")
     catalog.create(ORDERS, orders_schema())
     assert catalog.names() == [ORDERS]
+
+
+@pytest.mark.parametrize("linked", ["", "snapshot", "schema"])
+def test_a_table_behind_a_symbolic_link_is_not_dropped(tmp_path: Path, linked: str) -> None:
+    """What the link points to may be somebody else's too."""
+    catalog = FilesystemCatalog(LocalFileIO(), str(tmp_path))
+    table = catalog.create(ORDERS, orders_schema())
+    committer(table).commit(1, [message(new_files=[data_file("a")])], {})
+    link = Path(table.paths.root) / linked
+    link.rename(tmp_path / "elsewhere")
+    link.symlink_to(tmp_path / "elsewhere")
+    before = catalog.load(ORDERS).state()
+    with pytest.raises(ConfigError, match=f"{link} is a symbolic link"):
+        catalog.drop(ORDERS)
+    assert catalog.load(ORDERS).state() == before
 
 
 def test_a_drop_that_was_cut_short_can_be_done_again() -> None:
