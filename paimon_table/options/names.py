@@ -4,6 +4,8 @@ from __future__ import annotations
 
 BUCKET = "bucket"
 BUCKET_FUNCTION = "bucket-function.type"
+MAX_BUCKETS = "dynamic-bucket.max-buckets"
+TARGET_BUCKET_ROW_COUNT = "dynamic-bucket.target-row-num"
 MERGE_ENGINE = "merge-engine"
 CHANGELOG_PRODUCER = "changelog-producer"
 ROW_DEDUPLICATE = "changelog-producer.row-deduplicate"

@@ -88,10 +88,6 @@ _NO_EXPIRE = "rows do not expire; remove the option"
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
-    "dynamic-bucket.target-row-num": Refusal(_NO_DYNAMIC),
-    "dynamic-bucket.initial-buckets": Refusal(_NO_DYNAMIC, change=never),
-    "dynamic-bucket.max-buckets": Refusal(_NO_DYNAMIC),
-    "dynamic-bucket.assigner-parallelism": Refusal(_NO_DYNAMIC),
     "cross-partition-upsert.index-ttl": Refusal(_NO_DYNAMIC),
     "cross-partition-upsert.bootstrap-parallelism": Refusal(_NO_DYNAMIC),
     "postpone.default-bucket-num": Refusal(_NO_DYNAMIC),

@@ -58,6 +58,7 @@ from paimon_table.options.names import (
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
     LEGACY_PARTITION_NAME,
+    MAX_BUCKETS,
     MERGE_ENGINE,
     NUM_LEVELS,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
@@ -70,6 +71,7 @@ from paimon_table.options.names import (
     SNAPSHOT_ORDERING,
     STATS_MODE,
     STATS_MODE_PER_LEVEL,
+    TARGET_BUCKET_ROW_COUNT,
     TARGET_FILE_ROW_COUNT,
     WRITE_ONLY,
 )
@@ -91,6 +93,19 @@ class TableOptions:
 
     bucket: int = option(BUCKET, integer(), -1, change=only_to_a_number, read=True)
     bucket_function: str = option(BUCKET_FUNCTION, one_of(*BUCKET_FUNCTIONS), "default", change=never, read=True)
+    dynamic_bucket_target_row_count: int = option(
+        TARGET_BUCKET_ROW_COUNT, integer(1, LONG_MAX), 2_000_000, needs=Need(BUCKET, ("-1",))
+    )
+    dynamic_bucket_initial_buckets: int | None = option(
+        "dynamic-bucket.initial-buckets", integer(1), None, change=never, needs=Need(BUCKET, ("-1",))
+    )
+    """How many buckets of a partition get keys from the beginning on."""
+    dynamic_bucket_max_buckets: int = option(MAX_BUCKETS, integer(-1), -1, needs=Need(BUCKET, ("-1",)))
+    """Buckets of a partition, at most; -1 for as many as its keys need."""
+    dynamic_bucket_assigners: int | None = option(
+        "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",))
+    )
+    """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
     merge_engine: str = option(
         MERGE_ENGINE, word_of(*MERGE_ENGINES), "deduplicate", change=never, read=True, waits=("first-row",)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
-from paimon_table.options.names import BUCKET, BUCKET_FUNCTION
+from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, MAX_BUCKETS
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema
@@ -37,6 +37,11 @@ def _check_partition_in_key(schema: TableSchema) -> None:
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
+    if options.dynamic_bucket_max_buckets == 0:
+        raise ConfigError(
+            f"option {MAX_BUCKETS!r} = 0 leaves no bucket; set a number of at least 1, or -1 for no limit",
+            option=MAX_BUCKETS,
+        )
     if options.bucket == -1:
         if BUCKET_KEY.name in schema.options:
             raise ConfigError(

@@ -60,7 +60,7 @@ def _text(name: str, effective: Mapping[str, str]) -> str | None:
     """The value of an option as a text, that of its default where it is not stated; None for no value."""
     declared = declaration(name)
     default = None if declared is None else declared.default
-    return effective.get(name, default if isinstance(default, str) else None)
+    return effective.get(name, str(default) if isinstance(default, str | int) else None)
 
 
 def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,109 @@
+"""The buckets of one assigner in one partition, and how new keys fill them.
+
+Implements Paimon's dynamic buckets: assigner ``number`` of ``assigners`` owns the buckets b with b % assigners equal to
+its number. New keys go into the lowest of its buckets that holds fewer keys than ``dynamic-bucket.target-row-num``,
+then into the lowest that is not used yet. Where ``dynamic-bucket.max-buckets`` leaves none, they are spread over those
+there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_table.errors import ConfigError
+from paimon_table.options.names import MAX_BUCKETS, TARGET_BUCKET_ROW_COUNT
+from paimon_table.options.table_options import TableOptions
+
+Buckets = npt.NDArray[np.int16]
+
+MOST_BUCKETS = 32_767
+"""Buckets of a partition, numbered from 0, as in Paimon: a number fits in 16 bits."""
+
+DEFAULT_ASSIGNERS = 4
+"""Assigners of a table that names no number; not that of the tasks of the day, which would move keys."""
+
+
+def assigner_count(options: TableOptions) -> int:
+    """How many assigners share the keys of a partition that holds none yet; every one of them may own a bucket."""
+    wanted = options.dynamic_bucket_initial_buckets or options.dynamic_bucket_assigners or DEFAULT_ASSIGNERS
+    return min(wanted, FillLimits.of(options).bucket_count)
+
+
+@dataclass(frozen=True, slots=True)
+class FillLimits:
+    """How far buckets are filled."""
+
+    target_row_count: int
+    """A bucket with so many keys gets no new ones while another may."""
+    bucket_count: int = MOST_BUCKETS
+    """Buckets of a partition, at most."""
+    is_bounded: bool = False
+    """Whether buckets grow past the target when all are there; otherwise that is an error."""
+
+    @staticmethod
+    def of(options: TableOptions) -> FillLimits:
+        is_bounded = options.dynamic_bucket_max_buckets > 0
+        most = min(options.dynamic_bucket_max_buckets, MOST_BUCKETS) if is_bounded else MOST_BUCKETS
+        return FillLimits(options.dynamic_bucket_target_row_count, most, is_bounded)
+
+
+class OwnedBuckets:
+    """The buckets of one assigner while one batch fills them. Not thread safe."""
+
+    def __init__(self, limits: FillLimits, assigners: int, number: int, key_counts: Mapping[int, int]) -> None:
+        """``key_counts``: keys in each bucket of the partition that this assigner owns and that exists."""
+        self._limits = limits
+        self._counts = dict(key_counts)
+        self._roomy = sorted((b for b, n in self._counts.items() if n < limits.target_row_count), reverse=True)
+        owned = range(number, limits.bucket_count, assigners)
+        self._unused = (bucket for bucket in owned if bucket not in key_counts)
+
+    @property
+    def key_counts(self) -> Mapping[int, int]:
+        """Keys in each bucket, with those that were filled in."""
+        return self._counts
+
+    def fill(self, count: int) -> Buckets:
+        """Buckets for so many new keys, in the order of the keys."""
+        buckets = np.empty(count, np.int16)
+        done = 0
+        while done < count:
+            bucket = self._bucket_with_room()
+            if bucket is None:
+                buckets[done:] = self._spread(count - done)
+                break
+            taken = min(count - done, self._limits.target_row_count - self._counts[bucket])
+            buckets[done : done + taken] = bucket
+            self._counts[bucket] += taken
+            done += taken
+        return buckets
+
+    def _bucket_with_room(self) -> int | None:
+        while self._roomy and self._counts[self._roomy[-1]] >= self._limits.target_row_count:
+            self._roomy.pop()
+        if not self._roomy:
+            bucket = next(self._unused, None)
+            if bucket is None:
+                return None
+            self._counts[bucket] = 0
+            self._roomy.append(bucket)
+        return self._roomy[-1]
+
+    def _spread(self, count: int) -> Buckets:
+        """Keys for whom no bucket has room: as many for each, more where fewer are."""
+        if not self._limits.is_bounded:
+            raise ConfigError(
+                f"a partition has no place for more keys: {len(self._counts)} buckets hold "
+                f"{self._limits.target_row_count} keys each; raise {TARGET_BUCKET_ROW_COUNT!r}, or set "
+                f"{MAX_BUCKETS!r}, above which buckets grow",
+                option=TARGET_BUCKET_ROW_COUNT,
+            )
+        emptiest_first = sorted(self._counts, key=lambda bucket: (self._counts[bucket], bucket))
+        numbers = np.asarray(emptiest_first, np.int16)[np.arange(count) % len(emptiest_first)]
+        for bucket, added in zip(*np.unique(numbers, return_counts=True), strict=True):
+            self._counts[int(bucket)] += int(added)
+        return numbers
