@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from paimon_table.table import Table
     from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn, apply_changes
     from paimon_table.validation.table_validation import validate_table
-    from paimon_table.write.bucket_assigner import BucketAssigner, Lane, LaneSplit, lane_split, open_assigner
+    from paimon_table.write.bucket_assigner import lane_split, open_assigner
     from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
     from paimon_table.write.former_rows import former_rows
+    from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.write.write_traits import WriteTraits, write_traits
     from paimon_table.write.writer import Writer, open_writer
 else:
     _HOMES = {
         "AddColumn": "validation.schema_evolution",
-        "BucketAssigner": "write.bucket_assigner",
+        "BucketAssigner": "write.lanes",
         "BucketId": "metadata.bucket_id",
         "BucketState": "metadata.table_state",
         "CLOCK_SKEW_MS": "commit.commit",
@@ -48,8 +49,8 @@ else:
         "DataFileMeta": "metadata.data_file",
         "FilesystemCatalog": "catalog.filesystem",
         "KEPT_BYTES": "write.bucket_writer",
-        "Lane": "write.bucket_assigner",
-        "LaneSplit": "write.bucket_assigner",
+        "Lane": "write.lanes",
+        "LaneSplit": "write.lanes",
         "LiveFiles": "metadata.table_state",
         "POSTPONED": "metadata.bucket_id",
         "SchemaChange": "validation.schema_evolution",

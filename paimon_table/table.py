@@ -21,7 +21,7 @@ from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.schema_files import read_schema, schema_ids
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import BucketState, TableState, load_state
+from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState, load_state
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.reading_options import reading_options
 from paimon_table.options.table_options import TableOptions
@@ -35,8 +35,9 @@ from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
-from paimon_table.write.bucket_assigner import LaneSplit, lane_split, open_assigner
+from paimon_table.write.bucket_assigner import AssignedRows, assign_all, lane_split
 from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.lanes import LaneSplit
 from paimon_table.write.write_traits import WriteTraits, write_traits
 from paimon_table.write.writer import Writer, open_writer
 
@@ -219,16 +220,13 @@ class Table:
             state=state,
         )
 
-    @property
-    def lanes(self) -> LaneSplit:
-        """How the rows of a batch are shared among the tasks that write them."""
-        return lane_split(self.schema, self.options)
+    def lanes(self, live: LiveFiles) -> LaneSplit:
+        """How the rows of a batch are shared among the tasks that write them, on top of the ``live`` files."""
+        return lane_split(self.schema, self.options, live)
 
-    def assign(self, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """The rows of each bucket in the order in which they are given, where one process writes all of them."""
-        assigner = open_assigner(self.context)
-        for lane, part in self.lanes.split(rows):
-            yield from assigner.assign(lane, part)
+    def assign(self, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
+        """The rows of each bucket, where one process writes all of them on top of the ``live`` files."""
+        return assign_all(self.context, rows, live, environment)
 
     @property
     def write_traits(self) -> WriteTraits:

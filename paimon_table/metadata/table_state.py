@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from paimon_table.errors import BrokenInvariant
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, ManifestEntry, live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
@@ -40,6 +40,8 @@ class LiveFiles:
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    hash_files: Mapping[BucketId, IndexFileMeta] = field(default_factory=dict)
+    """Index files with the key hashes of dynamic buckets."""
 
     def of(self, bucket: BucketId) -> BucketState:
         return BucketState(
@@ -70,7 +72,7 @@ class TableState:
 
     def live_files(self) -> LiveFiles:
         """What writers go on from."""
-        return LiveFiles(self.files, self.deletion_files(), self.total_buckets)
+        return LiveFiles(self.files, self.deletion_files(), self.total_buckets, self.hash_files())
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
         """The files with the deletion vectors of each bucket that has some."""
@@ -79,6 +81,10 @@ class TableState:
             if entry.file.index_type == DELETION_VECTORS:
                 files[entry.bucket] = (*files.get(entry.bucket, ()), entry.file)
         return files
+
+    def hash_files(self) -> dict[BucketId, IndexFileMeta]:
+        """The file with the key hashes of each bucket that has one: at most one, see ``index_manifest.combined``."""
+        return {entry.bucket: entry.file for entry in self.index if entry.file.index_type == HASH}
 
     def with_committed(
         self, snapshot: Snapshot, entries: Sequence[ManifestEntry], index: tuple[IndexEntry, ...] | None = None

@@ -1,145 +1,59 @@
-"""Which bucket a row goes into, and which task must get it for that.
-
-Two steps, because they know different things. A **split** runs wherever rows come from, on any number of executors, and
-knows nothing but the schema: it gathers rows into lanes. All rows of a lane meet in one task, which owns the lane for a
-batch. There the **assigner**, which may know what the table holds, gives them their buckets, and the same task writes
-and compacts these.
-
-With a fixed number of buckets the hash of the bucket key says it all: a lane is a bucket, nothing is left to assign.
-"""
+"""Which way of assigning buckets a table takes: its split and its assigner, see ``lanes``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.table_options import TableOptions
-from paimon_table.rows.binary_row import serialize_row
-from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
+from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """Keys of a partition that one task owns: no key is in two lanes, and no bucket gets rows of two lanes."""
-
-    partition: bytes
-    number: int
-
-
-class LaneSplit(Protocol):
-    """Gathers rows into lanes. Pure, and a value that can be pickled: without storage and its secrets."""
-
-    def split(self, rows: pa.Table) -> Iterator[tuple[Lane, pa.Table]]:
-        """The rows of each lane in the order in which they are given; ``rows`` has the primary key at least."""
-        ...
-
-
-class BucketAssigner(Protocol):
-    """Gives the rows of lanes their buckets, in the task that owns the lanes; for one batch of one table."""
-
-    def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """The rows of each bucket in the order in which they are given. A key stays in the bucket that it has."""
-        ...
-
-    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """The keys of each bucket that has some in the table as it was before the batch; assigns nothing."""
-        ...
-
-    def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """What the commit of the rows must note of the bucket, all of it durable: part of the same APPEND snapshot."""
-        ...
-
-
-def lane_split(schema: TableSchema, options: TableOptions) -> LaneSplit:
-    """How the rows of a table are gathered."""
+def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> LaneSplit:
+    """How the rows of a table are gathered whose files are ``live``."""
     return FixedLanes(schema, options.bucket, options.bucket_function)
 
 
-def open_assigner(ctx: TableContext) -> BucketAssigner:
-    """The assigner of a table, for one batch of one task."""
+def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> BucketAssigner:
+    """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with."""
     return FixedAssigner()
 
 
-# ---------------------------------------------------------------- a fixed number of buckets
-
-
 @dataclass(frozen=True, slots=True)
-class FixedLanes:
-    """One lane for each bucket: Paimon's hash of the bucket key."""
+class AssignedRows:
+    """All rows of a batch by their buckets, where one process writes all of its lanes."""
 
-    schema: TableSchema
-    bucket_count: int
-    function: str
+    buckets: Mapping[BucketId, pa.Table]
+    """The rows of each bucket in the order in which they were given."""
+    _assigner: BucketAssigner
+    _lanes: tuple[Lane, ...]
+    _total_buckets: int
 
-    def split(self, rows: pa.Table) -> Iterator[tuple[Lane, pa.Table]]:
-        """See ``LaneSplit``."""
-        if rows.num_rows == 0:
-            return
-        buckets = self._buckets(rows)
-        for partition, members in _partitions(rows, self.schema):
-            for bucket, indices in _groups(buckets if members is None else buckets[members]):
-                chosen = indices if members is None else members[indices]
-                yield Lane(partition, bucket), rows.take(pa.array(chosen))
+    def noted(self, message: CommitMessage) -> CommitMessage:
+        """The message of one of the buckets with what the commit must note of it."""
+        return replace(message, append_index=self._assigner.prepare_append(message.bucket))
 
-    def _buckets(self, rows: pa.Table) -> npt.NDArray[np.int32]:
-        keys = [self.schema.field(name) for name in self.schema.bucket_keys]
-        columns = [rows.column(f.name).combine_chunks() for f in keys]
-        return assign_buckets(columns, [f.type for f in keys], self.bucket_count, self.function)
-
-
-class FixedAssigner:
-    """A lane is a bucket."""
-
-    def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``."""
-        yield BucketId(lane.partition, lane.number), rows
-
-    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``."""
-        yield BucketId(lane.partition, lane.number), keys
-
-    def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """Nothing: the number of the bucket follows from the key."""
-        return NO_INDEX_CHANGE
+    def others(self) -> list[CommitMessage]:
+        """What the commit must note of other buckets, once all rows are prepared."""
+        return [
+            CommitMessage(bucket=bucket, total_buckets=self._total_buckets, append_index=change)
+            for lane in self._lanes
+            for bucket, change in self._assigner.prepare_others(lane)
+        ]
 
 
-def _partitions(rows: pa.Table, schema: TableSchema) -> Iterator[tuple[bytes, npt.NDArray[np.int64] | None]]:
-    """(serialized partition row, row numbers in the order given); None stands for all rows."""
-    if not schema.partition_keys:
-        yield EMPTY_ROW, None
-        return
-    names = list(schema.partition_keys)
-    numbered = pa.table(
-        [*(_as_numbers(rows.column(name)) for name in names), np.arange(rows.num_rows, dtype=np.int64)],
-        names=[*names, "_row"],
-    )
-    grouped = numbered.group_by(names, use_threads=False).aggregate([("_row", "list")])
-    types = [schema.field(name).type for name in names]
-    for row in grouped.to_pylist():
-        members = np.sort(np.asarray(row["_row_list"], dtype=np.int64))
-        yield serialize_row([row[name] for name in names], types), members
-
-
-def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dates and times as the integers that Arrow stores: Python's own types end at the years 1 and 9999."""
-    if not pa.types.is_temporal(column.type):
-        return column
-    return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-
-
-def _groups(buckets: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """(bucket, positions in order) for each bucket that occurs."""
-    order = np.argsort(buckets, kind="stable")
-    ordered = buckets[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
-    for start, end in zip(starts, np.r_[starts[1:], len(ordered)], strict=True):
-        yield int(ordered[start]), order[start:end]
+def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
+    """Give all rows of a batch their buckets."""
+    assigner = open_assigner(ctx, live, environment)
+    lanes = list(lane_split(ctx.schema, ctx.options, live).split(rows))
+    buckets = {bucket: part for lane, of_lane in lanes for bucket, part in assigner.assign(lane, of_lane)}
+    return AssignedRows(buckets, assigner, tuple(lane for lane, _ in lanes), ctx.options.bucket)

@@ -90,7 +90,9 @@ class TableSink:
 
     def routing(self) -> Routing:
         """What the decode tasks need to know, as far as it is known already: no look at the storage."""
-        return Routing(self.table.schema, self.table.options, self.table.lanes, self._position.floors)
+        return Routing(
+            self.table.schema, self.table.options, self.table.lanes(self.state.live_files()), self._position.floors
+        )
 
     def target(self, batch_id: int, started_ms: int | None) -> Target:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""

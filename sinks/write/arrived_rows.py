@@ -90,5 +90,5 @@ class ArrivedRows:
         types = [schema.arrow_schema.field(name).type for name in schema.primary_keys]
         columns = [pa.array([value], t) for value, t in zip(key, types, strict=True)]
         row = pa.table(columns, list(schema.primary_keys))
-        ((lane, _),) = lane_split(schema, self._context.options).split(row)
+        ((lane, _),) = lane_split(schema, self._context.options, self._target.live).split(row)
         return self._histories_of(lane, self._rows(lane))

@@ -141,7 +141,7 @@ class SlotWriter:
         yield pickle.dumps(Waited(time.perf_counter() - started))
         for index, lanes in arrived.items():
             target = self._task.targets[index]
-            assigner = open_assigner(target.context)
+            assigner = open_assigner(target.context, target.live, self._task.environment())
             rows = ArrivedRows(target, lanes, assigner, self._task.environment())
             for lane in lanes:
                 yield self._task.answer(index, lane.number, partial(self._append_lane, index, lane, rows, assigner))
@@ -152,6 +152,7 @@ class SlotWriter:
     ) -> WriteResult:
         take_seconds()
         started = time.perf_counter()
+        target = self._task.targets[target_index]
         filled = arrived.filled(lane)
         messages, due = [], []
         for bucket, rows in assigner.assign(lane, filled.rows):
@@ -159,6 +160,9 @@ class SlotWriter:
             messages.append(replace(message, append_index=assigner.prepare_append(bucket)))
             if is_due:
                 due.append(bucket)
+        for bucket, change in assigner.prepare_others(lane):
+            total = target.context.options.bucket
+            messages.append(CommitMessage(bucket=bucket, total_buckets=total, append_index=change))
         row_count = filled.rows.num_rows
         return WriteResult(target_index, tuple(messages), row_count, _steps(started), filled.unknown_count, tuple(due))
 

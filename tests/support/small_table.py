@@ -41,7 +41,7 @@ class SmallTable:
         environment = WriterEnvironment(str(self._work), lambda: next(self._uuids), lambda: self.now_ms)
         messages = []
         state = self._commit.refresh()
-        for bucket, of_bucket in self.table.assign(data):
+        for bucket, of_bucket in self.table.assign(data, state.live_files(), environment).buckets.items():
             writer = BucketWriter(ctx, bucket, state.live_files().of(bucket), environment)
             writer.write(of_bucket)
             messages.append(writer.prepare_commit())

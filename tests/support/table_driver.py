@@ -16,7 +16,7 @@ from paimon_table.commit.commit import CommitResult, TableCommit
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState
+from paimon_table.metadata.table_state import LiveFiles, TableState
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.binary_row import deserialize_row, serialize_row_at
 from paimon_table.schema.table_schema import create_schema
@@ -98,8 +98,9 @@ class TableDriver:
 
     def commit_arrow(self, rows: pa.Table, full_compact: bool = False) -> CommitResult:
         """Like ``commit``, for value columns in table order followed by ``_VALUE_KIND``."""
-        groups = dict(self.table.assign(rows))
         state = self.state()
+        assigned = self.table.assign(rows, state.live_files(), self._environment)
+        groups = assigned.buckets
         buckets = {*groups, *(state.files if full_compact else ())}
         for partition in {bucket.partition for bucket in groups}:
             check_bucket_count(self._context(), partition, state.total_buckets.get(partition))
@@ -108,9 +109,10 @@ class TableDriver:
             writer = self._writer(bucket, state)
             if bucket in groups:
                 writer.write(groups[bucket])
-            return writer.prepare_commit(full_compact=full_compact)
+            message = writer.prepare_commit(full_compact=full_compact)
+            return assigned.noted(message) if bucket in groups else message
 
-        return self._publish(buckets, message)
+        return self._publish(buckets, message, assigned.others)
 
     def compact(self) -> CommitResult:
         """A commit of nothing but a full compaction of every bucket; of a write-only table as a job of its own."""
@@ -127,12 +129,14 @@ class TableDriver:
         self, rows: Iterable[Sequence[Plain]], partition: Mapping[str, Plain] | None = None, full_compact: bool = False
     ) -> CommitResult:
         """INSERT OVERWRITE of a static partition, or else of the partitions of the rows or of the whole table."""
-        groups = dict(self.table.assign(self.arrow(rows)))
+        assigned = self.table.assign(self.arrow(rows), LiveFiles(), self._environment)
+        groups = assigned.buckets
 
         def message(bucket: BucketId) -> CommitMessage | None:
             writer = OverwriteWriter(self._context(), bucket, self._environment)
             writer.write(groups[bucket])
-            return writer.prepare(full_compact=full_compact)
+            message = writer.prepare(full_compact=full_compact)
+            return None if message is None else assigned.noted(message)
 
         self._writers.clear()
         return self._commit().overwrite(
@@ -149,8 +153,14 @@ class TableDriver:
         values = deserialize_row(serialize_row_at(row.columns, types, 0), types)
         return {**partition, **{f.name: value for f, value in zip(fields, values, strict=True)}}
 
-    def _publish(self, buckets: Iterable[BucketId], message: Callable[[BucketId], CommitMessage]) -> CommitResult:
-        result = self._commit().commit(next(self._identifiers), _messages(buckets, message), {})
+    def _publish(
+        self,
+        buckets: Iterable[BucketId],
+        message: Callable[[BucketId], CommitMessage],
+        others: Callable[[], list[CommitMessage]] = list,
+    ) -> CommitResult:
+        messages = _messages(buckets, message)
+        result = self._commit().commit(next(self._identifiers), [*messages, *others()], {})
         if not self._keeps_writers:
             self._writers.clear()
         return result

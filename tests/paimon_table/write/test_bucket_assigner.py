@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type
-from paimon_table.write.bucket_assigner import FixedAssigner, FixedLanes, Lane, lane_split
+from paimon_table.write.bucket_assigner import lane_split
+from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
+from paimon_table.write.lanes import Lane
 
 
 def schema_of(columns: dict[str, str], key: list[str], partition_by: list[str], **options: str) -> TableSchema:
@@ -18,7 +21,7 @@ def schema_of(columns: dict[str, str], key: list[str], partition_by: list[str], 
 
 
 def lanes_of(schema: TableSchema, rows: pa.Table) -> dict[Lane, pa.Table]:
-    return dict(lane_split(schema, options_of(schema)).split(rows))
+    return dict(lane_split(schema, options_of(schema), LiveFiles()).split(rows))
 
 
 def test_a_lane_is_a_bucket_and_keeps_the_order_of_arrival() -> None:
@@ -72,4 +75,4 @@ def test_fixed_buckets_need_nothing_noted() -> None:
 
     assert (bucket.bucket, assigned, same) == (2, rows, bucket)
     assert assigner.prepare_append(bucket).is_empty
-    assert lane_split(schema, options_of(schema)) == FixedLanes(schema, 3, "default")
+    assert lane_split(schema, options_of(schema), LiveFiles()) == FixedLanes(schema, 3, "default")

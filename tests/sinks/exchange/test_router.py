@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.option_parsing import options_of
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.binary_row import deserialize_row
@@ -28,7 +29,7 @@ def routing(partition_by: Sequence[str] = (), buckets: int = 4, floor: int | Non
     schema = create_schema(columns, [*partition_by, "id"], partition_by, {"bucket": str(buckets)})
     options = options_of(schema)
     floors = {} if floor is None else {("orders", 3): floor}
-    return Routing(schema, options, lane_split(schema, options), floors)
+    return Routing(schema, options, lane_split(schema, options, LiveFiles()), floors)
 
 
 def changes(count: int, first_offset: int = 100, days: Sequence[int | None] = (0,)) -> pa.Table:

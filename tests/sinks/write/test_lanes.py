@@ -13,7 +13,7 @@ import pytest
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.storage.memory_io import MemoryDisk
-from paimon_table.write.bucket_assigner import Lane
+from paimon_table.write.lanes import Lane
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.write import bucket_task
 from sinks.write.bucket_task import SlotWriter, WriteResult, WriteTask
@@ -34,7 +34,14 @@ class OddAndEven:
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         name = f"index-of-{bucket.bucket}"
-        return IndexChange(after=(IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1),))
+        return _noted(name)
+
+    def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
+        yield BucketId(lane.partition, 5), _noted("index-of-5")
+
+
+def _noted(name: str) -> IndexChange:
+    return IndexChange(after=(IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1),))
 
 
 def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
@@ -44,7 +51,7 @@ def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
     target = sink(table(disk, bucket="2"))
     driver = TableDriver(target.table, tmp_path)
     changes = driver.arrow(rows(1, 2, 3, 4))
-    monkeypatch.setattr(bucket_task, "open_assigner", lambda ctx: OddAndEven())
+    monkeypatch.setattr(bucket_task, "open_assigner", lambda ctx, live, environment: OddAndEven())
     task = WriteTask(0, (target.target(0, None),), str(tmp_path))
     blob = Blob(0, 0, Lane(EMPTY_ROW, 7), "t", 0, 0, changes.num_rows, encode_rows(changes))
 
@@ -52,8 +59,8 @@ def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
 
     (written,) = [result for result in results if isinstance(result, WriteResult)]
     assert written.row_count == 4
-    assert [m.bucket.bucket for m in written.messages] == [0, 1]
-    assert [[f.row_count for f in m.new_files] for m in written.messages] == [[2], [2]]
+    assert [m.bucket.bucket for m in written.messages] == [0, 1, 5]
+    assert [[f.row_count for f in m.new_files] for m in written.messages] == [[2], [2], []]
     target.commit(0, written.messages, {}, lambda step: None, None)
-    assert [entry.file.file_name for entry in target.state.index] == ["index-of-0", "index-of-1"]
+    assert [entry.file.file_name for entry in target.state.index] == ["index-of-0", "index-of-1", "index-of-5"]
     assert sorted(bucket.bucket for bucket in target.state.files) == [0, 1]
