@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_table.compaction.append_picker import PackLimits, deleted_counts, pick_packs
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_state import TableState
@@ -17,8 +18,10 @@ def due_compactions(
 
     ``fully``: all with files below their highest level. Otherwise, where readers wait for it, those with level-0 files;
     if ``is_appended`` says that rows of the commit are there already, uncompacted, these are among them. Without, only
-    where nobody would see such rows until more arrive.
+    where nobody would see such rows until more arrive. Of a table without buckets: those with small files.
     """
+    if not options.has_key:
+        return _unpacked(state, options, fully)
     if fully:
         return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level))
     is_hidden = options.hides_level0 and options.level0_patience == 1
@@ -26,6 +29,20 @@ def due_compactions(
         return ()
     patience = options.level0_patience
     return tuple(b for b, files in state.files.items() if sum(f.level == 0 for f in files) >= patience)
+
+
+def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[BucketId, ...]:
+    """The buckets with small files to pack; with fixed buckets the writers of rows look after that themselves."""
+    is_shared = options.is_unaware
+    if not (fully or is_shared):
+        return ()
+    limits = PackLimits.of(options)
+    index = state.deletion_files()
+    return tuple(
+        bucket
+        for bucket, files in state.files.items()
+        if pick_packs(files, deleted_counts(index.get(bucket, ())), limits, keeps_order=not is_shared, full=fully)
+    )
 
 
 def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:

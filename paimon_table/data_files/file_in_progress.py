@@ -1,4 +1,4 @@
-"""One file of a primary-key table while it is written, and the metadata that it gets.
+"""One data file while it is written, and the metadata that it gets.
 
 Implements what Paimon's manifests record about a file: exact size, keys, sequence numbers, deletes, statistics.
 """
@@ -15,8 +15,10 @@ import pyarrow as pa
 from paimon_table.data_files.stats import ColumnRange, column_modes, column_ranges, key_stats, stats_of_ranges
 from paimon_table.file_index.index_builder import INDEX_SUFFIX, FileIndexBuilder
 from paimon_table.formats.file_format import FormatWriter
+from paimon_table.formats.key_value_layout import key_value_fields
 from paimon_table.formats.registry import format_for
-from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.bucket_id import EMPTY_ROW
+from paimon_table.metadata.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_retracts
@@ -25,7 +27,10 @@ from paimon_table.rows.binary_row import serialize_row_at
 
 @dataclass(slots=True)
 class FileInProgress:
-    """An open file; rows have the columns of the file and are sorted by key, also across calls."""
+    """An open file; rows have the columns of the file, sequence number and kind, and are sorted by key across calls.
+
+    Of a table without primary key they are in any order, and sequence number and kind are not in the file.
+    """
 
     ctx: TableContext
     directory: str
@@ -35,6 +40,8 @@ class FileInProgress:
     stream: pa.NativeFile
     writer: FormatWriter
     index: FileIndexBuilder | None
+    columns: list[str]
+    """The columns of the file."""
     min_key: bytes
     max_key: bytes = b""
     row_count: int = 0
@@ -49,10 +56,13 @@ class FileInProgress:
         file_format = format_for(settings)
         resources = ExitStack()
         stream = resources.enter_context(ctx.io.open_output(f"{directory}/{name}"))
-        writer = file_format.open_writer(stream, name, first_rows, ctx.schema, settings.compression, ctx.options)
+        columns = [f.name for f in key_value_fields(ctx.schema)]
+        stored = first_rows.select(columns)
+        writer = file_format.open_writer(stream, name, stored, ctx.schema, settings.compression, ctx.options)
         indexed = ctx.options.bloom_filters if settings.is_indexed else ()
         index = FileIndexBuilder(indexed, ctx.schema) if indexed else None
-        return cls(ctx, directory, name, settings, resources, stream, writer, index, _key_at(ctx, first_rows, 0))
+        key = _key_at(ctx, first_rows, 0)
+        return cls(ctx, directory, name, settings, resources, stream, writer, index, columns, key)
 
     @property
     def size_bytes(self) -> int:
@@ -60,11 +70,11 @@ class FileInProgress:
 
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
-        self.writer.write(rows)
+        self.writer.write(rows.select(self.columns))
         if self.index is not None:
             self.index.add(rows)
         schema = self.ctx.schema
-        ranges = column_ranges(rows, schema.fields, sorted_by=schema.trimmed_primary_keys[0])
+        ranges = column_ranges(rows, schema.fields, sorted_by=next(iter(schema.trimmed_primary_keys), None))
         merged = (old.with_more(new) for old, new in zip(self.ranges, ranges, strict=True)) if self.ranges else ranges
         self.ranges = tuple(merged)
         sequence_numbers = rows.column(SEQUENCE_NUMBER).to_numpy()
@@ -89,7 +99,7 @@ class FileInProgress:
             row_count=self.row_count,
             min_key=self.min_key,
             max_key=self.max_key,
-            key_stats=key_stats(keys, schema.key_fields),
+            key_stats=key_stats(keys, schema.key_fields) if keys else SimpleStats(),
             value_stats=stats,
             min_sequence_number=min(self.sequence_numbers),
             max_sequence_number=max(self.sequence_numbers),
@@ -133,6 +143,8 @@ class _Discarded(Exception):
 
 def _key_at(ctx: TableContext, rows: pa.Table, position: int) -> bytes:
     fields = ctx.schema.key_fields
+    if not fields:
+        return EMPTY_ROW
     return serialize_row_at([rows.column(f.name) for f in fields], [f.type for f in fields], position)
 
 

@@ -1,8 +1,11 @@
-"""Writing and reading the data and changelog files of primary-key tables.
+"""Writing and reading data and changelog files.
 
 Implements the key-value file of the Paimon format, whatever format its bytes have: the column layout, the file's
 metadata, and reading it under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``,
 ``_VALUE_KIND`` and the value columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
+
+Files of a table without primary key hold the value columns alone, in the order of arrival. In memory their rows look
+like all others: each is an insert, and has the first sequence number of its file.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -108,6 +112,7 @@ class KeyValueFileWriter:
         has_blocks = known_format(self._settings).has_blocks
         self._block_bytes = ctx.options.file_block_size_bytes if has_blocks else None
         self._file_schema = key_value_schema(ctx.schema)
+        self._row_schema = self._file_schema if ctx.schema.primary_keys else _with_system(self._file_schema)
         self._buffer: list[pa.Table] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
@@ -188,17 +193,17 @@ class KeyValueFileWriter:
             self._finish_file()
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
-        """The columns of the file: key copies (no bytes are copied), then the given ones."""
+        """Key copies (no bytes are copied), then the given columns."""
         schema = self._ctx.schema
         names = (*schema.trimmed_primary_keys, SEQUENCE_NUMBER, VALUE_KIND, *schema.column_names)
         try:
-            table = pa.Table.from_arrays([rows.column(name) for name in names], schema=self._file_schema)
+            table = pa.Table.from_arrays([rows.column(name) for name in names], schema=self._row_schema)
         except (KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise BrokenInvariant(
                 f"rows for {self._directory} do not have the columns of schema {schema.id} ({error}); they have "
                 f"{rows.schema.to_string(show_field_metadata=False)}"
             ) from error
-        for column, f in zip(table.columns, self._file_schema, strict=True):
+        for column, f in zip(table.columns, self._row_schema, strict=True):
             if column.null_count and not f.nullable:
                 raise BrokenInvariant(
                     f"rows for {self._directory} hold NULL in column {f.name!r}, which is NOT NULL; quarantine them"
@@ -210,6 +215,11 @@ class KeyValueFileWriter:
             return
         self._finished.append(self._file.finish(self._level, self._source, self._clock_ms()))
         self._file = None
+
+
+def _with_system(file_schema: pa.Schema) -> pa.Schema:
+    """The columns of rows on their way into a file that has no place for their numbers and kinds."""
+    return pa.schema([*_SYSTEM_FIELDS, *file_schema])
 
 
 # ---------------------------------------------------------------- reading
@@ -336,6 +346,8 @@ class _ReadPlan:
     """Values of partition columns."""
     sequence_number: int | None
     """What all rows have instead of the number that is stored."""
+    unkeyed: tuple[DataField, ...] = ()
+    """Of a file without row kinds: a column by which its rows can be counted."""
 
     @classmethod
     def make(
@@ -354,14 +366,17 @@ class _ReadPlan:
         by_id = {f.id: f for f in file_schema.fields}
         written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
         result = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(requested)])
-        return cls(requested, result, written, constants, _common_sequence_number(ctx, file))
+        unkeyed = () if schema.primary_keys else file_schema.fields[:1]
+        return cls(requested, result, written, constants, _common_sequence_number(ctx, file), unkeyed)
 
     @property
     def physical_columns(self) -> tuple[DataField, ...]:
+        if self.unkeyed:
+            return tuple(self.written.values()) or self.unkeyed
         return (*SYSTEM_FIELDS, *self.written.values())
 
     def apply(self, physical: pa.Table) -> pa.Table:
-        columns = [self._sequence_numbers(physical), physical.column(VALUE_KIND)]
+        columns = [self._sequence_numbers(physical), self._kinds(physical)]
         there = frozenset(physical.column_names)
         targets = self.schema.types[len(_SYSTEM_FIELDS) :]
         columns += [self._column(physical, there, f, t) for f, t in zip(self.requested, targets, strict=True)]
@@ -372,6 +387,11 @@ class _ReadPlan:
             return physical.column(SEQUENCE_NUMBER)
         numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
         return pa.chunked_array([numbers])
+
+    def _kinds(self, physical: pa.Table) -> pa.ChunkedArray:
+        if not self.unkeyed:
+            return physical.column(VALUE_KIND)
+        return pa.chunked_array([pa.array(np.zeros(physical.num_rows, np.int8))])
 
     def _column(
         self, physical: pa.Table, there: frozenset[str], wanted: DataField, target: pa.DataType
@@ -391,7 +411,12 @@ class _ReadPlan:
 
 
 def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
-    """The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``; None otherwise."""
+    """What stands for the numbers of rows that have none of their own; None where they have.
+
+    The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``.
+    """
+    if not ctx.schema.primary_keys:
+        return file.min_sequence_number
     if not ctx.options.snapshot_ordering:
         return None
     if file.file_source is None:

@@ -1,6 +1,7 @@
-"""The Arrow schema of a key-value file, with the field ids that Paimon gives to the columns of Parquet and ORC files.
+"""The Arrow schema of a data file, with the field ids that Paimon gives to the columns of Parquet and ORC files.
 
 Implements the column order of primary-key data files: key copies, sequence number, row kind, then all table columns.
+Files of tables without primary key have the table columns alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SYSTEM_FIELDS = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, DataType(Root.BIGINT, nullable=False)),
     DataField(VALUE_KIND_ID, VALUE_KIND, DataType(Root.TINYINT, nullable=False)),
 )
-"""Columns of every key-value file beside the keys and the table's own ones."""
+"""Columns of every file of a table with a primary key, beside the keys and the table's own ones."""
 
 PARQUET_ID = b"PARQUET:field_id"
 """Key of the metadata of Arrow fields that Arrow writes as the field id of a Parquet column."""
@@ -35,6 +36,8 @@ _NESTED_IDS_PER_COLUMN = 1024
 
 def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The columns of the data and changelog files written under one table schema."""
+    if not schema.primary_keys:
+        return schema.fields
     keys = (replace(f, id=f.id + KEY_FIELD_ID_START, name=KEY_PREFIX + f.name) for f in schema.key_fields)
     return (*keys, *SYSTEM_FIELDS, *schema.fields)
 

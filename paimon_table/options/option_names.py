@@ -17,6 +17,8 @@ HONOURED = frozenset({
     "changelog-producer.lookup-wait", "commit.force-compact", "lookup-wait",
     # a permission for ALTER TABLE
     DELETION_VECTORS_MODIFIABLE,
+    # a permission not to keep the order of rows, which is always kept
+    "bucket-append-ordered",
     # hints that Tidemark always honours
     "manifest.merge-optimize.enabled",
     # where the table is opened
@@ -42,7 +44,7 @@ KEPT_FOR_OTHERS = HONOURED | frozenset({
     "partition.idle-time-to-report-statistic", "partition.mark-done-action", "partition.mark-done-action.http.url",
     "partition.mark-done-action.custom.class",
     # memory, threads and caches of other writers
-    "cache-page-size", "commit.catalog.lock", "compaction.max.file-num", "compaction.min.file-num",
+    "cache-page-size", "commit.catalog.lock", "compaction.max.file-num",
     "file-operation.thread-num", "local-merge-buffer-size", "local-sort.max-num-file-handles",
     "num-sorted-run.stop-trigger", "page-size", "sort-compaction.range-strategy",
     "sort-compaction.local-sample.magnification", "sort-engine", "sort-spill-buffer-size", "sort-spill-threshold",
@@ -94,9 +96,6 @@ REFUSED: Mapping[str, Refusal] = {
     "postpone.target-row-num-per-bucket": Refusal(_NO_DYNAMIC),
     "postpone.target-size-per-bucket": Refusal(_NO_DYNAMIC),
     "postpone.batch-write-fixed-bucket": _off(_NO_DYNAMIC),
-    "bucket-append-ordered": Refusal(
-        "append tables are not supported; give the table a primary key", frozenset({"true"})
-    ),
     "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
     "data-file.external-paths": Refusal(_NO_EXTERNAL),
     "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
@@ -114,7 +113,6 @@ REFUSED: Mapping[str, Refusal] = {
     "compaction.offpeak.start.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
     "compaction.offpeak.end.hour": Refusal("there are no off-peak hours; remove the option", frozenset({"-1"})),
     "compaction.force-rewrite-all-files": _off("unchanged files are never rewritten; remove the option"),
-    "compaction.delete-ratio-threshold": Refusal("append tables are not supported; remove the option"),
     "commit.force-create-snapshot": _off("a batch without rows makes no snapshot; remove the option"),
     "commit.callbacks": Refusal("commit callbacks are Java classes; remove the option"),
     "commit.user-prefix": Refusal("the commit user is the identity of the checkpoint; remove the option"),

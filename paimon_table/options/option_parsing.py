@@ -21,6 +21,9 @@ from paimon_table.schema.table_schema import TableSchema
 
 _FIELDS = {declared.name: field for field, declared in declared_in(TableOptions).items()}
 
+_UNKEYED_FILE_BYTES = 256 << 20
+"""Paimon's default of ``target-file-size`` for tables without primary key."""
+
 
 def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptions:
     """The typed options of a table; ``schema`` gives the column names that options may refer to.
@@ -34,6 +37,9 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
         field = None if declared is None else _FIELDS.get(declared.name)
         if declared is not None and field is not None and (name == declared.name or field not in values):
             values[field] = declared.parse(name, text)
+    if not schema.primary_keys:
+        values["has_key"] = False
+        values.setdefault("target_file_size_bytes", _UNKEYED_FILE_BYTES)
     parsed = TableOptions(**_with_dependent_defaults(values))
     # First, so that an engine that is not supported is named rather than one of its options.
     _check_supported(parsed)

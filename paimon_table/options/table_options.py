@@ -91,6 +91,8 @@ _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete"
 class TableOptions:
     """What the options of one table say; sizes in bytes, times in milliseconds."""
 
+    has_key: bool = True
+    """Whether the table has a primary key; said by its schema and not by an option."""
     bucket: int = option(BUCKET, integer(), -1, change=only_to_a_number, read=True)
     bucket_function: str = option(BUCKET_FUNCTION, one_of(*BUCKET_FUNCTIONS), "default", change=never, read=True)
     dynamic_bucket_target_row_count: int = option(
@@ -160,6 +162,11 @@ class TableOptions:
     target_file_row_count: int | None = option(TARGET_FILE_ROW_COUNT, integer(1, LONG_MAX), None)
     """Always None: files are cut by size alone."""
     target_file_size_bytes: int = option("target-file-size", size_bytes, 128 << 20)
+    """Twice the default where the table has no primary key."""
+    compaction_min_file_count: int = option("compaction.min.file-num", integer(1), 5)
+    """Number of small files of a table without primary key from which on they are compacted."""
+    compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2)
+    """Share of deleted rows above which a file of a table without primary key is compacted, however large it is."""
     file_format: str = option(FILE_FORMAT, lowered, "parquet")
     file_format_per_level: tuple[tuple[int, str], ...] = option(FILE_FORMAT_PER_LEVEL, lowered_per_level, ())
     """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""
@@ -239,6 +246,8 @@ class TableOptions:
         columns=listed,
         needs=Need(MERGE_ENGINE, ("partial-update",)),
     )
+    scan_plan_sort_partition: bool = option("scan.plan-sort-partition", boolean, False, read=True)
+    """Whether partitions are read in the order of their values."""
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
@@ -251,6 +260,11 @@ class TableOptions:
     commit_min_retry_wait_ms: int = option("commit.min-retry-wait", duration_ms, 10)
     commit_max_retry_wait_ms: int = option("commit.max-retry-wait", duration_ms, 10_000)
     commit_timeout_ms: int | None = option("commit.timeout", duration_ms, None)
+
+    @property
+    def is_unaware(self) -> bool:
+        """Whether the table has neither keys nor buckets: any writer may take any row, and all files are alike."""
+        return not self.has_key and self.bucket == -1
 
     @property
     def sequence_descending(self) -> bool:
@@ -275,6 +289,8 @@ class TableOptions:
     @property
     def needs_lookup(self) -> bool:
         """Whether compaction of level 0 looks up what the levels above its output hold."""
+        if not self.has_key:
+            return False
         is_looked_at = self.changelog_producer == "lookup" or self.deletion_vectors
         return is_looked_at or self.merge_engine == "first-row" or self.force_lookup
 
@@ -289,6 +305,8 @@ class TableOptions:
     @property
     def hides_level0(self) -> bool:
         """Whether batch reads pass over level 0, because only compaction decides what its rows mean."""
+        if not self.has_key:
+            return False
         if self.deletion_vectors:
             return not self.deletion_vectors_merge_on_read
         return self.merge_engine == "first-row"

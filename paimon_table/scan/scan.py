@@ -1,6 +1,6 @@
 """Reading the rows of a table at one snapshot: plan splits, prune, read.
 
-Implements Paimon's batch read of primary-key tables. Splits are independent of each other and can be read anywhere; a
+Implements Paimon's batch read. Splits are independent of each other and can be read anywhere; a
 split is read in pieces of bounded size.
 """
 
@@ -15,19 +15,21 @@ import pyarrow.compute as pc
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.sort import KeyOrder
+from paimon_table.mergetree.levels import KeyOf
 from paimon_table.mergetree.sections import Section
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS
+from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState
 from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.binary_row import comparable_key
 from paimon_table.scan.index_pruning import matching_sections
 from paimon_table.scan.pruning import ANYTHING, key_guarantee, may_match, partition_guarantee, value_guarantee
 from paimon_table.scan.selection import Selection
 from paimon_table.scan.split_reader import open_reader
-from paimon_table.scan.splits import Split, split_bucket
+from paimon_table.scan.splits import Split, split_bucket, split_unkeyed_bucket
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import arrow_schema
 
@@ -61,14 +63,32 @@ class TableScan:
         splits: list[Split] = []
         for bucket in self._matching_buckets([bucket for bucket in state.files if bucket.bucket != POSTPONED]):
             files = self._matching_files(self._visible_files(state.files[bucket]))
-            splits += split_bucket(
-                bucket,
-                files,
-                key_of,
-                deletion_files=deletion_files.get(bucket, ()),
-                keys_are_unique=self.ctx.options.upper_keys_are_unique,
-            )
+            splits += self._splits(bucket, files, key_of, deletion_files.get(bucket, ()))
+        if self.ctx.options.scan_plan_sort_partition:
+            splits.sort(key=lambda split: (*self._partition_order(split.bucket), split.bucket.bucket))
         return self._without_unmatched_values(splits)
+
+    def _splits(
+        self,
+        bucket: BucketId,
+        files: Sequence[DataFileMeta],
+        key_of: KeyOf,
+        deletion_files: Sequence[IndexFileMeta],
+    ) -> tuple[Split, ...]:
+        if not self.ctx.schema.primary_keys:
+            return split_unkeyed_bucket(bucket, files, deletion_files=deletion_files)
+        return split_bucket(
+            bucket,
+            files,
+            key_of,
+            deletion_files=deletion_files,
+            keys_are_unique=self.ctx.options.upper_keys_are_unique,
+        )
+
+    def _partition_order(self, bucket: BucketId) -> tuple[object, ...]:
+        """The partition's values, NULLs first."""
+        types = [field.type for field in self.ctx.schema.partition_fields]
+        return comparable_key(bucket.partition, types) if types else ()
 
     def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
         if not set(self.selection.tested) & set(self.ctx.schema.partition_keys):
@@ -107,7 +127,7 @@ class TableScan:
     # ------------------------------------------------------------ reading
 
     def read(self, split: Split) -> Iterator[pa.Table]:
-        """The matching rows of a split, in pieces of bounded size, in key order."""
+        """The matching rows of a split, in pieces of bounded size, in key order, without keys in order of arrival."""
         reader = open_reader(self.ctx, split, self.selection)
         directory = self.ctx.bucket_dir(split.bucket)
         columns, predicate = list(self.selection.columns), self.selection.predicate
@@ -130,7 +150,8 @@ def _is_in(section: Section, names: set[str]) -> bool:
 
 def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequence[IndexEntry]) -> None:
     """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is that of the snapshot."""
-    merge_function(schema, options)
+    if schema.primary_keys:
+        merge_function(schema, options)
     unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS})
     if unknown:
         raise UnsupportedFeature(

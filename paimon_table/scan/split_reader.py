@@ -30,10 +30,10 @@ class SplitReader(Protocol):
     """Reads the sections of one split, which is all of it that must be known beforehand."""
 
     def read(self, section: Section) -> Iterator[pa.Table]:
-        """The rows of a section in key order, in pieces of bounded size, with their row kinds and the needed columns.
+        """The rows of a section in key order, without keys in order of arrival, in pieces of bounded size.
 
-        A key occurs once; it may be a retract, which is no row of the table. Rows that do not fulfil the predicate may
-        be among them.
+        They have their row kinds and the needed columns. A key occurs once; it may be a retract, which is no row of the
+        table. Rows that do not fulfil the predicate may be among them.
         """
         ...
 
@@ -59,7 +59,7 @@ class SplitFiles:
 
 
 class RawReader:
-    """For sections of one run: a key with one row passes through every merge engine."""
+    """For sections of one run: a key with one row passes through every merge engine, as do rows without key."""
 
     def __init__(self, ctx: TableContext, files: SplitFiles, selection: Selection) -> None:
         self._files = files
@@ -122,4 +122,6 @@ class KeyedReader:
 
 def open_reader(ctx: TableContext, split: Split, selection: Selection) -> SplitReader:
     """The reader of a split of this kind of table."""
+    if not ctx.schema.primary_keys:
+        return RawReader(ctx, SplitFiles(ctx, split), selection)
     return KeyedReader(ctx, split, selection)

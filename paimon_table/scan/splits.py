@@ -1,7 +1,8 @@
 """How the files of a snapshot are cut into pieces that can be read apart from each other.
 
-Implements Paimon's batch plan for primary-key tables: files of one bucket that overlap form a section and are merged
-together; sections are packed, in key order, into splits of about the target size. Pure.
+Implements Paimon's batch plan. With a primary key, files of one bucket that overlap form a section and are merged
+together; sections are packed, in key order, into splits of about the target size. Without, every file is a section.
+Pure.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from paimon_table.mergetree.arrival import in_order
 from paimon_table.mergetree.levels import KeyOf
 from paimon_table.mergetree.sections import Section, partition
 from paimon_table.metadata.bucket_id import BucketId
@@ -24,7 +26,7 @@ OPEN_COST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Sections of one bucket in key order. No key occurs in two splits of a bucket."""
+    """Sections of one bucket in key order, without keys in order of arrival. No two splits share a key."""
 
     bucket: BucketId
     sections: tuple[Section, ...]
@@ -50,7 +52,23 @@ def split_bucket(
     ``deletion_files`` are those of the bucket. ``keys_are_unique``: levels above 0 hold every key in one row at most
     that is not marked as deleted, so that they need no merge among each other.
     """
-    sections = _sections(files, key_of, keys_are_unique)
+    return _split(bucket, _sections(files, key_of, keys_are_unique), target_bytes, deletion_files)
+
+
+def split_unkeyed_bucket(
+    bucket: BucketId,
+    files: Sequence[DataFileMeta],
+    target_bytes: int = TARGET_BYTES,
+    *,
+    deletion_files: Sequence[IndexFileMeta] = (),
+) -> tuple[Split, ...]:
+    """The same for a table without primary key: each file is a section, in the order in which rows were written."""
+    return _split(bucket, tuple(((file,),) for file in in_order(files)), target_bytes, deletion_files)
+
+
+def _split(
+    bucket: BucketId, sections: Sequence[Section], target_bytes: int, deletion_files: Sequence[IndexFileMeta]
+) -> tuple[Split, ...]:
     splits = [Split(bucket, packed) for packed in _pack(sections, target_bytes)]
     return tuple(replace(split, deletion_files=_vectors_of(split.files, deletion_files)) for split in splits)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
-from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, MAX_BUCKETS
+from paimon_table.options.names import BUCKET, BUCKET_FUNCTION, FULL_COMPACTION_DELTA_COMMITS, MAX_BUCKETS
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.schema.table_schema import TableSchema
@@ -14,14 +14,14 @@ from paimon_table.types import Root
 def check_buckets(schema: TableSchema, options: TableOptions) -> None:
     """Refuse numbers of buckets and bucket keys that Paimon refuses (ConfigError) or that Tidemark does not write."""
     _check_bucket(schema, options)
-    _check_bucket_key(schema, options)
+    if bucket_mode(schema, options) is not BucketMode.BUCKET_UNAWARE:
+        _check_bucket_key(schema, options)
 
 
 def check_bucket_mode(schema: TableSchema, options: TableOptions) -> None:
     """Refuse the modes that Tidemark does not write (UnsupportedFeature)."""
-    if not schema.primary_keys:
-        raise UnsupportedFeature("a table without primary key is not supported yet; name a primary key")
-    _check_partition_in_key(schema)
+    if schema.primary_keys:
+        _check_partition_in_key(schema)
 
 
 def _check_partition_in_key(schema: TableSchema) -> None:
@@ -48,6 +48,9 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
                 "option 'bucket-key' cannot be set with bucket = -1; remove it or set a number of buckets",
                 option=BUCKET_KEY.name,
             )
+        if bucket_mode(schema, options) is BucketMode.BUCKET_UNAWARE:
+            _check_without_buckets(options)
+            return
         raise UnsupportedFeature(
             "option 'bucket' = -1 (dynamic buckets) is not supported yet; set a number of buckets", option=BUCKET
         )
@@ -59,6 +62,15 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
         raise ConfigError(
             f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0; set it",
             option=BUCKET,
+        )
+
+
+def _check_without_buckets(options: TableOptions) -> None:
+    if options.full_compaction_delta_commits is not None:
+        raise ConfigError(
+            "option 'full-compaction.delta-commits' is not supported by a table without primary key and with bucket ="
+            " -1, whose small files are compacted as they come; remove it",
+            option=FULL_COMPACTION_DELTA_COMMITS,
         )
 
 

@@ -23,6 +23,7 @@ from paimon_table.validation.engine_validation import (
 from paimon_table.validation.file_validation import check_files
 from paimon_table.validation.nested_type_validation import check_nested_types
 from paimon_table.validation.partial_update_validation import validate_partial_update
+from paimon_table.validation.unkeyed_validation import check_unkeyed
 
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
 
@@ -43,6 +44,7 @@ def validate_table(schema: TableSchema) -> None:
     validate_partial_update(schema, options)
     check_aggregation(schema, options)
     check_buckets(schema, options)
+    check_unkeyed(schema, options)
     check_row_kinds(schema, options)
     check_files(schema, options)
     _check_defaults(schema)

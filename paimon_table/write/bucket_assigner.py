@@ -16,15 +16,20 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
 from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
+from paimon_table.write.unaware_buckets import OneBucket, PartitionLanes
 
 
 def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> LaneSplit:
     """How the rows of a table are gathered whose files are ``live``."""
+    if options.is_unaware:
+        return PartitionLanes(schema)
     return FixedLanes(schema, options.bucket, options.bucket_function)
 
 
 def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> BucketAssigner:
     """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with."""
+    if ctx.options.is_unaware:
+        return OneBucket()
     return FixedAssigner()
 
 

@@ -58,6 +58,8 @@ class IncomingRows:
             rows, kinds = rows.filter(pa.array(keep)), kinds[keep]
         if rows.num_rows == 0:
             return
+        if not self._options.has_key:
+            self._check_adds(kinds)
         check_directory_names(self._root, self._partition_path)
         numbers = np.arange(self._next, self._next + rows.num_rows, dtype=np.int64)
         self._next += rows.num_rows
@@ -109,6 +111,16 @@ class IncomingRows:
             kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
             return kinds
         return _parsed_kinds(rows.column(self._options.rowkind_field), self._name)
+
+    def _check_adds(self, kinds: npt.NDArray[np.int8]) -> None:
+        adds = are_adds(kinds)
+        if adds.all():
+            return
+        first = RowKind(int(kinds[~adds][0])).name
+        raise MalformedRecord(
+            f"{self._name} belongs to an append table, whose rows have no key by which {first} could find one: it takes"
+            " INSERT and UPDATE_AFTER only; give the table a primary key, or leave such rows out"
+        )
 
     def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
         """Which rows are not ignored; None when all are kept."""

@@ -24,7 +24,10 @@ from paimon_table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Keys of a partition that one task owns: no key is in two lanes, and no bucket gets rows of two lanes."""
+    """Keys of a partition that one task owns: no key is in two lanes, and no bucket gets rows of two lanes.
+
+    Without keys and buckets (``TableOptions.is_unaware``) neither matters: a lane is a share of a partition's rows.
+    """
 
     partition: bytes
     number: int

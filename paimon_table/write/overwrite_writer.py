@@ -17,7 +17,8 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.table_options import TableOptions
-from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.writer import open_writer
 
 
 class OverwriteWriter:
@@ -26,7 +27,7 @@ class OverwriteWriter:
     def __init__(self, ctx: TableContext, bucket: BucketId, environment: WriterEnvironment) -> None:
         self._ctx = replace(ctx, options=_without_changelog(ctx.options))
         self._bucket = bucket
-        self._writer = BucketWriter(self._ctx, bucket, BucketState(), environment)
+        self._writer = open_writer(self._ctx, bucket, BucketState(), environment)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows in arrival order, as ``BucketWriter.write`` does."""
@@ -69,7 +70,7 @@ def _upgraded(files: tuple[DataFileMeta, ...], ctx: TableContext) -> tuple[DataF
     compaction that finds it on level 0.
     """
     needs_merge = any(file.level > 0 or file.delete_row_count != 0 for file in files)
-    if not ctx.options.overwrite_upgrade or needs_merge:
+    if not ctx.options.overwrite_upgrade or needs_merge or not ctx.schema.primary_keys:
         return files
     if find_overlap(files, [f.type for f in ctx.schema.key_fields]) is not None:
         return files

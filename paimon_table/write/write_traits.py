@@ -36,11 +36,17 @@ class WriteTraits:
 def write_traits(ctx: TableContext) -> WriteTraits:
     """The traits of a table."""
     schema, options = ctx.schema, ctx.options
+    unstorable: dict[str, FindProblems] = {
+        f.name: partial(long_values, f.name)
+        for f in schema.partition_fields
+        if f.type.root in CHARACTERS and limits_names(ctx.paths.root)
+    }
+    if not schema.primary_keys:
+        return WriteTraits(wants_update_before=False, accumulating=(), refused_deletes=None, unstorable=unstorable)
     repeats_input = options.changelog_producer == "input" and takes_update_before(schema, options)
-    names = [f.name for f in schema.partition_fields if f.type.root in CHARACTERS and limits_names(ctx.paths.root)]
     return WriteTraits(
         wants_update_before=repeats_input or can_retract(schema, options),
         accumulating=accumulating_columns(schema, options),
         refused_deletes=refused_deletes(schema, options),
-        unstorable={**key_problems(schema, options), **{name: partial(long_values, name) for name in names}},
+        unstorable={**key_problems(schema, options), **unstorable},
     )

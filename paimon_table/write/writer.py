@@ -10,11 +10,14 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
+from paimon_table.write.append_writer import AppendWriter
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
 
 
 class Writer(Protocol):
     """The only writer of its bucket while it lives; runs wherever the rows are, mostly on executors.
+
+    Tables without buckets may have several: none of them compacts unasked.
 
     Messages are committed in their order, none is left out, and everything that a message names is durable. After an
     exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
@@ -62,4 +65,6 @@ class Writer(Protocol):
 
 def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
     """A writer that goes on from ``state``, that of the bucket in the snapshot that its commits build on."""
+    if not ctx.schema.primary_keys:
+        return AppendWriter(ctx, bucket, state, environment)
     return BucketWriter(ctx, bucket, state, environment)

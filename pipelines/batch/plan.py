@@ -50,9 +50,13 @@ class BatchPlan:
     routes: Mapping[SourceTable, str | None]
 
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
-        """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway."""
+        """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway.
+
+        Where several tasks write one bucket none of them compacts.
+        """
         due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
-        return [one for one in due if one not in written]
+        shared = {index for index, target in enumerate(self.decode.targets) if target.options.is_unaware}
+        return [one for one in due if one not in written or one[0] in shared]
 
 
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:

@@ -23,7 +23,7 @@ TABLE_OPTIONS = frozenset({
     "partition.end-input-to-done", "read.batch-size", "scan.bounded.watermark", "scan.creation-time-millis",
     "scan.fallback-branch", "scan.fallback-delta-branch", "scan.fallback-snapshot-branch",
     "scan.file-creation-time-millis", "scan.ignore-corrupt-files", "scan.ignore-lost-files",
-    "scan.manifest.parallelism", "scan.max-splits-per-task", "scan.mode", "scan.plan-sort-partition",
+    "scan.manifest.parallelism", "scan.max-splits-per-task", "scan.mode",
     "scan.primary-branch", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
     "scan.version", "scan.watermark", "sink.clustering.by-columns", "sink.clustering.strategy",
     "sink.process-time-zone", "sink.watermark-time-zone", "snapshot.clean-empty-directories",

@@ -1,16 +1,26 @@
-"""Executor side: split the decoded changes of one table into blobs, one per lane; rows keep their order of arrival."""
+"""Executor side: split the decoded changes of one table into blobs, one per lane; rows keep their order of arrival.
+
+Where any task may write any row, the rows of a lane are shared among all tasks: stretches of so many offsets go round.
+Which share a row belongs to follows from its offset alone, so a decode task that runs again gives the same shares,
+however Spark cuts its records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table import Lane
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.exchange.slots import slot_keys, slot_of
 from sinks.exchange.target import OFFSET, Routing
+
+STRETCH_OFFSETS = 4096
+"""So many records in a row stay together: a batch of fewer makes one file, one of many keeps all tasks busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +36,8 @@ def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, sl
     floor = target.floors.get((origin.topic, origin.partition))
     if floor is not None:
         rows = rows.filter(pc.greater_equal(rows.column(OFFSET), floor))
-    for lane, part in target.lanes.split(rows):
+    lanes = target.lanes.split(rows)
+    for lane, part in _shared(lanes, slots) if target.options.is_unaware and slots > 1 else lanes:
         yield Blob(
             slot_keys(slots)[slot_of(target_index, lane, slots)],
             target_index,
@@ -37,3 +48,15 @@ def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, sl
             part.num_rows,
             encode_rows(part.drop_columns([OFFSET])),
         )
+
+
+def _shared(lanes: Iterator[tuple[Lane, pa.Table]], slots: int) -> Iterator[tuple[Lane, pa.Table]]:
+    """Each lane as up to ``slots`` ones, whose numbers tell the share."""
+    for lane, rows in lanes:
+        stretches = np.asarray(rows.column(OFFSET)) // STRETCH_OFFSETS
+        starts = np.flatnonzero(np.r_[True, stretches[1:] != stretches[:-1]])
+        shares: dict[int, list[pa.Table]] = {}
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(stretches)], strict=True):
+            shares.setdefault(int(stretches[start]) % slots, []).append(rows.slice(start, end - start))
+        for share, parts in shares.items():
+            yield Lane(lane.partition, share), pa.concat_tables(parts)

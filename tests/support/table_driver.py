@@ -26,8 +26,9 @@ from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
 from paimon_table.validation.schema_evolution import SchemaChange
 from paimon_table.write.bucket_count import check_bucket_count
-from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.overwrite_writer import OverwriteWriter
+from paimon_table.write.writer import Writer, open_writer
 from tests.support.plain_values import Plain, rows_arrow, rows_plain, sorted_rows
 
 KINDS: Mapping[str, RowKind] = {kind.short: kind for kind in RowKind}
@@ -82,7 +83,7 @@ class TableDriver:
         self._identifiers = itertools.count(first_identifier)
         self._keeps_writers = keeps_writers
         self._write_only = write_only
-        self._writers: dict[BucketId, BucketWriter] = {}
+        self._writers: dict[BucketId, Writer] = {}
 
     # ------------------------------------------------------------ writing
 
@@ -168,13 +169,13 @@ class TableDriver:
     def _commit(self) -> TableCommit:
         return self.table.new_commit(self._commit_user)
 
-    def _writer(self, bucket: BucketId, state: TableState) -> BucketWriter:
+    def _writer(self, bucket: BucketId, state: TableState) -> Writer:
         if bucket not in self._writers:
             self._writers[bucket] = self._new_writer(self._context(), bucket, state)
         return self._writers[bucket]
 
-    def _new_writer(self, context: TableContext, bucket: BucketId, state: TableState) -> BucketWriter:
-        return BucketWriter(context, bucket, state.live_files().of(bucket), self._environment)
+    def _new_writer(self, context: TableContext, bucket: BucketId, state: TableState) -> Writer:
+        return open_writer(context, bucket, state.live_files().of(bucket), self._environment)
 
     def _context(self) -> TableContext:
         context = self.table.context

@@ -1,0 +1,132 @@
+"""Which files of a bucket of a table without primary key are written anew together: pure choices.
+
+Implements what Paimon's coordinator of tables without buckets looks for (small files of a partition, in any order) and
+its rule for buckets (adjacent files only, so that rows stay in the order of their arrival). Where Paimon takes so many
+small files whatever their sizes, a file waits here for others that together are as large as it is: each row is written
+a few times and not once for every handful of new files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from paimon_table.mergetree.arrival import in_order
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import IndexFileMeta
+from paimon_table.options.table_options import TableOptions
+
+OPEN_COST_BYTES = 4 << 20
+"""What reading a file costs, as if it were so many bytes more."""
+
+Pack = tuple[DataFileMeta, ...]
+"""Files that are written anew together, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackLimits:
+    """The thresholds, from the options of a table."""
+
+    min_file_count: int
+    small_bytes: int
+    """Smaller files are to be packed."""
+    enough_bytes: int
+    """So much is packed whatever the number of files."""
+    delete_ratio: float
+
+    @staticmethod
+    def of(options: TableOptions) -> PackLimits:
+        return PackLimits(
+            options.compaction_min_file_count,
+            int(options.target_file_size_bytes * options.small_file_ratio),
+            2 * options.target_file_size_bytes,
+            options.compaction_delete_ratio,
+        )
+
+
+def deleted_counts(files: Iterable[IndexFileMeta]) -> dict[str, int]:
+    """How many rows of each data file deletion vectors mark; where an older writer did not say, 0."""
+    return {r.data_file: r.cardinality or 0 for file in files for r in file.vector_ranges or ()}
+
+
+def pick_packs(
+    files: Sequence[DataFileMeta],
+    deleted: Mapping[str, int],
+    limits: PackLimits,
+    *,
+    keeps_order: bool,
+    full: bool = False,
+) -> tuple[Pack, ...]:
+    """What to compact now: one pack, or with ``full`` all small files and all with deleted rows.
+
+    ``keeps_order``: only files that stand side by side are packed.
+    """
+
+    def is_worn(file: DataFileMeta) -> bool:
+        count = deleted.get(file.file_name, 0)
+        return count > 0 if full else count > limits.delete_ratio * max(file.row_count, 1)
+
+    def is_due(file: DataFileMeta) -> bool:
+        return file.file_size_bytes < limits.small_bytes or is_worn(file)
+
+    runs = _adjacent(files, is_due) if keeps_order else [sorted(filter(is_due, files), key=_by_size)]
+    if full:
+        return tuple(tuple(run) for run in runs if len(run) > 1 or any(map(is_worn, run)))
+    for run in runs:
+        pack = _first_worn(run, is_worn) or (_window(run, limits) if keeps_order else _bin(run, limits))
+        if pack:
+            return (pack,)
+    return ()
+
+
+def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
+    return (file.file_size_bytes, file.creation_time_ms or 0, file.file_name)
+
+
+def _adjacent(files: Sequence[DataFileMeta], is_due: Callable[[DataFileMeta], bool]) -> list[list[DataFileMeta]]:
+    """Stretches of due files in order of arrival."""
+    return [list(run) for due, run in groupby(in_order(files), is_due) if due]
+
+
+def _first_worn(run: Sequence[DataFileMeta], is_worn: Callable[[DataFileMeta], bool]) -> Pack:
+    return next(((file,) for file in run if is_worn(file)), ())
+
+
+def _bin(files: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
+    """The smallest files: as many as make enough, else those that pay off. ``files`` are sorted by size."""
+    size_bytes = 0
+    for count, file in enumerate(files, 1):
+        size_bytes += file.file_size_bytes + OPEN_COST_BYTES
+        if count > 1 and size_bytes >= limits.enough_bytes:
+            return tuple(files[:count])
+    total = sum(file.file_size_bytes for file in files)
+    for count in range(len(files), limits.min_file_count - 1, -1):
+        largest = files[count - 1].file_size_bytes
+        if _pays_off(count, largest, total):
+            return tuple(files[:count])
+        total -= largest
+    return ()
+
+
+def _window(run: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
+    """The first files side by side that are enough or pay off, with all behind them that still fit."""
+    for start in range(len(run)):
+        size_bytes = total = largest = 0
+        for end in range(start, len(run)):
+            size_bytes += run[end].file_size_bytes + OPEN_COST_BYTES
+            total += run[end].file_size_bytes
+            largest = max(largest, run[end].file_size_bytes)
+            if end > start and size_bytes >= limits.enough_bytes:
+                return tuple(run[start : end + 1])
+        count = len(run) - start
+        if count < limits.min_file_count:
+            return ()
+        if _pays_off(count, largest, total):
+            return tuple(run[start:])
+    return ()
+
+
+def _pays_off(count: int, largest: int, total: int) -> bool:
+    """Whether the largest of so many files is not written anew for the sake of little more."""
+    return count == 1 or largest <= total - largest

@@ -1,0 +1,27 @@
+"""Rules of tables without primary key: options about rows of one key have nothing to act on there.
+
+Paimon takes them and does nothing.
+"""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from paimon_table.options.names import MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.table_schema import TableSchema
+
+
+def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
+    """Refuse options that say how rows of one key are merged where there is no key."""
+    if schema.primary_keys:
+        return
+    for name, stated in (
+        (MERGE_ENGINE, options.merge_engine != "deduplicate"),
+        (SEQUENCE_FIELD, bool(options.sequence_fields)),
+    ):
+        if stated:
+            raise ConfigError(
+                f"option {name!r} says which row of a key stays, and a table without primary key keeps every row;"
+                " remove the option or define a primary key",
+                option=name,
+            )

@@ -1,0 +1,180 @@
+"""The writer of a bucket of a table without primary key: rows go into files as they come, small files are packed.
+
+Implements Paimon's append writers. With buckets a bucket has one writer, its sequence numbers go on behind those that
+are there, and only adjacent files are compacted, so that the order of arrival stays. Without buckets every writer
+begins at 0, any number of them may write one partition at once, and somebody who sees all files says what to compact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.compaction.append_picker import Pack, PackLimits, deleted_counts, pick_packs
+from paimon_table.data_files.bucket_files import BucketFiles
+from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter
+from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
+from paimon_table.errors import BrokenInvariant, ConfigError
+from paimon_table.mergetree.levels import next_sequence_number
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
+from paimon_table.row_kind import SEQUENCE_NUMBER
+from paimon_table.write.bucket_count import check_bucket_count
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.incoming import IncomingRows
+
+
+class AppendWriter:
+    """A ``Writer`` for rows without key; may serve many commits, one after the other."""
+
+    def __init__(self, ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> None:
+        """``state`` is that of the bucket in the snapshot that the commit builds on."""
+        self._ctx = ctx
+        self._bucket = bucket
+        self._partition_buckets = state.partition_buckets
+        self._buffer_limit_bytes = environment.write_buffer_bytes
+        self._is_shared = ctx.options.is_unaware
+        self._limits = PackLimits.of(ctx.options)
+        self._deletions = BucketDeletions(
+            ctx.io,
+            ctx.paths,
+            state.deletion_files,
+            lambda: f"index-{environment.new_uuid()}-0",
+            ctx.options.deletion_vectors_bitmap64,
+        )
+        self._deleted = deleted_counts(state.deletion_files)
+        names = FileNames(environment.new_uuid())
+        self._bucket_files = BucketFiles(ctx, bucket, names, environment.clock_ms, self._deletions)
+        self._files = state.files
+        first_number = 0 if self._is_shared else next_sequence_number(state.files)
+        self._incoming = IncomingRows(ctx, bucket, first_number)
+        self._data: KeyValueFileWriter | None = None
+        self._written: tuple[DataFileMeta, ...] = ()
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, rows: pa.Table) -> None:
+        """See ``Writer``."""
+        check_bucket_count(self._ctx, self._bucket.partition, self._partition_buckets)
+        with self._aborting():
+            self._incoming.add(rows)
+            if self._incoming.size_bytes >= self._buffer_limit_bytes:
+                self._flush()
+
+    def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
+        """See ``Writer``."""
+        with self._aborting():
+            self._finish()
+        return self._message(self._pick(full_compact))
+
+    def prepare_append(self) -> CommitMessage:
+        """See ``Writer``."""
+        with self._aborting():
+            self._finish()
+        return self._message(())
+
+    def needs_compaction(self, full_compact: bool = False) -> bool:
+        """See ``Writer``; never where several writers share the files, each of which would choose the same ones."""
+        return not self._is_shared and not self._ctx.options.write_only and bool(self._pick(full_compact))
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """See ``Writer``."""
+        if not self._incoming.is_empty or self._data is not None:
+            raise BrokenInvariant(
+                f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
+            )
+        return self.prepare_commit(full_compact)
+
+    def _flush(self) -> None:
+        rows = self._incoming.take()
+        if rows is None:
+            return
+        if self._data is None:
+            self._data = self._bucket_files.data_writer(0, FileSource.APPEND)
+        self._data.write(rows)
+
+    def _finish(self) -> None:
+        self._flush()
+        if self._data is not None:
+            self._written += self._data.close()
+            self._data = None
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        """Leave no half file behind an exception: nobody has its metadata."""
+        try:
+            yield
+        except BaseException:
+            if self._data is not None:
+                self._data.abort()
+            raise
+
+    def _message(self, packs: tuple[Pack, ...]) -> CommitMessage:
+        """What was written since the last message and the packs written anew, all of it durable."""
+        self._files += self._written
+        before: tuple[DataFileMeta, ...] = ()
+        after: tuple[DataFileMeta, ...] = ()
+        for pack in packs:
+            before += pack
+            after += self._rewritten(pack)
+        index = self._deletions.write()
+        self._ctx.io.sync()
+        gone = {file.file_name for file in before}
+        self._files = tuple(file for file in self._files if file.file_name not in gone) + after
+        written, self._written = self._written, ()
+        return CommitMessage(
+            bucket=self._bucket,
+            total_buckets=self._partition_buckets or self._ctx.options.bucket,
+            new_files=written,
+            compact_before=before,
+            compact_after=after,
+            compact_index=index,
+        )
+
+    # ------------------------------------------------------------ compaction
+
+    def _pick(self, full: bool) -> tuple[Pack, ...]:
+        if self._ctx.options.write_only:
+            if full:
+                raise ConfigError("the table is write-only: compact it in a job that opens it with write-only=false")
+            return ()
+        files = (*self._files, *self._written)
+        return pick_packs(files, self._deleted, self._limits, keeps_order=not self._is_shared, full=full)
+
+    def _rewritten(self, pack: Pack) -> tuple[DataFileMeta, ...]:
+        """The live rows of the files, in their order; numbers stay within those of the files."""
+        number, last = pack[0].min_sequence_number, max(file.max_sequence_number for file in pack)
+        if self._is_shared:
+            number, last = 0, sum(file.row_count for file in pack)
+        with self._bucket_files.data_writer(0, FileSource.COMPACT) as data:
+            for file in pack:
+                for rows in self._bucket_files.batches(file):
+                    numbers = np.minimum(np.arange(number, number + rows.num_rows, dtype=np.int64), last)
+                    place = rows.schema.get_field_index(SEQUENCE_NUMBER)
+                    data.write(rows.set_column(place, rows.schema.field(place), pa.array(numbers)))
+                    number += rows.num_rows
+            written = data.close()
+        for file in pack:
+            self._deletions.forget(file.file_name)
+            self._deleted.pop(file.file_name, None)
+        return written
+
+    # ------------------------------------------------------------ what rows without key have not
+
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        """Never: no row can be found by a key."""
+        raise BrokenInvariant(f"{self._ctx.paths.root} has no primary key to look rows up by; please report")
+
+    @property
+    def kept_bytes(self) -> int:
+        """Nothing stays in memory."""
+        return 0
+
+    def release_memory(self) -> None:
+        """Nothing to forget."""

@@ -1,0 +1,210 @@
+"""Tables without primary key: what their files hold, in which order, and what compaction leaves."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.table import Table
+from paimon_table.types import parse_type
+from paimon_table.validation.schema_evolution import AddColumn, SetOption, WidenColumn
+from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.table_driver import TableDriver, new_table
+
+UNAWARE = {"bucket": "-1"}
+ORDERED = {"bucket": "1", "bucket-key": "id"}
+COLUMNS = [("id", "INT"), ("v", "STRING")]
+
+
+def driver(tmp_path: Path, options: dict[str, str], partition_by: tuple[str, ...] = ()) -> TableDriver:
+    table = new_table(tmp_path / "t", COLUMNS, [], partition_by, options)
+    return TableDriver(table, tmp_path / "lookup")
+
+
+def ids(table: Table) -> list[int]:
+    """In the order in which the table is read."""
+    return [number for rows in table.read() for number in rows.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("options", [UNAWARE, ORDERED])
+def test_files_hold_the_columns_alone(tmp_path: Path, options: dict[str, str], file_format: str) -> None:
+    writer = driver(tmp_path, {**options, "file.format": file_format, "compaction.min.file-num": "9"})
+    writer.commit([["+I", 1, "a"], ["+I", 1, "a"], ["+U", 2, None]])
+    writer.commit([["+I", 3, "c"]])
+
+    state = writer.state()
+    ((bucket, files),) = state.files.items()
+    assert bucket.bucket == 0
+    assert [(f.level, f.row_count, f.delete_row_count, f.file_source) for f in files] == [(0, 3, 0, 0), (0, 1, 0, 0)]
+    assert {(f.min_key, f.max_key, f.key_stats.min_values, f.key_stats.null_counts) for f in files} == {
+        (EMPTY_ROW, EMPTY_ROW, EMPTY_ROW, ())
+    }
+    numbers = [(f.min_sequence_number, f.max_sequence_number) for f in files]
+    assert numbers == ([(0, 2), (0, 0)] if options is UNAWARE else [(0, 2), (3, 3)])
+    assert set(state.total_buckets.values()) == {int(options["bucket"])}
+    if file_format == "parquet":
+        path = writer.table.context.data_file(bucket, files[0])
+        assert pq.ParquetFile(path).schema_arrow.names == ["id", "v"]
+    assert writer.content() == [[1, "a"], [1, "a"], [2, None], [3, "c"]]
+    assert sum(rows.num_rows for rows in writer.table.read(columns=[])) == 4
+    assert writer.table.to_arrow(columns=["v"], predicate=pc.field("id") > 2).to_pylist() == [{"v": "c"}]
+
+
+@pytest.mark.parametrize("options", [UNAWARE, ORDERED])
+@pytest.mark.parametrize("kind", ["-D", "-U"])
+def test_rows_that_take_back_others_are_refused(tmp_path: Path, options: dict[str, str], kind: str) -> None:
+    writer = driver(tmp_path, options)
+    with pytest.raises(MalformedRecord, match="append table"):
+        writer.commit([["+I", 1, "a"], [kind, 1, "a"]])
+    assert writer.content() == []
+
+
+@pytest.mark.parametrize("keeps_writers", [False, True])
+def test_a_bucket_keeps_the_order_of_arrival_through_compactions(tmp_path: Path, keeps_writers: bool) -> None:
+    table = new_table(tmp_path / "t", COLUMNS, [], [], ORDERED)
+    writer = TableDriver(table, tmp_path / "lookup", keeps_writers=keeps_writers)
+    arrived: list[int] = []
+    kinds = []
+    for commit in range(23):
+        rows = [commit * 10 + 9 - i for i in range(commit % 4 + 1)]
+        arrived += rows
+        result = writer.commit([["+I", number, "x" * number] for number in rows])
+        kinds += [s.commit_kind for s in (result.append, result.compact) if s is not None]
+    assert ids(table) == arrived
+    assert CommitKind.COMPACT in kinds
+    assert len(writer.state().files_of(BucketId(EMPTY_ROW, 0))) < 10
+    assert [row[1] for change in writer.changes() for row in change.rows] == arrived
+    writer.compact()
+    assert ids(table) == arrived
+    (file,) = writer.state().files_of(BucketId(EMPTY_ROW, 0))
+    assert (file.min_sequence_number, file.max_sequence_number) == (0, len(arrived) - 1)
+    writer.commit([["+I", 1, "last"]])
+    assert ids(table) == [*arrived, 1]
+
+
+def test_small_files_without_buckets_are_packed_per_partition(tmp_path: Path) -> None:
+    writer = driver(tmp_path, UNAWARE, ("v",))
+    for number in range(12):
+        writer.commit([["+I", number, "p"], ["+I", number, "q"]])
+    assert {len(files) for files in writer.state().files.values()} == {4}
+    assert ids(writer.table) == unordered(ids(writer.table), [*range(12), *range(12)])
+    writer.compact()
+    assert {len(files) for files in writer.state().files.values()} == {1}
+    assert writer.compact().compact is None
+
+
+def unordered(actual: list[int], expected: list[int]) -> list[int]:
+    """``actual`` if it has the numbers of ``expected`` in any order."""
+    return actual if sorted(actual) == sorted(expected) else expected
+
+
+def test_several_writers_of_a_partition_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", COLUMNS, [], [], UNAWARE)
+    rows = TableDriver(table, tmp_path / "lookup").arrow([["+I", n, "v"] for n in range(6)])
+    bucket, environment = BucketId(EMPTY_ROW, 0), WriterEnvironment(str(tmp_path / "lookup"))
+    for identifier in range(4):
+        messages = []
+        for start in (0, 3):
+            writer = table.bucket_writer(bucket, table.state().live_files().of(bucket), environment)
+            writer.write(rows.slice(start, 3))
+            messages.append(writer.prepare_append())
+            assert not writer.needs_compaction()
+        table.new_commit("u").commit(identifier, messages, {})
+    assert sorted(ids(table)) == sorted([*range(6)] * 4)
+    assert table.due_compactions(table.state(), fully=False, is_appended=False) == (bucket,)
+    packing = table.bucket_writer(bucket, table.state().live_files().of(bucket), environment)
+    table.new_commit("u").commit(9, [packing.compact_only()], {})
+    assert len(table.state().files_of(bucket)) == 1
+    assert sorted(ids(table)) == sorted([*range(6)] * 4)
+    assert table.due_compactions(table.state(), fully=False, is_appended=False) == ()
+
+
+def test_a_large_batch_is_written_in_bounded_memory_and_cut_into_files(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", COLUMNS, [], [], {**ORDERED, "target-file-size": "64 kb", "write-only": "true"})
+    environment = WriterEnvironment(str(tmp_path / "lookup"), write_buffer_bytes=100_000)
+    bucket = BucketId(EMPTY_ROW, 0)
+    writer = table.bucket_writer(bucket, table.state().live_files().of(bucket), environment)
+    for start in range(0, 50_000, 5_000):
+        numbers = pa.array(range(start, start + 5_000), pa.int32())
+        texts = pa.array([f"{n:x}" * 5 for n in range(start, start + 5_000)])
+        kinds = pa.array([0] * 5_000, pa.int8())
+        writer.write(pa.table([numbers, texts, kinds], ["id", "v", "_VALUE_KIND"]))
+    message = writer.prepare_append()
+    table.new_commit("u").commit(1, [message], {})
+    assert len(message.new_files) > 2
+    assert ids(table) == [*range(50_000)]
+
+
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", COLUMNS, [], [], UNAWARE)
+    environment = WriterEnvironment(str(tmp_path / "lookup"), write_buffer_bytes=1)
+    bucket = BucketId(EMPTY_ROW, 0)
+    writer = table.bucket_writer(bucket, table.state().live_files().of(bucket), environment)
+    rows = TableDriver(table, tmp_path / "lookup").arrow([["+I", 1, "a"], ["-D", 1, "a"]])
+    writer.write(rows.slice(0, 1))
+    with pytest.raises(MalformedRecord):
+        writer.write(rows.slice(1, 1))
+    assert [*(tmp_path / "t").rglob("data-*")] == []
+
+
+@pytest.mark.parametrize("options", [UNAWARE, ORDERED])
+def test_columns_change_under_old_files(tmp_path: Path, options: dict[str, str]) -> None:
+    writer = driver(tmp_path, options)
+    writer.commit([["+I", 1, "a"]])
+    writer.evolve([AddColumn("n", parse_type("BIGINT"))])
+    writer.commit([["+I", 2, "b", 5]])
+    if options is UNAWARE:
+        writer.evolve([WidenColumn("id", parse_type("BIGINT"))])
+    assert writer.content() == [[1, "a", None], [2, "b", 5]]
+    for number in range(3, 9):
+        writer.commit([["+I", number, "x", None]])
+    assert [row[0] for row in writer.content()] == [*range(1, 9)]
+    assert writer.table.to_arrow(predicate=pc.field("n") == 5).num_rows == 1
+
+
+def test_partitions_are_read_in_the_order_of_their_values(tmp_path: Path) -> None:
+    writer = driver(tmp_path, {**UNAWARE, "scan.plan-sort-partition": "true"}, ("v",))
+    for number, partition in enumerate(["q", "z", "a", "q", "b"]):
+        writer.commit([["+I", number, partition]])
+    assert ids(writer.table) == [2, 4, 0, 3, 1]
+
+
+def test_bloom_filters_and_ranges_prune_files(tmp_path: Path) -> None:
+    options = {**UNAWARE, "file-index.bloom-filter.columns": "v", "write-only": "true"}
+    writer = driver(tmp_path, options)
+    writer.commit([["+I", 1, "a"], ["+I", 2, "c"]])
+    writer.commit([["+I", 11, "b"]])
+    table = writer.table
+    ((_, files),) = writer.state().files.items()
+    assert all(file.embedded_index or file.extra_files for file in files)
+    (gone,) = [file for file in files if file.row_count == 2]
+    Path(table.context.data_file(BucketId(EMPTY_ROW, 0), gone)).unlink()
+    assert table.to_arrow(predicate=pc.field("id") > 10).num_rows == 1
+    assert table.to_arrow(predicate=pc.field("v") == "b").num_rows == 1
+
+
+def test_another_number_of_buckets_is_refused(tmp_path: Path) -> None:
+    writer = driver(tmp_path, ORDERED)
+    writer.commit([["+I", 1, "a"]])
+    writer.evolve([SetOption("bucket", "2")])
+    with pytest.raises(ConfigError, match="bucket num 2"):
+        writer.commit([["+I", 2, "b"]])
+
+
+def test_an_overwrite_replaces_partitions(tmp_path: Path) -> None:
+    writer = driver(tmp_path, UNAWARE, ("v",))
+    writer.commit([["+I", 1, "p"], ["+I", 1, "q"]])
+    writer.overwrite([["+I", 2, "q"], ["+I", 2, "q"]])
+    assert writer.content() == [[1, "p"], [2, "q"], [2, "q"]]
+
+
+@pytest.mark.parametrize("option", [{"merge-engine": "aggregation"}, {"sequence.field": "id"}])
+def test_options_about_rows_of_one_key_are_refused(tmp_path: Path, option: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="without primary key"):
+        driver(tmp_path, {**UNAWARE, **option})
