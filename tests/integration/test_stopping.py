@@ -77,6 +77,7 @@ def test_a_signal_while_spark_starts_stops_cleanly(tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, tmp_path / "dumps")
     log = tmp_path / "tidemark.log"
     with running(file, log) as process:
+        wait_until(lambda: "starting Spark" in log.read_text(), 60, "the announcement of Spark")
         wait_until(lambda: bool(psutil.Process(process.pid).children()), 60, "the start of the JVM")
         for starting in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)][::-1]:
             starting.terminate()
