@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# Tests start hundreds of processes: without bytecode on disk each of them compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 SOURCES := tidemark pipelines sources sinks paimon_table
 PYTHON_FILES := $(SOURCES) tests benchmarks

@@ -5,7 +5,8 @@
 Runs `tidemark run FILE --once` as a user does: over a dump of ``--records`` into tables that are not there yet ("new"),
 then over ``--new`` more of them with the tables and the checkpoint in place ("restart"). With ``--against`` the same is
 done with another checkout (its `.venv` too), by turns, and the last column is our time divided by its. Times are the
-medians of the rounds, in seconds; processor time is that of all processes of the run.
+medians of the rounds, in seconds; processor time is that of all processes of the run. Modules are compiled once, as in
+an installation, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations
@@ -120,8 +121,13 @@ def run(checkout: Path, place: Path, *arguments: str) -> Times:
     marks.unlink(missing_ok=True)
     launcher = [str(checkout / ".venv/bin/python"), str(ROOT / "benchmarks/startup_marks.py"), str(marks)]
     began_s = time.monotonic()
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
-        [*launcher, repr(began_s), *arguments], cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*launcher, repr(began_s), *arguments],
+        cwd=place,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     used_s: dict[int, float] = {}
     while process.poll() is None:
