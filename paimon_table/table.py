@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.compaction.due import due_compactions
+from paimon_table.compaction.record_expiry import record_expiry
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths
@@ -233,9 +234,12 @@ class Table:
         """What it makes of the rows that come."""
         return write_traits(self.context)
 
-    def due_compactions(self, state: TableState, *, fully: bool, is_appended: bool) -> tuple[BucketId, ...]:
+    def due_compactions(
+        self, state: TableState, *, fully: bool, is_appended: bool, clock_ms: Callable[[], int] = now_ms
+    ) -> tuple[BucketId, ...]:
         """The buckets to compact although no rows arrive for them: see the function of that name."""
-        return due_compactions(state, self.options, fully=fully, is_appended=is_appended)
+        expiry = record_expiry(self.context, clock_ms())
+        return due_compactions(state, self.options, fully=fully, is_appended=is_appended, expiry=expiry)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""

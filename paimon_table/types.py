@@ -53,6 +53,8 @@ INTEGERS = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
 CHARACTERS = frozenset({Root.CHAR, Root.VARCHAR})
 BINARIES = frozenset({Root.BINARY, Root.VARBINARY})
 TIMESTAMPS = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+TIMES_OF_ROWS = frozenset({Root.INT, Root.BIGINT, *TIMESTAMPS})
+"""What a column can be whose values tell the age of rows."""
 
 
 @dataclass(frozen=True, slots=True)

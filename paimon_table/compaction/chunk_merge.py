@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.compaction.changelog import changelog_rules, derive_changelog
+from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.lookup.stored_rows import OnFound, StoredRows
 from paimon_table.merge.function import MergeFunction, without_retracts
@@ -78,10 +79,13 @@ class ChunkMerger:
         groups = self._counting(self._order.sort(rows), levels)
         return MergedChunk(self._function.merge(rows, groups))
 
-    def merge_looking_up(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
+    def merge_looking_up(
+        self, pieces: Sequence[Piece], above: Sequence[SortedRun], expiry: RecordExpiry | None = None
+    ) -> MergedChunk:
         """A chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
 
-        The changelog is that of the lookup producer, None with another one.
+        Rows that have expired are not found, but replaced like others. The changelog is that of the lookup producer,
+        None with another one.
         """
         if self._options.merge_engine == "first-row":
             return self._merge_first_rows(pieces, above)
@@ -92,6 +96,8 @@ class ChunkMerger:
         changed, in_chunk = _any_in_group(levels == 0, groups), _any_in_group(levels > 0, groups)
         wanted = np.flatnonzero(changed if self._needs_all_versions else changed & ~in_chunk)
         hits = self._look_up(gather(rows, groups.indices[groups.starts[wanted]]), above)
+        if expiry is not None:
+            hits = expiry.live_hits(hits)
         if len(hits.positions):
             key_number = np.empty(rows.num_rows, np.int64)
             key_number[groups.indices] = groups.key_number()

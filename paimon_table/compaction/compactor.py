@@ -6,7 +6,7 @@ size, not by the size of the runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, MergedChunk, newest_row_wins
 from paimon_table.compaction.picker import CompactUnit
+from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.data_files.bucket_files import BucketFiles
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
 from paimon_table.lookup.stored_rows import StoredRows
 from paimon_table.merge.function import without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.levels import Levels, SortedRun
-from paimon_table.mergetree.run_chunks import CHUNK_BYTES, Piece, run_chunks
+from paimon_table.mergetree.run_chunks import CHUNK_BYTES, Piece, ReadBatches, run_chunks
 from paimon_table.mergetree.sections import Rewrite, Section, Step, Target, Upgrade, partition, plan_steps
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.options.file_settings import data_file_settings, format_of
@@ -73,6 +74,13 @@ class _Job:
     """Runs on levels above the output."""
     published_level: int
     """The level whose rows the changelog of full compactions has led to."""
+    expiry: RecordExpiry | None
+    """Which rows are left out because of their age."""
+
+    @property
+    def has_expired(self) -> Callable[[DataFileMeta], bool]:
+        """Whether a file has rows that are to be left out."""
+        return (lambda _: False) if self.expiry is None else self.expiry.has_expired
 
     @property
     def is_full(self) -> bool:
@@ -122,7 +130,7 @@ class Compactor:
         self._deletions = deletions
         self._chunk_bytes = chunk_bytes
 
-    def run(self, unit: CompactUnit, levels: Levels) -> CompactionResult:
+    def run(self, unit: CompactUnit, levels: Levels, expiry: RecordExpiry | None = None) -> CompactionResult:
         """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
         job = _Job(
@@ -132,9 +140,10 @@ class Compactor:
             drops_deletes=unit.output_level >= levels.highest_level or self._options.deletion_vectors,
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
             published_level=levels.published_level,
+            expiry=expiry,
         )
         result = CompactionResult()
-        target = Target(unit.output_level, levels.max_level, small_file_bytes)
+        target = Target(unit.output_level, levels.max_level, small_file_bytes, job.has_expired)
         if unit.rewrites_each:
             steps: Sequence[Step] = [Rewrite((((file,),),)) for file in unit.files]
         else:
@@ -151,7 +160,7 @@ class Compactor:
         if self._publishes_top(levels, job):
             return self._merger.merge_to_top(pieces, job.published_level)
         if self._options.needs_lookup and 0 in levels:
-            return self._merger.merge_looking_up(pieces, job.above)
+            return self._merger.merge_looking_up(pieces, job.above, job.expiry)
         return self._merger.merge(pieces)
 
     def _has_changelog(self, levels: Iterable[int], job: _Job) -> bool:
@@ -173,6 +182,8 @@ class Compactor:
             return False
         if self._options.deletion_vectors and file.delete_row_count != 0:
             return True
+        if self._options.deletion_vectors and job.expiry is not None and not job.expiry.is_all_live(file):
+            return True  # old rows in it would stay and mark nothing
         if format_of(file.file_name) != data_file_settings(self._options, job.output_level).format:
             return True
         return not job.is_full and not newest_row_wins(self._options)
@@ -195,14 +206,16 @@ class Compactor:
         """The changelog of a file that stays as it is; the rows that it replaces are marked as deleted."""
         recent = _RecentRows(self._chunk_bytes)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
-            for pieces in self._chunks(((file,),), self._chunk_bytes // 2):
+            for pieces in self._chunks(((file,),), self._chunk_bytes // 2, job):
                 merged = self._merge(pieces, {file.level}, job)
                 if merged.changelog is not None:
                     changelog.write(merged.changelog)
                 for piece in pieces:
                     recent.add(piece.rows)
             written = changelog.close()
-        self._remember((file,), recent.all())
+        rows = recent.all()
+        if rows is not None and rows.num_rows == file.row_count:
+            self._remember((file,), rows)
         return written
 
     def _rewrite(self, step: Rewrite, job: _Job) -> CompactionResult:
@@ -214,7 +227,7 @@ class Compactor:
             data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
             changelog = stack.enter_context(self._files.changelog_writer(job.output_level, FileSource.APPEND))
             for section in step.sections:
-                for pieces in self._chunks(section, chunk_bytes):
+                for pieces in self._chunks(section, chunk_bytes, job):
                     merged = self._merge(pieces, levels, job)
                     if merged.changelog is not None:
                         changelog.write(merged.changelog)
@@ -227,8 +240,10 @@ class Compactor:
         self._remember(result.after, recent.all())
         return result
 
-    def _chunks(self, section: Section, chunk_bytes: int) -> Iterator[list[Piece]]:
-        read = self._cheapest_batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
+    def _chunks(self, section: Section, chunk_bytes: int, job: _Job) -> Iterator[list[Piece]]:
+        read: ReadBatches = self._cheapest_batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
+        if job.expiry is not None:
+            read = job.expiry.reading(read)
         return run_chunks(section, read, self._order, chunk_bytes)
 
     def _cheapest_batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paimon_table.compaction.append_picker import PackLimits, deleted_counts, pick_packs
+from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_state import TableState
@@ -12,18 +13,19 @@ from paimon_table.options.table_options import TableOptions
 
 
 def due_compactions(
-    state: TableState, options: TableOptions, *, fully: bool, is_appended: bool
+    state: TableState, options: TableOptions, *, fully: bool, is_appended: bool, expiry: RecordExpiry | None = None
 ) -> tuple[BucketId, ...]:
     """The buckets that a job which compacts has to look after.
 
-    ``fully``: all with files below their highest level. Otherwise, where readers wait for it, those with level-0 files;
-    if ``is_appended`` says that rows of the commit are there already, uncompacted, these are among them. Without, only
-    where nobody would see such rows until more arrive. Of a table without buckets: those with small files.
+    ``fully``: all with files below their highest level, or with rows that have expired. Otherwise, where readers wait
+    for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there already, uncompacted,
+    these are among them. Without, only where nobody would see such rows until more arrive. Of a table
+    without buckets: those with small files.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)
     if fully:
-        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level))
+        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, expiry))
     is_hidden = options.hides_level0 and options.level0_patience == 1
     if not options.needs_lookup or not (is_appended or is_hidden):
         return ()
@@ -45,7 +47,7 @@ def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[Bu
     )
 
 
-def _is_compacted(files: Sequence[DataFileMeta], max_level: int) -> bool:
-    """Whether all files of a bucket are on its highest level, which older options may have set higher."""
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int, expiry: RecordExpiry | None) -> bool:
+    """Whether all files are on the highest level, which older options may have set higher, and may stay as they are."""
     highest = max(max_level, *(f.level for f in files))
-    return all(f.level == highest for f in files)
+    return all(f.level == highest and (expiry is None or not expiry.has_expired(f)) for f in files)

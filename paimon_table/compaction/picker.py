@@ -69,12 +69,12 @@ def force_up_level0(runs: Sequence[SortedRun], params: UniversalParams, patience
 
 
 def pick_full(
-    runs: Sequence[SortedRun], params: UniversalParams, has_deleted_rows: Callable[[DataFileMeta], bool]
+    runs: Sequence[SortedRun], params: UniversalParams, has_gone_rows: Callable[[DataFileMeta], bool]
 ) -> CompactUnit | None:
-    """All runs into the highest level; when they are there already, the files with deletion vectors, None without."""
+    """All runs into the highest level; when they are there already, the files with rows to be dropped, None without."""
     if any(run.level != params.max_level for run in runs):
         return CompactUnit(params.max_level, tuple(runs))
-    marked = tuple(file for run in runs for file in run.files if has_deleted_rows(file))
+    marked = tuple(file for run in runs for file in run.files if has_gone_rows(file))
     return CompactUnit(params.max_level, (SortedRun(params.max_level, marked),), rewrites_each=True) if marked else None
 
 

@@ -7,7 +7,7 @@ its metadata changes) and rewriting it. Pure.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,8 @@ class Target:
     output_level: int
     max_level: int
     small_file_bytes: int
+    has_expired: Callable[[DataFileMeta], bool] = lambda _: False
+    """Whether a file has rows that must not be kept."""
 
 
 def plan_steps(sections: Sequence[Section], target: Target) -> tuple[Step, ...]:
@@ -108,7 +110,8 @@ def _flush(pending: Sequence[Section], target: Target) -> list[Step]:
 
 
 def _move(file: DataFileMeta, target: Target) -> list[Step]:
-    """Upgrade, or rewrite where deletes must not reach the highest level; nothing when the file is there already."""
-    if target.output_level == target.max_level and file.delete_row_count != 0:
+    """Upgrade, or rewrite without expired rows and without deletes on the highest level; nothing for a file there."""
+    has_deletes = target.output_level == target.max_level and file.delete_row_count != 0
+    if has_deletes or target.has_expired(file):
         return [Rewrite((((file,),),))]
     return [] if file.level == target.output_level else [Upgrade(file)]

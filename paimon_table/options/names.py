@@ -19,6 +19,8 @@ FULL_COMPACTION_DELTA_COMMITS = "full-compaction.delta-commits"
 DELETION_VECTORS = "deletion-vectors.enabled"
 DELETION_VECTORS_MODIFIABLE = "deletion-vectors.modifiable"
 WRITE_ONLY = "write-only"
+RECORD_EXPIRE_TIME = "record-level.expire-time"
+RECORD_TIME_FIELD = "record-level.time-field"
 STREAMING_READ_OVERWRITE = "streaming-read-overwrite"
 LEGACY_PARTITION_NAME = "partition.legacy-name"
 

@@ -86,7 +86,7 @@ def _off(instead: str, change: ChangeRule = freely, misleads_readers: bool = Fal
 _NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at least 1 and remove the option"
 _NO_INDEX = "bloom filters are the only file indexes that are written; use file-index.bloom-filter.columns"
 _NO_EXTERNAL = "data files are written below the table directory only; remove the option"
-_NO_EXPIRE = "rows do not expire; remove the option"
+_NO_TIME_TYPE = "the type of the column says what its times are; remove the option"
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
@@ -103,9 +103,7 @@ REFUSED: Mapping[str, Refusal] = {
     "data-file.path-directory": Refusal(_NO_EXTERNAL, change=never, misleads_readers=True),
     "index-file-in-data-file-dir": _off(_NO_EXTERNAL, change=never, misleads_readers=True),
     "write.sequence-number-init-mode": Refusal("sequence numbers start after those of the files", frozenset({"scan"})),
-    "record-level.expire-time": Refusal(_NO_EXPIRE, misleads_readers=True),
-    "record-level.time-field": Refusal(_NO_EXPIRE),
-    "record-level.time-field-type": Refusal(_NO_EXPIRE),
+    "record-level.time-field-type": Refusal(_NO_TIME_TYPE),
     "compaction.optimization-interval": Refusal(_NO_EARLY),
     "compaction.total-size-threshold": Refusal(_NO_EARLY),
     "compaction.incremental-size-threshold": Refusal(_NO_EARLY),
@@ -144,7 +142,7 @@ REFUSED_PREFIXES: Mapping[str, str] = {
     "file-index.": _NO_INDEX,
     "metadata.iceberg.": "no Iceberg metadata is written; remove the option",
     "postpone.": _NO_DYNAMIC,
-    "record-level.": _NO_EXPIRE,
+    "record-level.": "Paimon 1.4 knows no such option; remove it",
     "chain-table.": "chain tables are not supported; remove the option",
     "global-index.": "global indexes are not supported; remove the option",
     "iceberg.": "no Iceberg metadata is written; remove the option",

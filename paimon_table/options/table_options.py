@@ -63,6 +63,8 @@ from paimon_table.options.names import (
     NUM_LEVELS,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_GROUP,
+    RECORD_EXPIRE_TIME,
+    RECORD_TIME_FIELD,
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
     ROWKIND_FIELD,
@@ -248,6 +250,11 @@ class TableOptions:
     )
     scan_plan_sort_partition: bool = option("scan.plan-sort-partition", boolean, False, read=True)
     """Whether partitions are read in the order of their values."""
+    record_expire_time_ms: int | None = option(RECORD_EXPIRE_TIME, duration_ms, None)
+    """Age at which compactions leave rows out."""
+    record_time_field: str | None = option(
+        RECORD_TIME_FIELD, plain, None, columns=single, needs=Need(RECORD_EXPIRE_TIME)
+    )
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)

@@ -76,8 +76,7 @@ class BucketHarness:
         environment = WriterEnvironment(
             lookup_dir=str(self.lookup_dir),
             new_uuid=lambda: f"u{next(self.numbers)}",
-            clock_ms=lambda: 1_000 + next(self.numbers),
-            **self.environment,
+            **{"clock_ms": lambda: 1_000 + next(self.numbers), **self.environment},
         )
         state = BucketState(tuple(self.files), self.deletion_files)
         self.writer = BucketWriter(self.ctx, self.bucket, state, environment)

@@ -71,7 +71,7 @@ def test_options_of_readers_and_other_jobs_are_kept(name: str) -> None:
         ("cross-partition-upsert.index-ttl", "1 d"),
         ("fields.name.aggregation", "sum"),
         ("target-file-row-num", "5"),
-        ("record-level.expire-time", "1 h"),
+        ("record-level.time-field-type", "seconds-int"),
         ("data-file.thin-mode", "true"),
         ("type", "materialized-table"),
     ],

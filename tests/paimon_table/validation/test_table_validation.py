@@ -47,6 +47,9 @@ def test_a_usual_table_passes() -> None:
     )  # fmt: skip
 
 
+_EXPIRING = {"record_level__expire_time": "1 d", "record_level__time_field": "b"}
+
+
 @pytest.mark.parametrize(
     ("columns", "primary", "partition", "options", "words"),
     [
@@ -70,6 +73,9 @@ def test_a_usual_table_passes() -> None:
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "b"}, "only string"),
         ("a INT, b INT", "", "", {"bucket": "1", "changelog_producer": "input"}, "define"),
         ("a INT, b INT", "", "", {"bucket": "1"}, "'bucket-key' is missing"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "record_level__expire_time": "1 d"}, "needs 'record-level.time"),
+        ("a INT, b INT", "a", "", {"bucket": "1", **_EXPIRING, "record_level__time_field": "z"}, "time field 'z'"),
+        ("a INT, b STRING", "a", "", {"bucket": "1", **_EXPIRING}, "should be one of INT, BIGINT, or TIMESTAMP"),
         ("a INT, b INT", "a", "", {"bucket": "1", "metadata__stats_mode": "truncate(0)"}, "metadata.stats-mode"),
         ("a INT, b INT", "a", "", {"bucket": "1", "fields__b__stats_mode": "some"}, "fields.b.stats-mode"),
         (
