@@ -64,6 +64,13 @@ class UnsupportedFeature(ConfigError):
     """The table or the request needs something that Tidemark does not do yet."""
 
 
+class BucketCountChanged(ConfigError):
+    """A partition has another number of buckets than rows were written for: rescale it, or look at the table again.
+
+    The second where somebody else rescales the table right now: its option follows its files at once.
+    """
+
+
 class SchemaChangeRefused(TidemarkError):
     """Events carry a schema change that would lose values; the table was left as it is."""
 

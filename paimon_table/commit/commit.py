@@ -25,13 +25,18 @@ from typing import Any
 from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
-from paimon_table.commit.overwrite import overwrite_delta, replaced_partitions
+from paimon_table.commit.overwrite import (
+    PartitionContent,
+    overwrite_delta,
+    replaced_partitions,
+    replacing_delta,
+)
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
     BrokenInvariant,
+    BucketCountChanged,
     CommitConflict,
     CommitOutcomeUnknown,
-    ConfigError,
     CorruptFile,
     SinkUnavailable,
 )
@@ -152,8 +157,8 @@ class TableCommit:
         snapshots raises CommitOutcomeUnknown instead of risking a second commit.
 
         Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
-        CommitOutcomeUnknown (repeat the whole commit: it finds out), ConfigError (the number of buckets differs from
-        that of the partition's files), SinkUnavailable, CorruptFile.
+        CommitOutcomeUnknown (repeat the whole commit: it finds out), BucketCountChanged (the number of buckets differs
+        from that of the partition's files), SinkUnavailable, CorruptFile.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         with self._storage_errors():
@@ -188,6 +193,28 @@ class TableCommit:
             self.refresh()
             replayed = self._is_committed(request, CommitKind.OVERWRITE)
             part = partial(overwrite_delta, messages, covers)
+            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
+        return CommitResult(replayed=replayed, overwrite=published)
+
+    def replace(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        properties: Mapping[str, str],
+        read: Mapping[bytes, PartitionContent],
+        *,
+        started_ms: int | None = None,
+    ) -> CommitResult:
+        """Replace partitions, by their serialized rows, by what was made of their content; in one OVERWRITE snapshot.
+
+        As ``overwrite``, but what others have committed to the partitions since they were ``read`` is not lost:
+        CommitConflict then, and nothing is published. Partitions without messages are left without rows.
+        """
+        request = Commit(identifier=identifier, properties=properties, started_ms=started_ms)
+        with self._storage_errors():
+            self.refresh()
+            replayed = self._is_committed(request, CommitKind.OVERWRITE)
+            part = partial(replacing_delta, messages, read)
             published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
         return CommitResult(replayed=replayed, overwrite=published)
 
@@ -259,6 +286,7 @@ class TableCommit:
         changed = None if replaces else find_bucket_change(self._state, delta.entries)
         conflict = (
             changed
+            or delta.conflict
             or find_conflict(self._state, delta.entries, self._key_types)
             or find_index_conflict(self._state.index, delta.index)
             or find_unseen(self._state, delta.seen)
@@ -267,7 +295,7 @@ class TableCommit:
             return
         shared.discard()
         if changed is not None:
-            raise ConfigError(
+            raise BucketCountChanged(
                 f"{self._name(request, delta.kind)}: {changed}; set 'bucket' back or overwrite the partition to "
                 "rescale it"
             )

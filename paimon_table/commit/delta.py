@@ -40,6 +40,8 @@ class Delta:
     """Index files deleted and added."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
+    conflict: str | None = None
+    """Why it cannot follow the state that it was made for; None where that is to be found out."""
 
     @property
     def is_empty(self) -> bool:

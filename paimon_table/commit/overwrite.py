@@ -11,7 +11,7 @@ The new rows are those of ``write.overwrite_writer``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paimon_table.commit.delta import Delta
@@ -105,3 +105,37 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
         IndexEntry(ADD, m.bucket, file) for m in messages for file in (*m.append_index.after, *m.compact_index.after)
     ]
     return Delta(CommitKind.OVERWRITE, tuple(gone + come), (), tuple(index_gone + index_come))
+
+
+# ---------------------------------------------------------------- replacing what was read
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionContent:
+    """The files of one partition at a snapshot, data and index, as far as they tell whether others have changed it."""
+
+    data: frozenset[tuple[int, int, str]]
+    """Bucket, level and name."""
+    index: frozenset[str]
+
+
+def content_of(state: TableState, partition: bytes) -> PartitionContent:
+    """What ``state`` holds of a partition, by its serialized row."""
+    files = ((bucket, file) for bucket, of_bucket in state.files.items() for file in of_bucket)
+    data = frozenset((b.bucket, file.level, file.file_name) for b, file in files if b.partition == partition)
+    index = frozenset(entry.file.file_name for entry in state.index if entry.bucket.partition == partition)
+    return PartitionContent(data, index)
+
+
+def replacing_delta(
+    messages: Sequence[CommitMessage], read: Mapping[bytes, PartitionContent], state: TableState
+) -> Delta:
+    """As ``overwrite_delta`` of the partitions that were ``read``; in conflict with a state that holds others."""
+    strange = next((m for m in messages if m.bucket.partition not in read), None)
+    if strange is not None:
+        raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in none of the partitions to replace; report this")
+    delta = overwrite_delta(messages, read.__contains__, state)
+    changed = sum(content_of(state, partition) != content for partition, content in read.items())
+    if not changed:
+        return delta
+    return replace(delta, conflict=f"others have changed {changed} of the {len(read)} partitions since they were read")

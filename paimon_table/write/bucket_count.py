@@ -6,12 +6,12 @@ Asked of the whole partition: a bucket without files says nothing, but rows of i
 
 from __future__ import annotations
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import BucketCountChanged
 from paimon_table.metadata.table_context import TableContext
 
 
 def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None) -> None:
-    """ConfigError unless rows may be written with the ``bucket`` option of ``ctx``.
+    """BucketCountChanged unless rows may be written with the ``bucket`` option of ``ctx``.
 
     ``present`` is the number of buckets of the partition's live files, None when it has none.
     """
@@ -20,7 +20,8 @@ def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None)
         return
     path = ctx.partition_path(partition)
     what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root
-    raise ConfigError(
+    raise BucketCountChanged(
         f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "
-        f"was written: set 'bucket' back to {present}, or rescale all of it by INSERT OVERWRITE"
+        f"was written: set 'bucket' back to {present}, or rescale it, by 'tidemark table rescale "
+        f"{ctx.paths.root} --buckets {wanted}' or by INSERT OVERWRITE of all its rows"
     )

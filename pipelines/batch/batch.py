@@ -13,10 +13,12 @@ before they are published, so the snapshots are those of one step after the othe
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
+from paimon_table.errors import BrokenInvariant, BucketCountChanged, MalformedRecord, SchemaChangeRefused
 from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
@@ -26,8 +28,13 @@ from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch, plan_decode
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 
+log = logging.getLogger(__name__)
+
 MAX_PLANS = 10
 """How often one batch may show something new before that is taken for a fault of ours."""
+
+RESCALE_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets."""
 
 
 def process_batch(
@@ -55,6 +62,7 @@ def append_batch(
 ) -> AppendedBatch:
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables."""
     clock = Stopwatch()
+    waits_s = list(RESCALE_WAITS_S)
     for _ in range(MAX_PLANS):
         if exchange.is_one_job:
             compactions.wait()
@@ -83,10 +91,15 @@ def append_batch(
             continue  # another writer has changed a schema since the decode step was planned
         written = exchange.write(plan.write, in_one_task=settings.slots == 1)
         clock.lap("write")
-        if written.result.failures:
-            written.discard(plan.write)
-            raise written.result.failures[0].error
-        return append(plan, written, tables, clock)
+        try:
+            return append(plan, written, tables, clock)
+        except BucketCountChanged as error:
+            # Somebody rescales a table: its files and its option change one after the other, or did since the plan.
+            if not waits_s:
+                raise
+            log.info("batch %d: %s; it is planned anew", batch.id, error)
+            time.sleep(waits_s.pop(0))
+            clock.lap("wait")
     raise BrokenInvariant(
         f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"
     )

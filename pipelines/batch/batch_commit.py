@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_table import BucketId, Snapshot
+from paimon_table.errors import BucketCountChanged
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.exchange import Written
@@ -17,6 +18,7 @@ from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask
+from sinks.write.discard import discard
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +49,13 @@ RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterabl
 def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch) -> AppendedBatch:
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
-    Nothing is published unless every record is accounted for.
+    Nothing is published unless every record is accounted for and every task has done its part; what could not be done
+    is raised. After BucketCountChanged the batch can be planned anew: tables that have its rows are known.
     """
     result = written.result
+    if result.failures:
+        written.discard(plan.write)
+        raise result.failures[0].error
     check_accounted(plan.batch.id, result.reports)
     unknown_count = sum(w.unknown_count for w in result.writes)
     if unknown_count:
@@ -72,7 +78,11 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
     appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted)
-    _publish(appended, result, tables)
+    try:
+        _publish(appended, result, tables)
+    except BucketCountChanged:
+        _discard_unpublished(plan, written, tables)
+        raise
     clock.lap("append")
     return appended
 
@@ -151,6 +161,15 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
         committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms)
         published = tuple(s for s in (committed.append, committed.compact) if s is not None)
         appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
+
+
+def _discard_unpublished(plan: BatchPlan, written: Written, tables: PipelineTables) -> None:
+    """Delete what was written for tables that have not got the rows of the batch, and all compactions."""
+    compacted = written.compacted()
+    for index, target in enumerate(plan.write.targets):
+        discard(target, compacted.messages(index))
+        if not tables.sinks[target.identifier].is_appended(plan.batch.id, plan.batch.started_ms):
+            discard(target, written.result.messages(index))
 
 
 def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:

@@ -39,7 +39,7 @@ Options = Sequence[str] | None
 
 def show(path: str, form: RowFormat, storage: Options) -> None:
     """Columns, keys, options and state."""
-    table = _open(path, storage)
+    table = open_table(path, storage)
     with quiet_pipe():
         show_table(table, form)
 
@@ -57,7 +57,7 @@ def scan(
     """The rows of the table."""
     if snapshot is not None and timestamp is not None:
         raise ConfigError("--snapshot and --timestamp exclude each other; give one of them")
-    table = _open(path, storage)
+    table = open_table(path, storage)
     if snapshot is None and timestamp is None:
         _tell_reading_options(table)
         _tell_postponed(table, table.snapshots.latest())
@@ -81,7 +81,7 @@ def changes(
     storage: Options,
 ) -> None:
     """The changelog, oldest first."""
-    table = _open(path, storage)
+    table = open_table(path, storage)
     if table.options.changelog_producer == "none":
         note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
         typer.echo(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
@@ -100,7 +100,7 @@ def changes(
 
 def list_tables(warehouse: str, storage: Options) -> None:
     """The tables of a warehouse, or of one database in it."""
-    io, root = file_io_for(warehouse, _storage_options(warehouse, storage))
+    io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     found = tables_below(io, root)
     if not found:
         raise ConfigError(f"there are no tables at {warehouse}; a warehouse has them in DATABASE.db/TABLE")
@@ -110,20 +110,21 @@ def list_tables(warehouse: str, storage: Options) -> None:
 
 def snapshots(path: str, form: RowFormat, limit: int | None, storage: Options) -> None:
     """The snapshots, oldest first."""
-    _print([snapshot_rows(all_snapshots(_open(path, storage)))], form, limit)
+    _print([snapshot_rows(all_snapshots(open_table(path, storage)))], form, limit)
 
 
 def files(path: str, form: RowFormat, snapshot: int | None, limit: int | None, storage: Options) -> None:
     """The live data files."""
-    table = _open(path, storage)
+    table = open_table(path, storage)
     _print([file_rows(table, _snapshot(table, snapshot))], form, limit)
 
 
-def _open(path: str, storage: Options) -> Table:
-    options = _storage_options(path, storage)
+def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Table:
+    """The table at ``path``; ConfigError where there is none, with those that are below it."""
+    options = storage_options(path, storage)
     io, root = file_io_for(path, options)
     try:
-        return Table.open_for_reading(path, options)
+        return Table.open_for_reading(path, options) if for_reading else Table.open(path, options)
     except ConfigError:
         found = tables_below(io, root)
         if not found:
@@ -132,7 +133,7 @@ def _open(path: str, storage: Options) -> Table:
         raise ConfigError(f"{path} is no table; there are tables below it:{listed}") from None
 
 
-def _storage_options(path: str, storage: Options) -> dict[str, str]:
+def storage_options(path: str, storage: Options) -> dict[str, str]:
     """ConfigError for what is no option, and for options that the storage of the path does not have."""
     options: dict[str, str] = {}
     for text in storage or ():

@@ -60,6 +60,16 @@ def is_among(field: pc.Expression, target: pa.DataType, constants: Sequence[Cons
     return field.isin(pa.array(values, target)) | (field.is_null() & _UNKNOWN)
 
 
+def value_of(constant: Constant, target: pa.DataType) -> pa.Scalar[Any]:
+    """The constant as a value of the type. Raises Unfit."""
+    if not pa.types.is_integer(target):
+        return _typed(constant, target)
+    number = _number(constant)
+    if not _is_value(number, target):
+        raise Unfit
+    return pa.scalar(int(number), target)
+
+
 # ---------------------------------------------------------------- whole numbers
 
 

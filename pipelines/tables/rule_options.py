@@ -94,10 +94,12 @@ def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
 
 def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     """Rows written with another number of buckets would miss the older rows of their keys."""
-    if any(change.name == BUCKET for change in changes) and table.snapshots.latest_id() is not None:
+    wanted = next((change.value for change in changes if change.name == BUCKET), None)
+    if wanted is not None and table.snapshots.latest_id() is not None:
         raise ConfigError(
-            "option 'bucket' cannot change while the table holds rows in so many buckets; rescale the table first by"
-            " ALTER TABLE and INSERT OVERWRITE in an engine, then state the new number",
+            "option 'bucket' cannot change while the table holds rows in so many buckets; state"
+            f" {table.options.bucket}, or give the table the new number first: tidemark table rescale"
+            f" {table.paths.root} --buckets {wanted}",
             option=BUCKET,
         )
 

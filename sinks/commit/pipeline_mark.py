@@ -45,6 +45,12 @@ def read_mark(io: FileIO, paths: TablePaths, pipeline: str) -> PipelineMark | No
         ) from error
 
 
+def marking_pipelines(io: FileIO, paths: TablePaths) -> list[str]:
+    """The pipelines that have written a table, as far as they left marks, by name."""
+    names = io.list_names(f"{paths.root}/tidemark")
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
 def write_mark(io: FileIO, paths: TablePaths, pipeline: str, unmarked: Iterable[str]) -> None:
     """Make the mark durable; replaces an earlier one."""
     document = {"pipeline": pipeline, "unmarked": sorted(unmarked)}

@@ -24,7 +24,7 @@ from paimon_table import (
     TableCommit,
     TableState,
 )
-from paimon_table.errors import CommitConflict
+from paimon_table.errors import BucketCountChanged, CommitConflict
 from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
 from sinks.exchange.target import Routing, Target
 
@@ -159,7 +159,7 @@ class TableSink:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
-        against another writer's is dropped: the next batch of the bucket compacts anew.
+        against another writer's, or against a rescale, is dropped: the next batch of the bucket compacts anew.
         """
         with self._lock:
             position = self._position.advanced(ends)
@@ -168,7 +168,7 @@ class TableSink:
                 result = self._commit.commit(
                     batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
                 )
-            except CommitConflict:
+            except (CommitConflict, BucketCountChanged):
                 self._commit.refresh()
                 if not self.is_appended(batch_id, started_ms):
                     raise

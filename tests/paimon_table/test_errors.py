@@ -9,6 +9,7 @@ import pytest
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
+    BucketCountChanged,
     CommitConflict,
     CommitOutcomeUnknown,
     ConfigError,
@@ -23,6 +24,7 @@ from paimon_table.errors import (
 
 EXPECTED: dict[type[TidemarkError], Action] = {
     BrokenInvariant: Action.STOP,
+    BucketCountChanged: Action.FIX_REQUEST,
     CommitConflict: Action.RETRY,
     CommitOutcomeUnknown: Action.VERIFY,
     ConfigError: Action.FIX_REQUEST,

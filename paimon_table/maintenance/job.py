@@ -1,0 +1,74 @@
+"""What a job of maintenance gets from whoever started it: an environment, and somebody who watches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from paimon_table.commit.commit import TableCommit
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
+
+ATTEMPTS = 5
+"""How often a step is done anew because others have committed to the same files meanwhile."""
+
+
+class Progress(Protocol):
+    """Watches a job. May raise in ``advance``, and only there: the job then removes what it has written and ends."""
+
+    def begin(self, step: str, row_count: int) -> None:
+        """A step begins that goes through so many stored rows."""
+        ...
+
+    def advance(self, row_count: int) -> None:
+        """So many more of them are done."""
+        ...
+
+
+class Unwatched:
+    """Nobody looks."""
+
+    def begin(self, step: str, row_count: int) -> None: ...
+
+    def advance(self, row_count: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job: its commits have a user of their own, and rising identifiers."""
+
+    environment: WriterEnvironment
+    progress: Progress = field(default_factory=Unwatched)
+    identifiers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def commit_to(self, table: Table) -> TableCommit:
+        """A committer of a user that nobody else has."""
+        return table.new_commit(
+            self.environment.new_uuid(), clock_ms=self.environment.clock_ms, new_uuid=self.environment.new_uuid
+        )
+
+
+def remove_unpublished(ctx: TableContext, messages: Iterable[CommitMessage]) -> None:
+    """Delete what the messages name as new, and no file that was there before.
+
+    The caller proves that no snapshot names these files: the messages were not published and never will be.
+    """
+    for message in messages:
+        before = {file.file_name for file in message.compact_before} - {file.file_name for file in message.new_files}
+        for file in _made(message):
+            if file.file_name not in before:
+                ctx.delete_file(message.bucket, file)
+        for index in (*message.append_index.after, *message.compact_index.after):
+            ctx.io.delete(ctx.paths.index_file(index.file_name))
+
+
+def _made(message: CommitMessage) -> Iterable[DataFileMeta]:
+    yield from message.new_files
+    yield from message.changelog_files
+    yield from message.compact_changelog
+    yield from message.compact_after

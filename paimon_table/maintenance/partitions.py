@@ -1,0 +1,77 @@
+"""Partitions that somebody names, and dropping them.
+
+Implements Paimon's drop of partitions: an OVERWRITE snapshot that deletes their files and brings none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.commit.overwrite import content_of
+from paimon_table.errors import CommitConflict
+from paimon_table.maintenance.job import ATTEMPTS, Job
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import TableState
+from paimon_table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """What a partition holds."""
+
+    directory: str
+    """Below the table; empty for one without partition columns."""
+    bucket_count: int
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def row_count(self) -> int:
+        """Stored rows."""
+        return sum(file.row_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.file_size_bytes for file in self.files)
+
+
+def partition_facts(ctx: TableContext, state: TableState) -> dict[bytes, PartitionFacts]:
+    """All partitions with files, by their serialized rows, in the order of their directories."""
+    files: dict[bytes, list[DataFileMeta]] = {}
+    for bucket, of_bucket in state.files.items():
+        files.setdefault(bucket.partition, []).extend(of_bucket)
+    facts = {p: PartitionFacts(ctx.partition_path(p), state.total_buckets[p], tuple(files[p])) for p in files}
+    return dict(sorted(facts.items(), key=lambda item: item[1].directory))
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Partitions that are gone, as they were, and the snapshot; None when there were none any more."""
+
+    partitions: Mapping[bytes, PartitionFacts]
+    snapshot_id: int | None
+
+
+def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Dropped:
+    """Drop these partitions with all that they hold at that moment, in one snapshot.
+
+    CommitConflict when others keep committing to them; nothing is dropped then.
+    """
+    commit = job.commit_to(table)
+    wanted = set(partitions)
+    for _ in range(ATTEMPTS):
+        state = commit.refresh()
+        facts = {p: fact for p, fact in partition_facts(table.context, state).items() if p in wanted}
+        if not facts:
+            return Dropped({}, None)
+        read = {partition: content_of(state, partition) for partition in facts}
+        try:
+            done = commit.replace(next(job.identifiers), (), {}, read, started_ms=job.environment.clock_ms())
+        except CommitConflict:
+            continue
+        return Dropped(facts, None if done.overwrite is None else done.overwrite.id)
+    raise CommitConflict(
+        f"{table.paths.root}: others keep committing to the partitions; nothing was dropped: try again, or stop the "
+        "pipelines that write the table meanwhile"
+    )

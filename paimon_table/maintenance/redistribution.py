@@ -1,0 +1,220 @@
+"""The rows of one partition in another number of buckets.
+
+What a full compaction does, across buckets: every key is merged to one row, retracts go, the rest moves as it is
+stored, with its sequence number, to the highest level of its new bucket. So nothing is lost that an INSERT of the rows
+which readers see would lose, such as what a column of the function ``count`` has counted.
+
+Reads run through the old buckets side by side in key order, so that every new file is written once. Buckets whose
+numbers differ modulo what both counts have in common share no keys: they are taken one class after the other, which
+bounds what is open at a time; where a class is still too wide, its rows are written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter, iter_key_value_batches
+from paimon_table.deletion_vectors.deletion_vector import DeletionVector
+from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
+from paimon_table.maintenance.job import remove_unpublished
+from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.merge.superseded import without_superseded
+from paimon_table.mergetree.run_chunks import joined, run_chunks
+from paimon_table.mergetree.sections import Section, partition
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
+from paimon_table.options.file_settings import data_file_settings
+from paimon_table.rows.gather import gather
+from paimon_table.rows.hashes import assign_buckets
+from paimon_table.write.bucket_writer import WriterEnvironment
+
+MOST_OPEN = 16
+"""Runs that are read, and buckets that are written, at the same time: each holds about a row group in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A file to read."""
+
+    directory: str
+    file: DataFileMeta
+    deleted: DeletionVector | None
+
+
+def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int) -> int:
+    """How many stored rows a redistribution goes through, those that it reads twice counted twice."""
+    row_counts = {number: sum(file.row_count for file in state.files) for number, state in held.items()}
+    return sum(row_counts[number] for old, _ in _passes(sorted(held), present_count, count) for number in old)
+
+
+@dataclass(frozen=True, slots=True)
+class Redistribution:
+    """One partition on its way into ``bucket_count`` buckets."""
+
+    ctx: TableContext
+    partition: bytes
+    bucket_count: int
+    environment: WriterEnvironment
+    names: FileNames
+    on_rows: Callable[[int], None]
+    """Called with numbers of stored rows that are done; what it raises ends the work."""
+
+    def run(self, held: Mapping[int, BucketState], present_count: int) -> tuple[CommitMessage, ...]:
+        """Messages of the new buckets, all files durable. Level 0 must hold nothing that readers do not see.
+
+        ``held`` are the buckets with files, of ``present_count``. After an exception nothing is left of the work.
+        """
+        made: list[CommitMessage] = []
+        try:
+            for old, new in _passes(sorted(held), present_count, self.bucket_count):
+                made += self._moved([(number, held[number]) for number in old], new)
+            self.ctx.io.sync()
+        except BaseException:
+            # Unreferenced: nobody else has seen the messages.
+            remove_unpublished(self.ctx, made)
+            raise
+        return tuple(made)
+
+    # ------------------------------------------------------------ one pass
+
+    def _moved(self, old: Sequence[tuple[int, BucketState]], new: Sequence[int]) -> list[CommitMessage]:
+        """The rows of the old buckets that belong into the new ones."""
+        top = self.ctx.options.max_level
+        shares = list(_shares([(self._stored(number, state), _run_count(state)) for number, state in old]))
+        if len(shares) == 1:
+            return self._written(shares[0], new, top)
+        parts: list[CommitMessage] = []
+        made: list[CommitMessage] = []
+        try:
+            for share in shares:
+                parts += self._written(share, new, 0)
+            for number in new:
+                files = [file for part in parts if part.bucket.bucket == number for file in part.new_files]
+                directory = self.ctx.bucket_dir(BucketId(self.partition, number))
+                made += self._written([_Stored(directory, file, None) for file in files], [number], top)
+        except BaseException:
+            remove_unpublished(self.ctx, made)
+            raise
+        finally:
+            # Unreferenced: steps on the way, named by no message that is given away.
+            remove_unpublished(self.ctx, parts)
+        return made
+
+    def _stored(self, number: int, state: BucketState) -> list[_Stored]:
+        directory = self.ctx.bucket_dir(BucketId(self.partition, number))
+        vectors = read_vectors(self.ctx.io, self.ctx.paths, state.deletion_files)
+        return [_Stored(directory, file, vectors.get(file.file_name)) for file in state.files]
+
+    def _written(self, stored: Sequence[_Stored], new: Sequence[int], level: int) -> list[CommitMessage]:
+        """The files merged; rows of other buckets than ``new`` are left out."""
+        made: list[CommitMessage] = []
+        try:
+            with ExitStack() as stack:
+                writers = {number: stack.enter_context(self._writer(number, level)) for number in new}
+                for rows in self._merged(stored):
+                    for number, part in self._parts(rows, new):
+                        writers[number].write(part)
+                for number, writer in writers.items():
+                    files = writer.close()
+                    if files:
+                        bucket = BucketId(self.partition, number)
+                        made.append(CommitMessage(bucket=bucket, total_buckets=self.bucket_count, new_files=files))
+        except BaseException:
+            remove_unpublished(self.ctx, made)
+            raise
+        return made
+
+    def _writer(self, number: int, level: int) -> KeyValueFileWriter:
+        ctx = self.ctx
+        return KeyValueFileWriter(
+            ctx,
+            ctx.bucket_dir(BucketId(self.partition, number)),
+            level,
+            FileSource.COMPACT,
+            ctx.options.data_file_prefix,
+            self.names,
+            self.environment.clock_ms,
+            settings=data_file_settings(ctx.options, level),
+        )
+
+    # ------------------------------------------------------------ rows
+
+    def _merged(self, stored: Sequence[_Stored]) -> Iterator[pa.Table]:
+        """The rows that readers see, in key order."""
+        ctx = self.ctx
+        order, function = KeyOrder(ctx.schema, ctx.options), merge_function(ctx.schema, ctx.options)
+        by_name = {one.file.file_name: one for one in stored}
+        values = ctx.partition_values(self.partition)
+
+        def read(file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
+            one = by_name[file.file_name]
+            yield from iter_key_value_batches(ctx, one.directory, file, None, values, batch_rows, None, one.deleted)
+
+        for section in partition([one.file for one in stored], order.file_key):
+            for pieces in run_chunks(section, read, order, self.environment.chunk_bytes):
+                rows, levels = joined(pieces)
+                del pieces
+                self.on_rows(rows.num_rows)
+                if _is_one_run(section):
+                    yield without_retracts(rows)
+                    continue
+                groups = order.sort(rows)
+                if ctx.options.upper_rows_are_whole:
+                    groups = without_superseded(groups, levels)
+                yield without_retracts(function.merge(rows, groups))
+
+    def _parts(self, rows: pa.Table, new: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
+        schema = self.ctx.schema
+        keys = [schema.field(name) for name in schema.bucket_keys]
+        columns = [rows.column(f.name).combine_chunks() for f in keys]
+        numbers = assign_buckets(columns, [f.type for f in keys], self.bucket_count, self.ctx.options.bucket_function)
+        for number in new:
+            members = np.flatnonzero(numbers == number)
+            if len(members):
+                yield number, gather(rows, members)
+
+
+def _is_one_run(section: Section) -> bool:
+    """A key with one row passes through every merge engine."""
+    return len(section) == 1
+
+
+def _run_count(state: BucketState) -> int:
+    levels = [file.level for file in state.files]
+    return levels.count(0) + len({level for level in levels if level})
+
+
+def _shares(buckets: Sequence[tuple[list[_Stored], int]]) -> Iterator[list[_Stored]]:
+    """The files of the buckets in parts of not too many runs, unless one bucket has more; at least one part."""
+    share: list[_Stored] = []
+    runs = 0
+    for stored, run_count in buckets:
+        if share and runs + run_count > MOST_OPEN:
+            yield share
+            share, runs = [], 0
+        share = [*share, *stored]
+        runs += run_count
+    yield share
+
+
+def _passes(old: Sequence[int], present_count: int, count: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Old buckets with files, and new ones to which their rows go in one reading.
+
+    All bucket functions take a remainder, and a number leaves the same one after its remainder was taken.
+    """
+    common = gcd(present_count, count)
+    for remainder in range(common):
+        there = [number for number in old if number % common == remainder]
+        new = list(range(remainder, count, common))
+        for first in range(0, len(new) if there else 0, MOST_OPEN):
+            yield there, new[first : first + MOST_OPEN]

@@ -1,0 +1,196 @@
+"""Changing the number of buckets of a table that holds rows.
+
+The order of what is made durable: new files, one OVERWRITE snapshot that puts them in place of the old ones, then the
+option ``bucket``. A crash before the snapshot leaves files that nothing names; one behind it partitions with the new
+number under the old option, to which nobody may write until the same call is made again, which then sets the option
+alone. Readers never see anything but all rows.
+
+Rows that others commit meanwhile are not lost: the snapshot is published only if the partitions are as they were read;
+what has changed is read again. What compactions have not brought into the changelog yet, or not shown to readers, is
+compacted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_table.commit.commit import TableCommit
+from paimon_table.commit.overwrite import PartitionContent, content_of
+from paimon_table.data_files.key_value_file import FileNames
+from paimon_table.errors import CommitConflict, ConfigError, UnsupportedFeature
+from paimon_table.maintenance.compaction import Chosen, compact_pending, compacting, unseen
+from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.maintenance.redistribution import Redistribution, rows_to_read
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.table_state import BucketState, TableState
+from paimon_table.options.bucket_mode import BucketMode, bucket_mode
+from paimon_table.options.names import BUCKET
+from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
+
+
+@dataclass(slots=True)
+class Rescaled:
+    """What a rescale has done."""
+
+    rewritten: set[bytes] = field(default_factory=set)
+    """Partitions."""
+    row_count: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    snapshot_ids: list[int] = field(default_factory=list)
+    """Snapshots that it published, those of compactions included."""
+    left: Mapping[bytes, int] = field(default_factory=dict)
+    """Partitions that keep another number, with it: nobody can write to them before they are rescaled too."""
+    option_before: int = 0
+
+
+def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = None) -> Rescaled:
+    """Give the chosen partitions, by default all, ``bucket_count`` buckets, and new partitions as well.
+
+    Raises CommitConflict when others keep committing to the partitions: nothing of theirs and no row is lost, and the
+    option is as it was unless a partition has the new number already. What others than ``job.progress`` interrupt may
+    leave files that nothing names.
+    """
+    check_rescale(table, bucket_count)
+    done = Rescaled(option_before=table.options.bucket)
+    for _ in range(ATTEMPTS):
+        table = table.refreshed()
+        _replace_stale(table, bucket_count, job, chosen or _all, done)
+        if table.options.bucket == bucket_count:
+            state = table.state()
+            done.left = {p: number for p, number in state.total_buckets.items() if number != bucket_count}
+            return done
+        # Writers that do not know of the new number yet may start partitions with the old one.
+        table = table.evolve([SetOption(BUCKET, str(bucket_count))], job.environment.clock_ms())
+    raise CommitConflict(
+        f"{table.paths.root}: others keep changing its option 'bucket'; look who does, then rescale it again"
+    )
+
+
+def stale_partitions(state: TableState, bucket_count: int, chosen: Chosen) -> dict[bytes, int]:
+    """The chosen partitions with another number of buckets, with it."""
+    return {p: number for p, number in state.total_buckets.items() if number != bucket_count and chosen(p)}
+
+
+def check_rescale(table: Table, bucket_count: int) -> None:
+    """ConfigError for what cannot be rescaled, or not to this number."""
+    if bucket_count < 1:
+        raise ConfigError(f"{bucket_count} is no number of buckets; give one of at least 1")
+    mode = bucket_mode(table.schema, table.options)
+    if mode is not BucketMode.HASH_FIXED or not table.schema.primary_keys:
+        raise UnsupportedFeature(
+            f"{table.paths.root} has {mode.value}; only tables with a primary key and a fixed number of buckets are "
+            "rescaled: write its rows into a new table"
+        )
+
+
+def _all(_partition: bytes) -> bool:
+    return True
+
+
+@dataclass(slots=True)
+class _Rewritten:
+    """The new files of one partition, and what they were made of."""
+
+    content: PartitionContent
+    messages: tuple[CommitMessage, ...]
+
+
+def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled) -> None:
+    """One snapshot for all partitions that need it; what others change meanwhile is rewritten again."""
+    commit = job.commit_to(table)
+    ready: dict[bytes, _Rewritten] = {}
+    try:
+        for _ in range(ATTEMPTS):
+            state = _settled(table, commit, bucket_count, job, chosen, done)
+            stale = stale_partitions(state, bucket_count, chosen)
+            _drop_outdated(table, ready, state, stale)
+            _rewrite(table, state, bucket_count, job, {p: n for p, n in stale.items() if p not in ready}, ready)
+            if _is_published(commit, ready, job, done):
+                return
+    except BaseException:
+        _remove(table, ready)
+        raise
+    _remove(table, ready)
+    raise CommitConflict(
+        f"{table.paths.root}: others have written to it each of the {ATTEMPTS} times that it was rescaled; nothing was "
+        "changed: stop the pipelines that write it, rescale it again, and start them again: they go on by themselves"
+    )
+
+
+def _settled(
+    table: Table, commit: TableCommit, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled
+) -> TableState:
+    """The newest state, once compactions have brought all rows of stale partitions to those who wait for them."""
+    for _ in range(ATTEMPTS):
+        state = commit.refresh()
+        stale = stale_partitions(state, bucket_count, chosen)
+        if not any(bucket.partition in stale for bucket in unseen(table, state)):
+            return state
+        done.snapshot_ids += compact_pending(table, job, stale.__contains__).snapshot_ids
+    raise CommitConflict(
+        f"{table.paths.root}: others write to it faster than their rows are compacted, which comes before it is "
+        "rescaled; stop the pipelines that write it meanwhile"
+    )
+
+
+def _rewrite(
+    table: Table,
+    state: TableState,
+    bucket_count: int,
+    job: Job,
+    stale: Mapping[bytes, int],
+    ready: dict[bytes, _Rewritten],
+) -> None:
+    """Make the new files of the partitions; those that are done are in ``ready``, also after an exception."""
+    live = state.live_files()
+    held: dict[bytes, dict[int, BucketState]] = {partition: {} for partition in stale}
+    for bucket in live.files:
+        if bucket.partition in held:
+            held[bucket.partition][bucket.bucket] = live.of(bucket)
+    row_count = sum(rows_to_read(held[p], number, bucket_count) for p, number in stale.items())
+    job.progress.begin("rewrite", row_count)
+    ctx, names = compacting(table.context), FileNames(job.environment.new_uuid())
+    for partition, number in stale.items():
+        work = Redistribution(ctx, partition, bucket_count, job.environment, names, job.progress.advance)
+        ready[partition] = _Rewritten(content_of(state, partition), work.run(held[partition], number))
+
+
+def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job, done: Rescaled) -> bool:
+    """Publish what is ready; False when others have changed it. Nothing stays ready of which that is not known."""
+    if not ready:
+        return True
+    before, rewritten = commit.state, dict(ready)
+    messages = [message for one in rewritten.values() for message in one.messages]
+    read = {partition: one.content for partition, one in rewritten.items()}
+    ready.clear()
+    try:
+        result = commit.replace(next(job.identifiers), messages, {}, read, started_ms=job.environment.clock_ms())
+    except CommitConflict:
+        ready |= rewritten
+        return False
+    old = [f for bucket, files in before.files.items() if bucket.partition in read for f in files]
+    new = [file for message in messages for file in message.new_files]
+    done.rewritten |= set(read)
+    done.row_count += sum(file.row_count for file in new)
+    done.files_before += len(old)
+    done.files_after += len(new)
+    done.bytes_before += sum(file.file_size_bytes for file in old)
+    done.bytes_after += sum(file.file_size_bytes for file in new)
+    done.snapshot_ids += [] if result.overwrite is None else [result.overwrite.id]
+    return True
+
+
+def _drop_outdated(table: Table, ready: dict[bytes, _Rewritten], state: TableState, stale: Mapping[bytes, int]) -> None:
+    outdated = [p for p, one in ready.items() if p not in stale or one.content != content_of(state, p)]
+    _remove(table, {partition: ready.pop(partition) for partition in outdated})
+
+
+def _remove(table: Table, ready: Mapping[bytes, _Rewritten]) -> None:
+    for one in ready.values():
+        # Unreferenced: nobody has tried to publish them, or the attempt was refused.
+        remove_unpublished(table.context, one.messages)

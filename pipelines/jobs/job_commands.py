@@ -1,0 +1,77 @@
+"""`tidemark table compact | rescale | drop-partition`: jobs that change a table, without Spark.
+
+What the commands are called and take; ``table_jobs`` does it, and is imported when one is called.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.inspect.table_commands import Storage, TablePath, table_app
+
+__all__ = ["table_app"]
+
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        metavar="COLUMN=VALUE,...",
+        help="Only this partition, or those with these values; repeatable. NULL is a value, quotes keep commas.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+@table_app.command()
+def compact(
+    path: TablePath,
+    full: Annotated[
+        bool, typer.Option("--full", help="Merge all files of each bucket; else what its strategy picks.")
+    ] = False,
+    partition: Partitions = None,
+    option: Storage = None,
+) -> None:
+    """Compact the table.
+
+    Pipelines may write meanwhile.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.compact(path, full, partition, option)
+
+
+@table_app.command()
+def rescale(
+    path: TablePath,
+    buckets: Annotated[int, typer.Option("--buckets", help="The new number of buckets.", show_default=False)],
+    partition: Partitions = None,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """Give the table another number of buckets.
+
+    All rows are written anew, in one snapshot; readers go on meanwhile. Partitions that are left out keep their number,
+    and cannot be written to before they are rescaled as well.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.rescale(path, buckets, partition, dry_run, option)
+
+
+@table_app.command("drop-partition")
+def drop_partition(
+    path: TablePath,
+    partition: Partitions = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """Drop partitions with all of their rows.
+
+    Older snapshots still have them. The changelog does not tell of it.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.drop_partition(path, partition, yes, dry_run, option)

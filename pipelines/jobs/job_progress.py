@@ -1,0 +1,93 @@
+"""A progress bar for jobs on a terminal, and how Ctrl-C ends a job: between two steps, so that it can clean up."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from paimon_table import WriterEnvironment
+from paimon_table.maintenance.job import Job, Unwatched
+from paimon_table.storage.private_directory import process_directory
+
+CHUNK_BYTES = 64 << 20
+"""Size in memory of the rows that are merged at a time; a job takes about ten times as much."""
+
+_SILENCE_S = 30.0
+"""Where there is no terminal, a line tells this often how far it is."""
+
+
+class BarProgress:
+    """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("rows"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._console = console
+        self._task: TaskID | None = None
+        self._step = ""
+        self._done = self._total = 0
+        self._told_s = time.monotonic()
+        self._is_interrupted = False
+
+    def begin(self, step: str, row_count: int) -> None:
+        self._step, self._done, self._total = step, 0, row_count
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(step, total=row_count)
+
+    def advance(self, row_count: int) -> None:
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        self._done += row_count
+        if self._task is not None:
+            self._bars.advance(self._task, row_count)
+        if not self._console.is_terminal and time.monotonic() - self._told_s > _SILENCE_S:
+            self._told_s = time.monotonic()
+            self._console.print(f"{self._step}: {self._done:,} of {self._total:,} rows", highlight=False)
+
+    def interrupt(self, number: int, _frame: FrameType | None) -> None:
+        """The first signal ends the job at its next step; another one at once."""
+        if self._is_interrupted:
+            signal.signal(number, signal.default_int_handler)
+            raise KeyboardInterrupt
+        self._is_interrupted = True
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        with self._bars:
+            yield
+
+
+@contextmanager
+def watched() -> Iterator[BarProgress]:
+    """Inside this block a job is shown on stderr, and SIGINT and SIGTERM end it in an orderly way."""
+    progress = BarProgress(Console(stderr=True))
+    before = {number: signal.signal(number, progress.interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with progress.shown():
+            yield progress
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def new_job(progress: BarProgress | None = None) -> Job:
+    """A job of this process."""
+    environment = WriterEnvironment(process_directory(tempfile.gettempdir()), chunk_bytes=CHUNK_BYTES)
+    return Job(environment, progress or Unwatched())

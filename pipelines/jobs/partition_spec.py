@@ -1,0 +1,117 @@
+"""Partitions as they are named on the command line: `dt=2024-01-01` or `dt=2024-01-01,region='a,b'`.
+
+A column takes a value of its type, or the text that stands in the directory; single quotes keep commas and blanks, and
+NULL stands for itself. Columns that are not named are free. The whole directory names a partition too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from paimon_table import TableContext
+from paimon_table.errors import ConfigError
+from paimon_table.maintenance.partitions import PartitionFacts
+from paimon_table.nearest_name import did_you_mean
+from paimon_table.types import sql
+from pipelines.inspect.where_constants import Constant, Unfit, value_of
+from sources.wording import first_of
+
+_PART = re.compile(r"\s*([^=,]+?)\s*=\s*('(?:[^']|'')*'|[^,']*)\s*(,|$)")
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What one column must have: a value of its type, if the text is one, or the text of its directory."""
+
+    column: str
+    type_name: str
+    value: pa.Scalar[Any] | None
+    directory_text: str | None
+    """None where only a value can be meant."""
+
+    def fits(self, value: pa.Scalar[Any], directory_text: str) -> bool:
+        return (self.value is not None and self.value.equals(value)) or self.directory_text == directory_text
+
+
+def named_partitions(
+    ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], specs: Sequence[str]
+) -> dict[bytes, PartitionFacts]:
+    """Those of the partitions that a spec names; ConfigError for specs that do not fit the table or name none."""
+    if not ctx.schema.partition_keys:
+        raise ConfigError(f"--partition: the table at {ctx.paths.root} has no partitions; leave it out")
+    found: dict[bytes, PartitionFacts] = {}
+    for spec in specs:
+        of_directory = {p: facts for p, facts in partitions.items() if facts.directory == spec.strip("/")}
+        if of_directory:
+            found |= of_directory
+            continue
+        wanted = [_wanted(ctx, column, text) for column, text in _parts(spec).items()]
+        fitting = {p: facts for p, facts in partitions.items() if _fits(ctx, p, facts, wanted)}
+        if not fitting:
+            strange = [f"{one.directory_text!r} is no {one.type_name}; " for one in wanted if one.value is None]
+            raise ConfigError(
+                f"--partition {spec}: {''.join(strange[:1])}there is no such partition; {_present(partitions)}"
+            )
+        found |= fitting
+    return {partition: facts for partition, facts in partitions.items() if partition in found}
+
+
+def _parts(spec: str) -> dict[str, str]:
+    """Column to text as it was written, quotes included."""
+    parts: dict[str, str] = {}
+    at = 0
+    while at < len(spec) or not parts:
+        match = _PART.match(spec, at)
+        if match is None or match.group(1) in parts:
+            raise ConfigError(
+                f"--partition {spec}: expected COLUMN=VALUE, or several with commas between them; a value with a comma "
+                "stands in single quotes"
+            )
+        parts[match.group(1)] = match.group(2).strip()
+        at = match.end()
+        if match.group(3) == "," and at == len(spec):
+            raise ConfigError(f"--partition {spec}: a column is missing behind the last comma")
+    return parts
+
+
+def _wanted(ctx: TableContext, column: str, text: str) -> _Wanted:
+    keys = ctx.schema.partition_keys
+    if column not in keys:
+        raise ConfigError(f"--partition: {column!r} is no partition column; {did_you_mean(column, keys)}")
+    target, type_name = (
+        ctx.schema.arrow_schema.field(column).type,
+        sql(ctx.schema.field(column).type.with_nullable(True)),
+    )
+    if text.upper() == "NULL":
+        return _Wanted(column, type_name, pa.scalar(None, target), None)
+    is_quoted = text.startswith("'")
+    plain = text[1:-1].replace("''", "'") if is_quoted else text
+    try:
+        value = value_of(Constant("boolean" if pa.types.is_boolean(target) else "text", plain), target)
+    except Unfit:
+        value = None
+    return _Wanted(column, type_name, value, None if is_quoted and value is not None else plain)
+
+
+def _fits(ctx: TableContext, partition: bytes, facts: PartitionFacts, wanted: Sequence[_Wanted]) -> bool:
+    values = dict(zip(ctx.schema.partition_keys, ctx.partition_values(partition), strict=True))
+    texts = dict(zip(ctx.schema.partition_keys, facts.directory.split("/"), strict=True))
+    for one in wanted:
+        field = ctx.schema.arrow_schema.field(one.column)
+        text = unquote(texts[one.column].partition("=")[2])
+        if not one.fits(pa.array([values[one.column]], field.type)[0], text):
+            return False
+    return True
+
+
+def _present(partitions: Mapping[bytes, PartitionFacts]) -> str:
+    if not partitions:
+        return "the table has none"
+    return f"the table has {', '.join(first_of([facts.directory for facts in partitions.values()], _SHOWN))}"

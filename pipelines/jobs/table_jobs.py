@@ -1,0 +1,140 @@
+"""What `tidemark table compact`, `rescale` and `drop-partition` do; ``job_commands`` has the arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+
+import typer
+
+from paimon_table import Table
+from paimon_table.errors import ConfigError
+from paimon_table.maintenance.compaction import Chosen
+from paimon_table.maintenance.compaction import compact as compact_table
+from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
+from paimon_table.maintenance.rescale import Rescaled, check_rescale
+from paimon_table.maintenance.rescale import rescale as rescale_table
+from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.job_progress import new_job, watched
+from pipelines.jobs.partition_spec import named_partitions
+from sinks.commit.pipeline_mark import marking_pipelines
+from sources.wording import counted, first_of
+
+_LISTED = 20
+
+Specs = Sequence[str] | None
+"""Partitions as they are named on the command line; None and none stand for all."""
+
+
+def compact(path: str, full: bool, specs: Specs, storage: Options) -> None:
+    """Compact the buckets of the partitions."""
+    table = open_table(path, storage, for_reading=False)
+    chosen = _chosen(table, specs)
+    with watched() as progress:
+        done = compact_table(table, new_job(progress), chosen, fully=full)
+    if not done.snapshot_ids:
+        typer.echo("nothing to compact")
+        return
+    typer.echo(
+        f"compacted {counted(done.buckets, 'bucket')}: {_sizes(done.files_before, done.bytes_before)} -> "
+        f"{_sizes(done.files_after, done.bytes_after)}, {_snapshots(done.snapshot_ids)}"
+    )
+
+
+def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Options) -> None:
+    """Give partitions another number of buckets, and the table for new ones."""
+    table = open_table(path, storage, for_reading=False)
+    check_rescale(table, buckets)
+    facts = partition_facts(table.context, table.state())
+    chosen = named_partitions(table.context, facts, specs) if specs else facts
+    stale = {partition: fact for partition, fact in chosen.items() if fact.bucket_count != buckets}
+    pipelines = marking_pipelines(table.io, table.paths)
+    if dry_run:
+        _tell_rescale_plan(table, buckets, stale)
+        return
+    if stale and pipelines:
+        note = f"written by pipeline {', '.join(pipelines)}: a run of it may go on, and waits for the new number; if it"
+        typer.echo(f"{note} commits again and again meanwhile, stop it first", err=True)
+    is_chosen: Chosen | None = frozenset(chosen).__contains__ if specs else None
+    with watched() as progress:
+        done = rescale_table(table, buckets, new_job(progress), is_chosen)
+    _tell_rescaled(table, buckets, done)
+
+
+def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: Options) -> None:
+    """Drop partitions, once that is confirmed."""
+    if not specs:
+        raise ConfigError("--partition is missing: name the partitions to drop, such as --partition dt=2024-01-01")
+    table = open_table(path, storage, for_reading=False)
+    chosen = named_partitions(table.context, partition_facts(table.context, table.state()), specs)
+    _tell_partitions("would drop" if dry_run else "dropping", chosen)
+    if dry_run:
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody can be asked here; nothing was dropped: add --yes")
+        typer.confirm("Drop them?", abort=True, err=True)
+    done = drop_partitions(table, chosen, new_job())
+    if done.snapshot_id is None:
+        typer.echo("they are gone already")
+        return
+    facts = done.partitions.values()
+    rows, files = sum(fact.row_count for fact in facts), sum(len(fact.files) for fact in facts)
+    held = f"{counted(rows, 'stored row')} in {counted(files, 'file')}, {_snapshots([done.snapshot_id])}"
+    typer.echo(f"dropped {counted(len(facts), 'partition')} with {held}; older snapshots still have them")
+
+
+def _chosen(table: Table, specs: Specs) -> Chosen:
+    if not specs:
+        return lambda _: True
+    return frozenset(named_partitions(table.context, partition_facts(table.context, table.state()), specs)).__contains__
+
+
+def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:
+    if stale:
+        _tell_partitions(f"would rewrite into {counted(buckets, 'bucket')}", stale)
+    elif table.options.bucket != buckets:
+        typer.echo(f"would set 'bucket' to {buckets}; no files are to be rewritten")
+    else:
+        typer.echo(f"nothing to do: there are {counted(buckets, 'bucket')} already")
+
+
+def _tell_partitions(what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
+    lines = [
+        f"  {facts.directory or 'the table'}: {counted(facts.bucket_count, 'bucket')}, "
+        f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
+        for facts in partitions.values()
+    ]
+    typer.echo("\n".join([f"{what}:", *first_of(lines, _LISTED, "partitions")]))
+
+
+def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
+    if not done.snapshot_ids and done.option_before == buckets and not done.left:
+        typer.echo(f"nothing to do: there are {counted(buckets, 'bucket')} already")
+        return
+    what = f" in {counted(len(done.rewritten), 'partition')}" if table.schema.partition_keys else ""
+    if done.rewritten:
+        typer.echo(
+            f"rescaled to {counted(buckets, 'bucket')}{what}: {counted(done.row_count, 'row')}, "
+            f"{_sizes(done.files_before, done.bytes_before)} -> {_sizes(done.files_after, done.bytes_after)}, "
+            f"{_snapshots(done.snapshot_ids)}"
+        )
+    if done.option_before != buckets:
+        typer.echo(
+            f"'bucket' is {buckets}, before it was {done.option_before}; pipeline files that state it need that too"
+        )
+    if done.left:
+        names = sorted(f"{table.context.partition_path(p)} ({n})" for p, n in done.left.items())
+        typer.echo(
+            f"{counted(len(names), 'partition')} with another number cannot be written to before they are rescaled "
+            f"too: {', '.join(first_of(names, 5))}",
+            err=True,
+        )
+
+
+def _snapshots(ids: Collection[int]) -> str:
+    return f"snapshot{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+
+
+def _sizes(files: int, size_bytes: int) -> str:
+    return f"{counted(files, 'file')} of {size_bytes:,} bytes"

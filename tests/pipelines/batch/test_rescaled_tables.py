@@ -1,0 +1,125 @@
+"""A table gets another number of buckets while its pipeline runs: at every step of a batch, and before a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import ConfigError
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.rescale import rescale
+from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
+from paimon_table.write.bucket_writer import WriterEnvironment
+from pipelines.batch import batch as process
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.positions import newest_positions
+from tests.support.changelog import replay_strictly
+from tests.support.events import History, records_of
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, task_settings
+from tests.support.replay import plain_rows
+
+STEPS = ("before-decode", "after-decode", "between-data-files", "after-write", "before-append", "after-append",
+         "between-compactions", "before-compact", "after-compact")  # fmt: skip
+
+
+def opened(tmp_path: Path, name: str = "orders") -> Table:
+    return Table.open(f"{tmp_path}/warehouse/lake.db/{name}")
+
+
+def to_buckets(tmp_path: Path, count: int, name: str = "orders") -> None:
+    rescale(opened(tmp_path, name), count, Job(WriterEnvironment(str(tmp_path / "job"))))
+
+
+def content(tmp_path: Path, name: str = "orders") -> dict[int, dict[str, object]]:
+    return {int(row["id"]): row for row in plain_rows(opened(tmp_path, name).to_arrow())}
+
+
+class AtStep:
+    """Does something once, at a step of batch 1."""
+
+    def __init__(self, step: str, action: Callable[[], None]) -> None:
+        self.step, self.action = step, action
+        self.is_done = False
+
+    def __call__(self, point: str, batch_id: int) -> None:
+        if point == self.step and batch_id == 1 and not self.is_done:
+            self.is_done = True
+            self.action()
+
+
+def batches(history: History) -> list[pa.RecordBatch]:
+    records = records_of(history)
+    return [records.slice(start, 60) for start in range(0, records.num_rows, 60)]
+
+
+@pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_running_pipeline_goes_on_with_the_new_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, producer: str, is_one_job: bool
+) -> None:
+    history = History("orders", seed=5, keys=60).extend(240)
+    parts = batches(history)
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": producer})
+    at_step = AtStep(step, lambda: to_buckets(tmp_path, 5))
+    monkeypatch.setattr(faults, "reached", at_step)
+    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+
+    processed(tables, parts[:3], task_settings(tmp_path), is_one_job=is_one_job)
+    number = "5" if at_step.is_done else "2"
+    again = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": producer, "bucket": number})
+    processed(again, parts[2:], task_settings(tmp_path), 2, is_one_job=is_one_job)
+
+    table = opened(tmp_path)
+    assert at_step.is_done or step == "between-compactions" or (step == "before-compact" and producer == "none")
+    assert str(table.options.bucket) == number
+    assert content(tmp_path) == history.rows
+    assert set(table.state().total_buckets.values()) == {table.options.bucket}
+    if producer == "lookup":
+        replay_strictly((rows for _, rows in table.changes()), ["id"])
+
+
+def test_the_position_outlives_the_snapshots_of_others(tmp_path: Path) -> None:
+    history = History("orders", seed=5, keys=60).extend(120)
+    parts = batches(history)
+    processed(pipeline_tables(tmp_path, ALL_TABLES), parts[:1], task_settings(tmp_path))
+    before = newest_positions(opened(tmp_path).snapshots, "shop")["shop"]
+    for count in (3, 4, 7):
+        to_buckets(tmp_path, count)
+    assert newest_positions(opened(tmp_path).snapshots, "shop")["shop"] == before
+
+    tables = PipelineTables(pipeline_tables(tmp_path, ALL_TABLES, bucket="7").config, "tidemark-shop-another")
+    processed(tables, parts, task_settings(tmp_path))
+    assert content(tmp_path) == history.rows
+
+
+def test_a_number_of_its_own_in_the_pipeline_file_is_refused(tmp_path: Path) -> None:
+    history = History("orders", seed=5).extend(60)
+    processed(pipeline_tables(tmp_path, ALL_TABLES), batches(history), task_settings(tmp_path))
+    to_buckets(tmp_path, 3)
+    with pytest.raises(ConfigError, match=r"state 3, or .*: tidemark table rescale .*/lake.db/orders --buckets 2"):
+        processed(pipeline_tables(tmp_path, ALL_TABLES), batches(history), task_settings(tmp_path))
+    assert content(tmp_path) == history.rows
+
+
+def test_another_option_alone_stops_the_batch_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+    history = History("orders", seed=5).extend(120)
+    parts = batches(history)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    processed(tables, parts[:1], task_settings(tmp_path))
+    opened(tmp_path).evolve([SetOption("bucket", "9")], 1)
+    before = {path.name for path in Path(opened(tmp_path).paths.root).rglob("*.parquet")}
+    with pytest.raises(ConfigError, match=r"bucket num 9, but the previous bucket num is 2; .* rescale"):
+        processed(tables, parts[1:2], task_settings(tmp_path), 1)
+    assert {path.name for path in Path(opened(tmp_path).paths.root).rglob("*.parquet")} == before
+    to_buckets(tmp_path, 9)
+    processed(tables, parts[1:], task_settings(tmp_path), 1)
+    assert content(tmp_path) == history.rows

@@ -1,0 +1,203 @@
+"""`tidemark table compact | rescale | drop-partition` on tables that the engine wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from paimon_table import Table
+from paimon_table.errors import ConfigError
+from pipelines.jobs.job_commands import table_app
+from sinks.commit.pipeline_mark import write_mark
+from tests.support.command import TIDEMARK
+from tests.support.plain_values import Plain
+from tests.support.table_driver import TableDriver, new_table
+
+COLUMNS = [("k", "INT"), ("v", "INT"), ("dt", "DATE"), ("region", "STRING")]
+
+
+def table(tmp_path: Path, options: Mapping[str, str] | None = None) -> TableDriver:
+    made = new_table(
+        tmp_path / "t", COLUMNS, ["k", "dt", "region"], ["dt", "region"], {"bucket": "2", **(options or {})}
+    )
+    driver = TableDriver(made, tmp_path / "lookup")
+    driver.commit([["+I", key, 1, day, region] for key in range(20) for day, region in PLACES])
+    return driver
+
+
+PLACES: list[tuple[Plain, Plain]] = [
+    ("2024-01-01", "a,b"),
+    ("2024-01-01", ""),
+    ("2024-01-02", "it's"),
+    ("2024-01-02", "x"),
+]
+
+
+def run(command: str, driver: TableDriver, *arguments: str, code: int = 0) -> str:
+    """Everything that is printed."""
+    path = driver.table.paths.root
+    done = CliRunner().invoke(table_app, [command, path, *arguments], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def places(driver: TableDriver) -> list[tuple[Plain, Plain]]:
+    rows = Table.open(driver.table.paths.root).to_arrow(["dt", "region"]).to_pylist()
+    return sorted({(str(row["dt"]), row["region"]) for row in rows})
+
+
+def reopened(driver: TableDriver, tmp_path: Path) -> TableDriver:
+    return TableDriver(Table.open(driver.table.paths.root), tmp_path / "lookup", "next")
+
+
+# ---------------------------------------------------------------- rescale
+
+
+def test_rescale_says_what_it_did(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    printed = run("rescale", driver, "--buckets", "3")
+    assert "rescaled to 3 buckets in 4 partitions: 80 rows, 8 files of " in printed
+    assert "snapshot 2\n'bucket' is 3, before it was 2; " in printed
+    assert run("rescale", driver, "--buckets", "3") == "nothing to do: there are 3 buckets already\n"
+    assert len(reopened(driver, tmp_path).content()) == 80
+
+
+def test_one_partition_is_rescaled_and_the_others_are_named(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    printed = run("rescale", driver, "--buckets", "3", "--partition", "dt=2024-01-02,region='it''s'")
+    assert "in 1 partition: 20 rows" in printed
+    assert "3 partitions with another number cannot be written to before they are rescaled too: dt=19723/" in printed
+    assert sorted(Table.open(driver.table.paths.root).state().total_buckets.values()) == [2, 2, 2, 3]
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    printed = run("rescale", driver, "--buckets", "3", "--partition", "dt=2024-01-02", "--dry-run")
+    assert printed.startswith("would rewrite into 3 buckets:\n  dt=19724/region=it%27s: 2 buckets, 20 stored rows in 2")
+    assert (driver.table.snapshots.latest_id(), Table.open(driver.table.paths.root).options.bucket) == (1, 2)
+
+
+def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    write_mark(driver.table.io, driver.table.paths, "shop", ())
+    assert "written by pipeline shop: a run of it may go on" in run("rescale", driver, "--buckets", "3")
+
+
+def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"], options={"bucket": "2"}), tmp_path / "lookup")
+    driver.commit([["+I", key, 1] for key in range(200_000)])
+    before = sorted(Path(driver.table.paths.root).rglob("*.parquet"))
+    process = subprocess.Popen(
+        [*TIDEMARK, "table", "rescale", driver.table.paths.root, "--buckets", "3"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while process.poll() is None and len(sorted(Path(driver.table.paths.root).rglob("*.parquet"))) == len(before):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode:
+        assert errors.endswith("interrupted\n")
+        assert sorted(Path(driver.table.paths.root).rglob("*.parquet")) == before
+    assert reopened(driver, tmp_path).content() == driver.content()
+
+
+# ---------------------------------------------------------------- drop-partition
+
+
+@pytest.mark.parametrize(
+    ("specs", "left"),
+    [
+        (["dt=2024-01-01"], PLACES[2:]),
+        (["dt=19723,region="], [PLACES[0], *PLACES[2:]]),
+        (["region='a,b'"], PLACES[1:]),
+        (["dt=19724/region=it%27s/"], [*PLACES[:2], PLACES[3]]),
+        (["region=__DEFAULT_PARTITION__"], [PLACES[0], *PLACES[2:]]),
+        (["region=x", "region='it''s', dt = 2024-01-02"], PLACES[:2]),
+    ],
+    ids=str,
+)
+def test_named_partitions_are_dropped(tmp_path: Path, specs: list[str], left: list[tuple[Plain, Plain]]) -> None:
+    driver = table(tmp_path)
+    arguments = [word for spec in specs for word in ("--partition", spec)]
+    would = run("drop-partition", driver, *arguments, "--dry-run")
+    assert would.startswith("would drop:\n  dt=1972")
+    assert len(places(driver)) == 4
+    printed = run("drop-partition", driver, *arguments, "--yes")
+    assert places(driver) == sorted(left)
+    count = 4 - len(left)
+    assert f"dropped {count} partition{'s' if count > 1 else ''} with {count * 20} stored rows in " in printed
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ("day=1", "'day' is no partition column; known: dt, region"),
+        ("regoin=1", "'regoin' is no partition column; did you mean 'region'?"),
+        ("dt=2024-01-03", "there is no such partition; the table has dt=19723/region=__DEFAULT_PARTITION__, dt="),
+        ("dt=2024-13-01", "'2024-13-01' is no DATE; there is no such partition"),
+        ("dt=NULL", "there is no such partition"),
+        ("dt", "expected COLUMN=VALUE"),
+        ("dt=2024-01-01,", "a column is missing behind the last comma"),
+        ("dt=2024-01-01,dt=2024-01-02", "expected COLUMN=VALUE"),
+        ("region='a", "expected COLUMN=VALUE"),
+    ],
+)
+def test_partitions_that_are_not_there_are_refused(tmp_path: Path, spec: str, text: str) -> None:
+    driver = table(tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        run("drop-partition", driver, "--partition", spec, "--yes")
+    assert text in str(refused.value)
+    assert driver.table.snapshots.latest_id() == 1
+
+
+def test_nothing_is_dropped_without_an_answer(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    with pytest.raises(ConfigError, match="add --yes"):
+        run("drop-partition", driver, "--partition", "region=x")
+    with pytest.raises(ConfigError, match="--partition is missing"):
+        run("drop-partition", driver, "--yes")
+    assert len(places(driver)) == 4
+
+
+def test_values_of_all_types_name_their_partition(tmp_path: Path) -> None:
+    types = {"k": "INT", "b": "BOOLEAN", "n": "BIGINT", "d": "DECIMAL(10, 2)", "t": "TIMESTAMP(3)", "c": "TIME(0)"}
+    columns = list(types.items())
+    keys = [name for name, _ in columns]
+    made = new_table(tmp_path / "t", columns, keys, keys[1:])
+    driver = TableDriver(made, tmp_path / "lookup")
+    driver.commit([["+I", 1, True, 7, "1.50", "2024-01-02T03:04:05.678", "10:15:00"]])
+    for spec in ("b=true", "n=7", "d=1.5", "t='2024-01-02 03:04:05.678'", "c=10:15:00"):
+        assert "would drop:\n  b=true/n=7/d=1.50/" in run("drop-partition", driver, "--partition", spec, "--dry-run")
+
+
+def test_a_table_without_partitions_has_none_to_drop(tmp_path: Path) -> None:
+    driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"]), tmp_path / "lookup")
+    with pytest.raises(ConfigError, match="has no partitions; leave it out"):
+        run("drop-partition", driver, "--partition", "dt=1", "--yes")
+
+
+# ---------------------------------------------------------------- compact
+
+
+def test_compact_merges_everything_when_asked(tmp_path: Path) -> None:
+    driver = table(tmp_path, {"write-only": "true"})
+    for value in (2, 3):
+        driver.commit([["+I", key, value, day, region] for key in range(20) for day, region in PLACES])
+    content = driver.content()
+    assert run("compact", driver) == "nothing to compact\n"
+    assert "compacted 2 buckets: 6 files of " in run("compact", driver, "--full", "--partition", "region=x")
+    assert "compacted 6 buckets: 18 files of " in run("compact", driver, "--full")
+    assert run("compact", driver, "--full") == "nothing to compact\n"
+    left = reopened(driver, tmp_path)
+    assert left.content() == content
+    assert {file.level for files in left.state().files.values() for file in files} == {5}
