@@ -22,7 +22,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
+from paimon_table.commit.conflict import (
+    find_bucket_change,
+    find_conflict,
+    find_inconsistency,
+    find_unseen,
+    find_unseen_hashes,
+)
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
 from paimon_table.commit.overwrite import (
@@ -288,6 +294,7 @@ class TableCommit:
             changed
             or delta.conflict
             or find_conflict(self._state, delta.entries, self._key_types)
+            or find_unseen_hashes(self._state, delta.hashes_seen)
             or find_index_conflict(self._state.index, delta.index)
             or find_unseen(self._state, delta.seen)
         )

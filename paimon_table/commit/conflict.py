@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from paimon_table.mergetree.levels import find_overlap
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import HASH
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
 from paimon_table.metadata.table_state import TableState
 from paimon_table.types import DataType
@@ -66,6 +67,26 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
         overlap = find_overlap([f for f in live[bucket].values() if f.level == level], key_types)
         if overlap is not None:
             return f"LSM conflict in bucket {bucket.bucket} on level {level}: {overlap}"
+    return None
+
+
+def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[int, str]]]) -> str | None:
+    """The first partition whose HASH index files are not those by which its rows were given their buckets.
+
+    Others may have put the same new keys into other buckets.
+    """
+    if not seen:
+        return None
+    present: dict[bytes, set[tuple[int, str]]] = {}
+    for entry in state.index:
+        if entry.file.index_type == HASH and entry.bucket.partition in seen:
+            present.setdefault(entry.bucket.partition, set()).add((entry.bucket.bucket, entry.file.file_name))
+    for partition, files in seen.items():
+        for bucket, name in sorted(present.get(partition, set()) ^ files):
+            return (
+                f"index file {name} of bucket {bucket} came or went while keys were given their buckets: another job "
+                "writes to this partition; only one may where buckets are dynamic"
+            )
     return None
 
 

@@ -38,6 +38,8 @@ class Delta:
     changelog: tuple[ManifestEntry, ...]
     index: tuple[IndexEntry, ...] = ()
     """Index files deleted and added."""
+    hashes_seen: Mapping[bytes, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    """Per partition bucket and name of its HASH index files, which others may not have changed meanwhile."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
     conflict: str | None = None
@@ -66,7 +68,8 @@ def append_delta(messages: Sequence[CommitMessage]) -> Delta:
     added = [entry for m in messages for entry in _entries(ADD, m, m.new_files)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)]
     index = [entry for m in messages for entry in _index_entries(m.bucket, m.append_index)]
-    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog), tuple(index))
+    seen = {m.bucket.partition: m.append_index.seen for m in messages if m.append_index.seen is not None}
+    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog), tuple(index), hashes_seen=seen)
 
 
 def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
@@ -76,7 +79,7 @@ def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.compact_changelog)]
     index = [entry for m in messages for entry in _index_entries(m.bucket, m.compact_index)]
     seen = {m.bucket: m.compact_seen for m in messages if m.compact_seen is not None}
-    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(index), seen)
+    return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(index), seen=seen)
 
 
 def _entries(kind: int, message: CommitMessage, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:

@@ -49,6 +49,11 @@ class IndexChange:
 
     before: tuple[IndexFileMeta, ...] = ()
     after: tuple[IndexFileMeta, ...] = ()
+    seen: frozenset[tuple[int, str]] | None = None
+    """Bucket and name of all HASH files of the partition that the rows were given their buckets by.
+
+    None: nobody looked at them.
+    """
 
     @property
     def is_empty(self) -> bool:

@@ -19,7 +19,7 @@ from paimon_table.mergetree.levels import KeyOf
 from paimon_table.mergetree.sections import Section
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState
@@ -152,9 +152,9 @@ def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequenc
     """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is that of the snapshot."""
     if schema.primary_keys:
         merge_function(schema, options)
-    unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS})
+    unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS, HASH})
     if unknown:
         raise UnsupportedFeature(
-            f"the table has index files of type {', '.join(unknown)} (HASH: dynamic buckets), which Tidemark does not "
+            f"the table has index files of type {', '.join(unknown)}, which Tidemark does not "
             "know yet; read the table with Paimon's own readers"
         )

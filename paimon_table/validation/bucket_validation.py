@@ -50,10 +50,13 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
             )
         if bucket_mode(schema, options) is BucketMode.BUCKET_UNAWARE:
             _check_without_buckets(options)
-            return
-        raise UnsupportedFeature(
-            "option 'bucket' = -1 (dynamic buckets) is not supported yet; set a number of buckets", option=BUCKET
-        )
+        elif bucket_mode(schema, options) is not BucketMode.HASH_DYNAMIC:
+            raise UnsupportedFeature(
+                f"option 'bucket' = -1 ({bucket_mode(schema, options).value}) is not supported yet for this table; set "
+                "a number of buckets",
+                option=BUCKET,
+            )
+        return
     if bucket_mode(schema, options) is BucketMode.POSTPONE_MODE:
         raise UnsupportedFeature(
             "option 'bucket' = -2 (postponed buckets) is not supported; set a number of buckets", option=BUCKET

@@ -11,9 +11,11 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
+from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.dynamic_buckets import DynamicAssigner, dynamic_lanes
 from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
 from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
 from paimon_table.write.unaware_buckets import OneBucket, PartitionLanes
@@ -23,6 +25,8 @@ def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> L
     """How the rows of a table are gathered whose files are ``live``."""
     if options.is_unaware:
         return PartitionLanes(schema)
+    if bucket_mode(schema, options) is BucketMode.HASH_DYNAMIC:
+        return dynamic_lanes(schema, options, live)
     return FixedLanes(schema, options.bucket, options.bucket_function)
 
 
@@ -30,6 +34,8 @@ def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnviron
     """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with."""
     if ctx.options.is_unaware:
         return OneBucket()
+    if bucket_mode(ctx.schema, ctx.options) is BucketMode.HASH_DYNAMIC:
+        return DynamicAssigner(ctx, live, environment)
     return FixedAssigner()
 
 

@@ -60,12 +60,23 @@ class OwnedBuckets:
         self._counts = dict(key_counts)
         self._roomy = sorted((b for b, n in self._counts.items() if n < limits.target_row_count), reverse=True)
         owned = range(number, limits.bucket_count, assigners)
+        self._owned_count = len(owned)
         self._unused = (bucket for bucket in owned if bucket not in key_counts)
 
     @property
     def key_counts(self) -> Mapping[int, int]:
         """Keys in each bucket, with those that were filled in."""
         return self._counts
+
+    @property
+    def growing(self) -> frozenset[int]:
+        """The buckets that the next new key may go into, among those there are."""
+        while self._roomy and self._counts[self._roomy[-1]] >= self._limits.target_row_count:
+            self._roomy.pop()
+        if self._roomy:
+            return frozenset(self._roomy[-1:])
+        is_exhausted = sum(bucket < self._limits.bucket_count for bucket in self._counts) == self._owned_count
+        return frozenset(self._counts) if is_exhausted else frozenset()
 
     def fill(self, count: int) -> Buckets:
         """Buckets for so many new keys, in the order of the keys."""

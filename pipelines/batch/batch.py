@@ -87,8 +87,8 @@ def append_batch(
 
         plan = plan or plan_batch(tables, batch, settings)
         clock.lap("plan")
-        if plan.decode.schema_ids != decode.schema_ids:
-            continue  # another writer has changed a schema since the decode step was planned
+        if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
+            continue  # another writer has changed a schema or who owns which keys since the decode step was planned
         written = exchange.write(plan.write, in_one_task=settings.slots == 1)
         clock.lap("write")
         try:

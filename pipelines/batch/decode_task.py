@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table import LaneSplit
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from sinks.exchange.blob import Blob, report_blob, to_record_batch
 from sinks.exchange.router import Origin, route
@@ -79,6 +80,11 @@ class DecodeTask:
     def schema_ids(self) -> tuple[int, ...]:
         """The schema versions of the targets."""
         return tuple(target.schema.id for target in self.targets)
+
+    @property
+    def lanes(self) -> tuple[LaneSplit, ...]:
+        """How the rows of each target are shared among the write tasks."""
+        return tuple(target.lanes for target in self.targets)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = DecodeReport()

@@ -18,10 +18,11 @@ from tests.support.table_driver import TableDriver
 
 _STAGES = ("create", "write", "alter", "read")
 
-_UNSUPPORTED_OPTIONS = frozenset({
-    "dynamic-bucket.max-buckets", "dynamic-bucket.target-row-num", "row-tracking.enabled",
-})  # fmt: skip
-"""Options of tables that Tidemark does not write: dynamic buckets, rows with ids."""
+_UNSUPPORTED_OPTIONS = frozenset({"row-tracking.enabled"})
+"""Options of tables that Tidemark does not write: rows with ids."""
+
+_ONE_ASSIGNER = {"dynamic-bucket.initial-buckets": "1"}
+"""What the cases say of buckets holds for a single assigner."""
 
 
 DECIDED_OTHERWISE: Mapping[str, ExpectedError] = {
@@ -35,7 +36,7 @@ DECIDED_OTHERWISE: Mapping[str, ExpectedError] = {
 def claims_support(case: Case) -> bool:
     """Whether the case is about what Tidemark supports: then it may not be skipped.
 
-    That is everything about tables without primary key, and about primary-key tables with a fixed number of buckets
+    That is everything about tables without primary key, and about primary-key tables with fixed or dynamic buckets
     whose key holds the partition.
     """
     options = [case.table.options, *(entry.options for entry in case.commits if isinstance(entry, AlterOptions))]
@@ -45,7 +46,7 @@ def claims_support(case: Case) -> bool:
         return True
     if not set(case.table.partition_by) <= set(case.table.primary_key):
         return False
-    return not any(int(given.get("bucket") or 1) < 1 for given in options)
+    return all(int(given.get("bucket") or 1) >= 1 or given["bucket"] == "-1" for given in options)
 
 
 def run_case(case: Case, mode: Mode, directory: Path) -> None:
@@ -101,6 +102,8 @@ class _Run:
         options = dict(spec.options)
         if spec.primary_key:
             options.setdefault("bucket", "1")
+        if options.get("bucket") == "-1" and "dynamic-bucket.assigner-parallelism" not in options:
+            options = _ONE_ASSIGNER | options
         schema = create_schema(spec.columns, spec.primary_key, spec.partition_by, options)
         self.fields = schema.fields
         table = Table.create(str(self.directory / "table"), schema, io=MemoryFileIO())

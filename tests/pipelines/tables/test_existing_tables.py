@@ -48,7 +48,6 @@ def run(directory: Path, key: Sequence[str] = ("id",), **rule: object) -> None:
 @pytest.mark.parametrize(
     ("primary_key", "options", "words"),
     [
-        (["id"], {}, "'bucket' = -1"),
         (["id"], {"bucket": "-2"}, "'bucket' = -2"),
         ([], {}, "no primary key"),
         ([], {"bucket": "2", "bucket_key": "id"}, "no primary key"),

@@ -1,0 +1,65 @@
+"""Index files of dynamic buckets: the hashes of all keys that a bucket has ever got.
+
+Implements Paimon's HASH index file: big-endian 32-bit hashes one behind the other, in any order; here they are sorted.
+
+The name of a file that Tidemark writes ends with a number of assigners: every hash h in it belongs to the assigner
+|h % assigners| that owns the bucket. So the index manifest says by how many assigners a partition may be continued,
+without a look into the files; a promise of the file itself, it goes and comes back with it, whoever commits.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_table.errors import CorruptFile
+from paimon_table.metadata.index_file import HASH, IndexFileMeta
+from paimon_table.metadata.paths import TablePaths, external_file
+from paimon_table.storage.file_io import FileIO
+
+KeyHashes = npt.NDArray[np.int32]
+"""Sorted, each once."""
+
+_STORED = np.dtype(">i4")
+_NAME = re.compile(r"index-.*-of-([1-9]\d*)")
+
+
+def hash_index_name(uuid: str, assigners: int) -> str:
+    """The name of a new file whose hashes all belong to the owner, among so many assigners, of its bucket."""
+    return f"index-{uuid}-of-{assigners}"
+
+
+def assigners_of(file: IndexFileMeta) -> int | None:
+    """The number of assigners that the file was written by; None: its writer does not say."""
+    found = _NAME.fullmatch(file.file_name)
+    return int(found[1]) if found else None
+
+
+def write_hashes(io: FileIO, paths: TablePaths, name: str, hashes: KeyHashes) -> IndexFileMeta:
+    """Write one new index file, which is durable when this returns."""
+    data = hashes.astype(_STORED).tobytes()
+    io.write_all([(paths.index_file(name), data)])
+    return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))
+
+
+def hash_index_path(paths: TablePaths, file: IndexFileMeta) -> str:
+    """Where the file lies."""
+    return paths.index_file(file.file_name) if file.external_path is None else external_file(file.external_path)
+
+
+def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes:
+    """The hashes of one file; CorruptFile when it is missing or is not the one that the index manifest names."""
+    path = hash_index_path(paths, file)
+    try:
+        data = io.read(path)
+    except FileNotFoundError as error:
+        raise CorruptFile(f"index file {path} is missing; restore it, or let a writer make it again") from error
+    if len(data) != file.file_size_bytes or len(data) != file.row_count * _STORED.itemsize:
+        raise CorruptFile(
+            f"index file {path} has {len(data)} bytes instead of {file.file_size_bytes}; restore it, or let a writer "
+            "make it again"
+        )
+    hashes = np.frombuffer(data, _STORED).astype(np.int32)
+    return hashes if bool(np.all(hashes[1:] > hashes[:-1])) else np.unique(hashes)

@@ -1,0 +1,69 @@
+"""Lanes of dynamic buckets: a partition and an assigner, who owns the key hashes and the buckets with its number.
+
+How many assigners there are follows from the options, for partitions that hold keys from their index files too: every
+hash of a bucket must belong to the assigner that owns the bucket. A divisor of their numbers keeps that; where files do
+not say, because somebody else wrote them, there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.metadata.hash_index import assigners_of
+from paimon_table.metadata.table_state import LiveFiles
+from paimon_table.rows.hashes import Hashes, murmur_hash_columns
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.write.lanes import Lane, groups_of, partitions_of
+
+
+def fewer_assigners(live: LiveFiles, assigners: int) -> dict[bytes, int]:
+    """The partitions that have fewer than ``assigners``, and how many."""
+    found = {bucket.partition: 1 for bucket in live.files.keys() - live.hash_files.keys() if bucket.bucket >= 0}
+    for bucket, file in live.hash_files.items():
+        written_by = assigners_of(file) or 1
+        if written_by % assigners:
+            found[bucket.partition] = gcd(found.get(bucket.partition, assigners), written_by)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicLanes:
+    """One lane for each assigner of a partition."""
+
+    schema: TableSchema
+    assigners: int
+    fewer: Mapping[bytes, int] = field(default_factory=dict)
+    """Partitions with another number of assigners."""
+
+    def split(self, rows: pa.Table) -> Iterator[tuple[Lane, pa.Table]]:
+        """See ``LaneSplit``."""
+        if rows.num_rows == 0:
+            return
+        hashes = key_hashes(rows, self.schema)
+        for partition, members in partitions_of(rows, self.schema):
+            count = self.assigners_in(partition)
+            numbers = assigner_numbers(hashes if members is None else hashes[members], count)
+            for number, indices in groups_of(numbers):
+                chosen = indices if members is None else members[indices]
+                yield Lane(partition, number), rows.take(pa.array(chosen))
+
+    def assigners_in(self, partition: bytes) -> int:
+        return self.fewer.get(partition, self.assigners)
+
+
+def key_hashes(rows: pa.Table, schema: TableSchema) -> Hashes:
+    """Paimon's hash of the trimmed primary key of every row."""
+    fields = schema.key_fields
+    return murmur_hash_columns([rows.column(f.name).combine_chunks() for f in fields], [f.type for f in fields])
+
+
+def assigner_numbers(hashes: Hashes, assigners: int) -> npt.NDArray[np.uint32]:
+    """|h % assigners| of every hash, with Java's remainder."""
+    magnitude, count = np.abs(hashes).view(np.uint32), np.uint32(assigners)
+    return magnitude - magnitude // count * count

@@ -1,0 +1,56 @@
+"""The contents of index files that a process has read or written, by their names; bounded in bytes.
+
+A file is written once and never changed, so what is held of it is right whatever was committed meanwhile, and what no
+snapshot came to name is never asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from functools import cache
+
+from paimon_table.metadata.hash_index import KeyHashes
+
+HELD_BYTES = 128 << 20
+
+
+class HeldHashes:
+    """The hashes used last. May be used by several threads."""
+
+    def __init__(self, max_bytes: int = HELD_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[str, KeyHashes] = OrderedDict()
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> KeyHashes | None:
+        with self._lock:
+            hashes = self._held.get(path)
+            if hashes is not None:
+                self._held.move_to_end(path)
+            return hashes
+
+    def put(self, path: str, hashes: KeyHashes) -> None:
+        with self._lock:
+            self._drop(path)
+            self._held[path] = hashes
+            self._size_bytes += hashes.nbytes
+            while self._size_bytes > self._max_bytes and len(self._held) > 1:
+                self._drop(next(iter(self._held)))
+
+    def drop(self, path: str) -> None:
+        """Forget a file that is replaced."""
+        with self._lock:
+            self._drop(path)
+
+    def _drop(self, path: str) -> None:
+        hashes = self._held.pop(path, None)
+        if hashes is not None:
+            self._size_bytes -= hashes.nbytes
+
+
+@cache
+def held_hashes() -> HeldHashes:
+    """Those of this process."""
+    return HeldHashes()

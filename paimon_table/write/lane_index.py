@@ -1,0 +1,70 @@
+"""Which bucket of a lane holds a key hash, as the index files of a snapshot say.
+
+Few buckets are searched one by one. Where a lane has many, those that get no new keys are merged into one local file,
+so that a search does not take longer with every bucket that is full, and workers need not read them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.write.key_places import UNKNOWN, place_of
+from paimon_table.write.lanes import Lane
+from paimon_table.write.merged_hashes import MergedHashes, merge, newest_merged
+from paimon_table.write.owned_buckets import Buckets
+
+MOST_SINGLE = 4
+"""Buckets without new keys that are searched one by one; with more of them they are merged."""
+
+Load = Callable[[int], KeyHashes]
+"""The hashes of a bucket."""
+
+
+class LaneIndex:
+    """The committed keys of one lane. Immutable, but for what it reads when first asked."""
+
+    def __init__(self, files: Mapping[int, str], load: Load, merged: MergedHashes | None = None) -> None:
+        """``files``: the index file of each bucket of the lane; ``load`` reads one of them."""
+        self._load = load
+        self._merged = merged
+        covered = {} if merged is None else {b: n for b, n in merged.files.items() if files.get(b) == n}
+        self._single = [bucket for bucket in files if bucket not in covered]
+        self._stale = np.asarray([] if merged is None else [b for b in merged.files if b not in covered], np.int16)
+
+    def find(self, hashes: KeyHashes) -> Buckets:
+        """The bucket of each of the sorted ``hashes``, ``UNKNOWN`` where there is none."""
+        found = np.full(len(hashes), UNKNOWN, np.int16)
+        if self._merged is not None:
+            found = self._merged.find(hashes)
+            if len(self._stale):
+                found[np.isin(found, self._stale)] = UNKNOWN
+        for bucket in self._single:
+            held = self._load(bucket)
+            found = np.maximum(found, place_of(hashes, held, np.full(1, bucket, np.int16)))
+        return found
+
+
+def open_lane_index(
+    directory: Path, files: Mapping[int, str], growing: Callable[[], frozenset[int]], load: Load
+) -> LaneIndex:
+    """The index of a lane whose merged file lies in ``directory``; ``growing`` says which buckets get new keys."""
+    if len(files) <= MOST_SINGLE:
+        return LaneIndex(files, load)
+    merged = newest_merged(directory, files)
+    covered = {} if merged is None else {b: n for b, n in merged.files.items() if files.get(b) == n}
+    settled = [bucket for bucket in files if bucket not in covered and bucket not in growing()]
+    if len(settled) > MOST_SINGLE:
+        merged = merge(directory, merged, list(covered), {bucket: (files[bucket], load(bucket)) for bucket in settled})
+    return LaneIndex(files, load, merged)
+
+
+def lane_directory(ctx: TableContext, lane: Lane, assigners: int, lookup_dir: str) -> Path:
+    """Where the merged file of a lane lies."""
+    named = f"{ctx.paths.root}\n{lane.partition.hex()}\n{assigners}\n{lane.number}"
+    return Path(lookup_dir, "key-hashes", hashlib.sha1(named.encode()).hexdigest())

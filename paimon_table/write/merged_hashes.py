@@ -1,0 +1,163 @@
+"""Many index files of one lane merged into one local file: sorted hashes, and the bucket of each.
+
+A search in it takes as long as one in a single index file, and its pages are shared by the processes of a machine. It
+names the index files that it was made of and holds nothing that they do not hold; it may go at any moment. Layout:
+eight bytes with the length of the JSON header, the header, 32-bit hashes, 16-bit buckets, as the machine orders bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_table.errors import SinkUnavailable
+from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.storage.private_directory import ensure_private
+from paimon_table.write.key_places import place_of
+from paimon_table.write.owned_buckets import Buckets
+
+RANGE_ROWS = 1 << 20
+"""Hashes that are merged at a time."""
+
+MAX_BYTES = 4 << 30
+"""Size of all merged files of a directory; those used longest ago go first."""
+
+_PREFIX = "merged-"
+
+
+class MergedHashes:
+    """One merged file, mapped into memory. Immutable."""
+
+    def __init__(self, path: Path) -> None:
+        """OSError or ValueError when there is no whole one."""
+        self.path = path
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(length))
+        self.files: Mapping[int, str] = {int(bucket): name for bucket, name in header["files"].items()}
+        """The index file of each bucket."""
+        self.row_count = int(header["rows"])
+        start, rows = 8 + length, self.row_count
+        if path.stat().st_size != start + 6 * rows:
+            raise ValueError(f"{path} is cut short")
+        shape = (rows,)
+        self.hashes: KeyHashes = np.asarray(np.memmap(path, np.int32, "r", start, shape))
+        self.buckets: Buckets = np.asarray(np.memmap(path, np.int16, "r", start + 4 * rows, shape))
+
+    def find(self, hashes: KeyHashes) -> Buckets:
+        """The bucket of each of the sorted ``hashes``."""
+        return place_of(hashes, self.hashes, self.buckets)
+
+
+def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | None:
+    """The merged file of a lane that holds most of the ``wanted`` index files; None when no file holds any."""
+    best, most = None, 0
+    with suppress(FileNotFoundError):
+        for path in directory.iterdir():
+            if path.name.startswith(_PREFIX):
+                with suppress(OSError, ValueError, KeyError):
+                    merged = MergedHashes(path)
+                    count = sum(wanted.get(bucket) == name for bucket, name in merged.files.items())
+                    if count > most:
+                        best, most = merged, count
+    if best is not None:
+        with suppress(OSError):
+            os.utime(best.path)
+    return best
+
+
+def merge(
+    directory: Path, old: MergedHashes | None, kept: Sequence[int], added: Mapping[int, tuple[str, KeyHashes]]
+) -> MergedHashes:
+    """A new merged file of a lane: the ``kept`` buckets of the ``old`` one and the index files ``added``, by name.
+
+    The other ones of the lane go: this one holds what they hold. SinkUnavailable when it cannot be written.
+    """
+    files = {bucket: old.files[bucket] for bucket in kept} if old is not None else {}
+    files |= {bucket: name for bucket, (name, _) in added.items()}
+    path = directory / f"{_PREFIX}{uuid.uuid4()}"
+    temporary = directory / f"{path.name[len(_PREFIX) :]}.tmp"
+    try:
+        ensure_private(str(directory))
+        rows = _row_count(old, kept) + sum(len(hashes) for _, hashes in added.values())
+        header = json.dumps({"files": files, "rows": rows}).encode()
+        header += b" " * (-(8 + len(header)) % 8)
+        with temporary.open("wb") as low, temporary.open("r+b") as high:
+            low.write(len(header).to_bytes(8, "little") + header)
+            high.seek(8 + len(header) + 4 * rows)
+            for hashes, buckets in _merged_ranges(old, kept, added, rows):
+                low.write(hashes.tobytes())
+                high.write(buckets.tobytes())
+        merged = MergedHashes(temporary.rename(path))
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SinkUnavailable(f"key hashes cannot be written to {directory} ({error}); make room there") from error
+    for other in directory.glob(f"{_PREFIX}*"):
+        if other != path:
+            other.unlink(missing_ok=True)
+    _make_room(directory.parent, path)
+    return merged
+
+
+def _row_count(old: MergedHashes | None, kept: Sequence[int]) -> int:
+    if old is None or set(old.files) == set(kept):
+        return 0 if old is None else old.row_count
+    return sum(
+        int(np.isin(old.buckets[start : start + RANGE_ROWS], kept).sum())
+        for start in range(0, old.row_count, RANGE_ROWS)
+    )
+
+
+def _merged_ranges(
+    old: MergedHashes | None, kept: Sequence[int], added: Mapping[int, tuple[str, KeyHashes]], rows: int
+) -> Iterator[tuple[KeyHashes, Buckets]]:
+    """The merged hashes range by range, so that memory is taken for one range only."""
+    bounds = np.linspace(-(1 << 31), 1 << 31, rows // RANGE_ROWS + 2).astype(np.int64)
+    for low, high in pairwise(bounds):
+        packed = [
+            _packed(hashes[_within(hashes, low, high)], np.int64(bucket)) for bucket, (_, hashes) in added.items()
+        ]
+        if old is not None:
+            within = _within(old.hashes, low, high)
+            hashes, buckets = old.hashes[within], old.buckets[within]
+            if set(old.files) != set(kept):
+                chosen = np.isin(buckets, kept)
+                hashes, buckets = hashes[chosen], buckets[chosen]
+            packed.append(_packed(hashes, buckets.astype(np.int64)))
+        together = np.concatenate(packed)
+        together.sort()
+        yield (together >> 16).astype(np.int32), (together & 0xFFFF).astype(np.int16)
+
+
+def _within(hashes: KeyHashes, low: np.int64, high: np.int64) -> slice:
+    """Where the sorted hashes from ``low`` to before ``high`` are."""
+    start = int(np.searchsorted(hashes, np.int32(low)))
+    return slice(start, len(hashes) if high > 0x7FFF_FFFF else int(np.searchsorted(hashes, np.int32(high))))
+
+
+def _packed(hashes: KeyHashes, buckets: npt.NDArray[np.int64] | np.int64) -> npt.NDArray[np.int64]:
+    """Hash and bucket as one number: sorting those is faster than sorting by one array."""
+    return (hashes.astype(np.int64) << 16) | buckets
+
+
+def _make_room(root: Path, built: Path) -> None:
+    entries = []
+    for path in root.glob(f"*/{_PREFIX}*"):
+        with suppress(OSError):
+            status = path.stat()
+            entries.append((status.st_mtime, status.st_size, path))
+    used = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries, key=lambda entry: entry[0]):
+        if used <= MAX_BYTES:
+            break
+        if path != built:
+            path.unlink(missing_ok=True)
+            used -= size

@@ -1,0 +1,205 @@
+"""One lane of dynamic buckets while a batch writes it.
+
+Where nobody says by how many assigners the index files of a partition were written, the partition is one lane. When it
+is opened, the hashes themselves are looked at: if they lie as several assigners would have put them, new keys are put
+so as well and the files get names that say it. The next batch has that many lanes. Otherwise one file is named as that
+of a single assigner, so that nobody looks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from paimon_table.data_files.key_value_file import iter_key_value_batches
+from paimon_table.errors import BrokenInvariant, CorruptFile
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.hash_index import (
+    KeyHashes,
+    assigners_of,
+    hash_index_name,
+    hash_index_path,
+    read_hashes,
+    write_hashes,
+)
+from paimon_table.metadata.index_file import IndexChange, IndexFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.rows.hashes import Hashes
+from paimon_table.step_times import timed
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.dynamic_lanes import assigner_numbers, key_hashes
+from paimon_table.write.held_hashes import held_hashes
+from paimon_table.write.key_places import UNKNOWN, place_of
+from paimon_table.write.lane_index import lane_directory, open_lane_index
+from paimon_table.write.lanes import Lane, groups_of
+from paimon_table.write.owned_buckets import Buckets, FillLimits, OwnedBuckets
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LanePlan:
+    """What a snapshot holds of the partition of a lane, and how the partition is shared."""
+
+    lane: Lane
+    assigners: int
+    """Those that share the partition in this batch."""
+    wanted: int
+    """Those that share a new partition."""
+    index_files: Mapping[int, IndexFileMeta]
+    """Of all buckets of the partition."""
+    data_files: Mapping[int, tuple[DataFileMeta, ...]]
+
+    def owns(self, bucket: int) -> bool:
+        return bucket >= 0 and bucket % self.assigners == self.lane.number
+
+
+class OpenLane:
+    """See the module. Used by one task, for one batch."""
+
+    def __init__(self, ctx: TableContext, plan: LanePlan, environment: WriterEnvironment) -> None:
+        self._ctx = ctx
+        self._plan = plan
+        self._environment = environment
+        self._seen = frozenset((bucket, file.file_name) for bucket, file in plan.index_files.items())
+        self._files = {bucket: file for bucket, file in plan.index_files.items() if plan.owns(bucket)}
+        self._made_again: dict[int, KeyHashes] = {}
+        self.unprepared: set[int] = set()
+        """Buckets that need an index file, whether they get rows or not."""
+        for bucket in plan.data_files:
+            if plan.owns(bucket) and bucket not in self._files:
+                self._load(bucket)
+        self._promised = self._find_assigners()
+        limits = FillLimits.of(ctx.options)
+        counts = {b: f.row_count for b, f in self._files.items()} | {b: len(h) for b, h in self._made_again.items()}
+        self._owned = {
+            number: OwnedBuckets(limits, self._promised, number, _of_assigner(counts, self._promised, number))
+            for number in range(plan.lane.number, self._promised, plan.assigners)
+        }
+        names = {bucket: self._files[bucket].file_name if bucket in self._files else "" for bucket in counts}
+        directory = lane_directory(ctx, plan.lane, plan.assigners, environment.lookup_dir)
+        self._index = open_lane_index(directory, names, self._growing, self._load)
+        self._fresh = np.empty(0, np.int32), np.empty(0, np.int16)
+        self._new: defaultdict[int, list[KeyHashes]] = defaultdict(list)
+
+    def find(self, hashes: Hashes) -> Buckets:
+        """The bucket of each hash in the table as it is; ``UNKNOWN`` where there is none."""
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        return self._index.find(distinct)[inverse]
+
+    @timed("assign")
+    def assign(self, hashes: Hashes) -> Buckets:
+        """The bucket of each hash; new ones get theirs in order of arrival."""
+        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        if (assigner_numbers(distinct, self._plan.assigners) != self._plan.lane.number).any():
+            raise BrokenInvariant(
+                f"keys of another assigner came to {self._plan.lane}; nothing was written: report this"
+            )
+        buckets = np.maximum(self._index.find(distinct), place_of(distinct, *self._fresh))
+        unknown = np.flatnonzero(buckets == UNKNOWN)
+        if len(unknown):
+            arrived = unknown[np.argsort(first[unknown])]
+            for number, places in groups_of(assigner_numbers(distinct[arrived], self._promised)):
+                buckets[arrived[places]] = self._owned[number].fill(len(places))
+            self._note(distinct[unknown], buckets[unknown])
+        return buckets[inverse]
+
+    @timed("assign")
+    def prepare(self, bucket: int) -> IndexChange:
+        """The index file of a bucket with its new keys, durable; no change when there is nothing new to say."""
+        new = self._new.pop(bucket, [])
+        if not new and bucket not in self.unprepared:
+            return IndexChange(seen=self._seen)
+        self.unprepared.discard(bucket)
+        before = self._files.get(bucket)
+        is_known = before is not None or bucket in self._made_again
+        hashes = _merged(self._load(bucket) if is_known else np.empty(0, np.int32), new)
+        name = hash_index_name(self._environment.new_uuid(), self._promised)
+        written = write_hashes(self._ctx.io, self._ctx.paths, name, hashes)
+        held_hashes().put(hash_index_path(self._ctx.paths, written), hashes)
+        return IndexChange(() if before is None else (before,), (written,), self._seen)
+
+    def _note(self, hashes: KeyHashes, buckets: Buckets) -> None:
+        """Remember what was assigned, for later rows of the batch and for the index files."""
+        for bucket, places in groups_of(buckets):
+            self._new[bucket].append(hashes[places])
+        together = np.concatenate([self._fresh[0], hashes])
+        order = np.argsort(together)
+        self._fresh = together[order], np.concatenate([self._fresh[1], buckets])[order]
+
+    def _growing(self) -> frozenset[int]:
+        """Buckets whose contents are about to change, or have no file that would tell them."""
+        return frozenset(self._made_again).union(*(owned.growing for owned in self._owned.values()))
+
+    # ------------------------------------------------------------ by how many assigners
+
+    def _find_assigners(self) -> int:
+        """The number that holds for every hash of the lane, new ones included; see the module."""
+        plan = self._plan
+        silent = [bucket for bucket, file in self._files.items() if assigners_of(file) is None]
+        silent += self._made_again.keys() - self._files.keys()
+        if plan.assigners > 1 or not silent:
+            return plan.assigners
+        shared = gcd(plan.wanted, *(assigners_of(file) or 0 for file in self._files.values()))
+        numbers = [number for number in range(shared, 1, -1) if shared % number == 0]
+        misfit = silent[0]
+        for bucket in silent:
+            fitting = [number for number in numbers if _fits(self._load(bucket), bucket, number)]
+            misfit = misfit if fitting == numbers else bucket
+            numbers = fitting
+        if shared > 1:
+            self.unprepared.update(silent if numbers else [misfit])
+        return numbers[0] if numbers else 1
+
+    # ------------------------------------------------------------ contents of buckets
+
+    def _load(self, bucket: int) -> KeyHashes:
+        if bucket in self._made_again:
+            return self._made_again[bucket]
+        file = self._files.get(bucket)
+        if file is None:
+            return self._make_again(bucket, f"bucket {bucket} has no index file")
+        path = hash_index_path(self._ctx.paths, file)
+        hashes = held_hashes().get(path)
+        if hashes is None:
+            try:
+                hashes = read_hashes(self._ctx.io, self._ctx.paths, file)
+            except CorruptFile as error:
+                return self._make_again(bucket, str(error))
+            held_hashes().put(path, hashes)
+        return hashes
+
+    def _make_again(self, bucket: int, why: str) -> KeyHashes:
+        """The hashes of the keys in the data files of a bucket; they replace its index file in the next commit."""
+        place = BucketId(self._plan.lane.partition, bucket)
+        log.warning("%s: %s; it is made again from the keys of the bucket", self._ctx.bucket_dir(place), why)
+        names = self._ctx.schema.trimmed_primary_keys
+        found = [np.empty(0, np.int32)]
+        for file in self._plan.data_files.get(bucket, ()):
+            partition = self._ctx.partition_values(place.partition)
+            for rows in iter_key_value_batches(self._ctx, self._ctx.bucket_dir(place), file, names, partition):
+                found.append(np.unique(key_hashes(rows, self._ctx.schema)))
+        self._made_again[bucket] = np.unique(np.concatenate(found))
+        self.unprepared.add(bucket)
+        return self._made_again[bucket]
+
+
+def _of_assigner(counts: Mapping[int, int], assigners: int, number: int) -> dict[int, int]:
+    return {bucket: count for bucket, count in counts.items() if bucket % assigners == number}
+
+
+def _fits(hashes: KeyHashes, bucket: int, assigners: int) -> bool:
+    """Whether so many assigners could have put the hashes into the bucket."""
+    return bool((assigner_numbers(hashes, assigners) == bucket % assigners).all())
+
+
+def _merged(hashes: KeyHashes, new: list[KeyHashes]) -> KeyHashes:
+    """Sorted hashes with new ones in their places."""
+    added = np.sort(np.concatenate([np.empty(0, np.int32), *new]))
+    return np.insert(hashes, np.searchsorted(hashes, added), added)
