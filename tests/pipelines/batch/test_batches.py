@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, processed, run_batches, task_settings
-from tests.support.replay import CAPTURES, final_rows, plain_rows
+from tests.support.replay import CAPTURES, final_rows
+from tests.support.source_content import assert_equals_source, open_table
 
 SHOP_TYPES = {
     "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
@@ -32,20 +31,6 @@ def shop_rules() -> list[dict[str, object]]:
         {"match": {"table": name}, "into": f"lake.{name}", "columns": {"types": types}}
         for name, types in SHOP_TYPES.items()
     ]
-
-
-def open_table(tables: PipelineTables, name: str) -> Table:
-    return Table.open(f"{tables.config.catalog.warehouse}/lake.db/{name}")
-
-
-def assert_equals_source(table: Table, scenario: str, name: str, key: Iterable[str], without: set[str]) -> None:
-    types = {f.name: f.type for f in table.schema.fields if f.name not in without}
-    names = list(key)
-    expected = {tuple(row[k] for k in names): row for row in final_rows(scenario, name, types)}
-    actual = {tuple(row[k] for k in names): row for row in plain_rows(table.to_arrow())}
-    assert actual.keys() == expected.keys()
-    for where, row in expected.items():
-        assert {n: actual[where][n] for n in row} == row
 
 
 @pytest.mark.parametrize("records", [10_000, 150])

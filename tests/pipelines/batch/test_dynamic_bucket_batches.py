@@ -13,11 +13,11 @@ from paimon_table.metadata.index_file import IndexChange
 from paimon_table.table import Table
 from paimon_table.write.held_hashes import held_hashes
 from pipelines.tables.tables import PipelineTables
-from tests.pipelines.batch.test_batches import assert_equals_source, open_table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, processed, run_batches, task_settings
 from tests.support.replay import CAPTURES, final_rows
+from tests.support.source_content import assert_equals_source, open_table
 
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "40"}
 
