@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_table.ids import Offset
 from paimon_table.types import DataType
+from sources.event_columns import OnChange
 
 OFFSET_COLUMN = "_OFFSET"
 """Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
@@ -69,6 +70,7 @@ class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
 
     columns: tuple[tuple[str, DataType], ...]
+    """Those that the source has values for."""
     primary_key: tuple[str, ...]
     emit_update_before: bool = False
     counted_again: frozenset[str] = frozenset()
@@ -91,6 +93,8 @@ class DecodeTarget:
     """Why the table cannot take deletes, if so: their records go to quarantine."""
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
+    on_change: OnChange | None = None
+    """What updates and deletes do where the table has no primary key; None where it has one."""
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
@@ -209,6 +213,8 @@ class DecodeCounts:
     """Records of source tables that were only observed."""
     messages: int = 0
     truncates: int = 0
+    changes: int = 0
+    """Updates and deletes that a table without primary key leaves out."""
     without_table: int = 0
     """Deletes and truncates of source tables whose table is not made yet."""
     without_effect: int = 0
@@ -239,6 +245,7 @@ SKIPS = {
     "skipped_tables": "of skipped tables",
     "messages": "messages",
     "truncates": "truncates",
+    "changes": "updates and deletes",
     "without_table": "deletes without a table",
     "without_effect": "without effect",
     "already_stored": "already stored",

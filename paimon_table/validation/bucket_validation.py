@@ -81,7 +81,8 @@ def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
     keys = schema.bucket_keys
     if not keys:
         raise ConfigError(
-            "option 'bucket-key' is missing: a bucketed table without primary key needs one; set it",
+            "option 'bucket-key' is missing: a bucketed table without primary key needs one; set it, or bucket = -1 "
+            "for a table without buckets",
             option=BUCKET_KEY.name,
         )
     for name in keys:

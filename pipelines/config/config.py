@@ -17,10 +17,18 @@ from pydantic_core import CoreSchema
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.source_config import Source
-from pipelines.config.table_rules import NewColumns, Otherwise, TableRule, TargetRule
+from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
+
+DEFAULT_APPEND_OPTIONS: Mapping[str, str] = {"bucket": "-1"}
+"""The same for a table without primary key: no buckets."""
+
+
+def default_options(mode: Mode) -> Mapping[str, str]:
+    """The options of a new table that no file needs to say."""
+    return DEFAULT_APPEND_OPTIONS if mode == "append" else DEFAULT_TABLE_OPTIONS
 
 
 class Trigger(ConfigModel):
@@ -109,7 +117,8 @@ class Defaults(ConfigModel):
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
-        description="Paimon table options under their Paimon names; `bucket` is 1 unless this or a rule says more.",
+        description="Paimon table options under their Paimon names; `bucket` is 1 (-1 with "
+        "`mode: append`) unless this or a rule says more.",
     )
 
 
@@ -180,10 +189,11 @@ class PipelineConfig(ConfigModel):
             rule.primary_key,
             rule.partition_by,
             rule.columns.types,
-            *self._effective_options(rule.options),
+            *self._effective_options(rule.options, rule.mode),
             rule.merge_sources,
             rule.before,
             rule.new_columns or self.defaults.new_columns,
+            (rule.on_change or "fail") if rule.mode == "append" else None,
         )
 
     def created_rule(self) -> TargetRule | None:
@@ -191,13 +201,16 @@ class PipelineConfig(ConfigModel):
         create = self.otherwise.create
         if create is None:
             return None
-        options = self._effective_options({})
+        options = self._effective_options({}, "upsert")
         return TargetRule(create.into, None, (), {}, *options, new_columns=self.defaults.new_columns)
 
-    def _effective_options(self, of_rule: Mapping[str, str | None]) -> tuple[dict[str, str], frozenset[str]]:
+    def _effective_options(
+        self, of_rule: Mapping[str, str | None], mode: Mode
+    ) -> tuple[dict[str, str], frozenset[str]]:
         """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away.
 
         With the names of those that only Tidemark's defaults say.
         """
         stated = {name: value for name, value in {**self.defaults.options, **of_rule}.items() if value is not None}
-        return {**DEFAULT_TABLE_OPTIONS, **stated}, frozenset(DEFAULT_TABLE_OPTIONS) - frozenset(stated)
+        assumed = default_options(mode)
+        return {**assumed, **stated}, frozenset(assumed) - frozenset(stated)

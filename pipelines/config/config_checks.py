@@ -18,7 +18,7 @@ from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.storage.s3_io import S3Settings
 from paimon_table.types import DataField, DataType, Root
 from pipelines.config.assumed_types import assumed_columns
-from pipelines.config.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
+from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.config_values import is_uri
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
@@ -226,18 +226,19 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
     The engine stops at the first mistake; the option that is to blame is set aside and the rest is tried again.
     """
     options = dict(rule.options)
+    assumed = default_options("upsert" if rule.on_change is None else "append")
     while True:
         try:
             validate_table(_known_schema(rule, options))
             return
         except ConfigError as error:
             name = error.option
-            if name not in options or options[name] == DEFAULT_TABLE_OPTIONS.get(name):
+            if name not in options or options[name] == assumed.get(name):
                 yield "", str(error)
                 return
             yield name, str(error)
             del options[name]
-            options = {**DEFAULT_TABLE_OPTIONS, **options}
+            options = {**assumed, **options}
 
 
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
@@ -248,8 +249,10 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     """
     bucket_key = tuple(options[BUCKET_KEY.name].split(",")) if BUCKET_KEY.name in options else ()
     primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
-    columns = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
-    columns = {**assumed_columns(options), **columns, **rule.column_types}
+    named = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
+    columns = {**assumed_columns(options), **named, **rule.column_types, **dict(rule.event_columns)}
+    if rule.on_change is not None:
+        primary_key = ()
     for name in primary_key:
         columns[name] = columns[name].with_nullable(False)
     fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))

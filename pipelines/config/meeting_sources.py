@@ -18,7 +18,7 @@ def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
     """Per rule that needs ``merge_sources`` and lacks it: the number of the rule that it meets, or what it matches."""
     found: dict[int, int | str] = {}
     for i, rule in enumerate(config.tables):
-        if "{" in rule.into:
+        if "{" in rule.into or rule.mode == "append":
             continue
         met = [j for j in range(i) if config.tables[j].into == rule.into and _are_apart(config.tables[j], rule)]
         topics = _named_topics(config, rule)

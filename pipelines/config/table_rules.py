@@ -16,6 +16,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.table_name import name_problem
+from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
@@ -123,6 +124,10 @@ class NewColumns(ConfigModel):
     )
 
 
+Mode = Literal["upsert", "append"]
+"""What a record does to the table: change the row of its key, or add a row."""
+
+
 class TableRule(ConfigModel):
     """One rule: source tables that match go into one Paimon table."""
 
@@ -137,11 +142,26 @@ class TableRule(ConfigModel):
         "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
         "characters, of more than 255 bytes, databases with a dot and the database `sys` are refused."
     )
+    mode: Mode = Field(
+        default="upsert",
+        description="`upsert`: a table with a primary key, which holds the newest row of each key. `append`: a table "
+        "without, to which every record adds a row, such as a log of events; records need no key.",
+    )
+    on_change: OnChange | None = Field(
+        default=None,
+        description="With `mode: append`, what updates and deletes do, which have no row to change: `fail` (the "
+        "default) stops the pipeline, `skip` leaves them out and counts them, `log` stores every event as a row, with "
+        "its kind, operation, time and place in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
+        "`event_op`, `event_time`, `event_topic`, `event_partition`, `event_offset`.",
+        json_schema_extra={"default": "fail"},
+    )
     primary_key: tuple[Text, ...] | None = Field(
         default=None, description="Primary key columns; by default the columns of the message key."
     )
     partition_by: tuple[Text, ...] = Field(
-        default=(), description="Partition columns; they must be part of the primary key, stated or of the message."
+        default=(),
+        description="Partition columns; with `mode: upsert` they must be part of the primary key, stated or of the "
+        "message.",
     )
     merge_sources: MergeSources | None = Field(
         default=None,
@@ -177,6 +197,10 @@ class TableRule(ConfigModel):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        if self.mode == "append":
+            self._check_append()
+        elif self.on_change is not None:
+            raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
         outside = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
         if outside:
             raise refused(
@@ -185,6 +209,16 @@ class TableRule(ConfigModel):
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
         return self
+
+    def _check_append(self) -> None:
+        if self.primary_key is not None:
+            raise refused("a table with `mode: append` has no primary key; remove it or the mode", "primary_key")
+        if self.merge_sources is not None:
+            text = "with `mode: append` rows of any sources may meet, none replaces another; remove it"
+            raise refused(text, "merge_sources")
+        if self.before is not None and self.on_change != "log":
+            text = "with `mode: append` old rows are stored with `on_change: log` only; remove it or add that"
+            raise refused(text, "before")
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         return self.match.matches(database, schema, table, topic)
@@ -247,6 +281,13 @@ class TargetRule:
     merge_sources: MergeSources | None = None
     before: Literal["full"] | None = None
     new_columns: NewColumns = field(default_factory=NewColumns)
+    on_change: OnChange | None = None
+    """What updates and deletes do in a table without primary key; None for tables with one."""
+
+    @property
+    def event_columns(self) -> tuple[tuple[str, DataType], ...]:
+        """The columns that the table has in front of those of its sources."""
+        return EVENT_COLUMNS if self.on_change == "log" else ()
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

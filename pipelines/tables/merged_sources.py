@@ -20,7 +20,7 @@ def fed_by(source: SourceTable) -> FedBy:
 
 def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:
     """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
-    if rule.merge_sources is not None:
+    if rule.merge_sources is not None or rule.on_change is not None:
         return
     others = [told(other) for other in sink.sources if not _is_same(other, source)]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]

@@ -22,6 +22,8 @@ class MessageKeyWarnings:
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
         """Warn where events depend on whole old rows, or rows of several keys or sources become one."""
         primary_key = sink.table.schema.primary_keys
+        if not primary_key:
+            return
         beyond = [name for name in primary_key if message_key and name not in message_key]
         if beyond and rule.before is None:
             self._tell(

@@ -28,7 +28,7 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
 from pipelines.tables.vanished_columns import VanishedColumns
-from pipelines.tables.writable_tables import check_keys, check_new, check_writable
+from pipelines.tables.writable_tables import check_keys, check_new, check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
@@ -43,6 +43,11 @@ _OLD_ROWS_STAY = (
 _GOES_ON = (
     "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
     " below what the table holds: keep the table, its rows are not read again"
+)
+
+_NAME_OF_LOG = (
+    "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
+    " on_change"
 )
 
 MOST_TAKEN_UP = 16
@@ -162,6 +167,7 @@ class PipelineTables:
             self._rules.setdefault(identifier, rule)
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, target))
         sink = self.sinks[identifier]
+        check_same_mode(identifier, rule, self._rules[identifier])
         try:
             check_sources(source, sink, rule)
         except ConfigError as error:
@@ -245,7 +251,7 @@ class PipelineTables:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
             types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
-            key = rule.primary_key or seen.key_columns or ()
+            key = _primary_key(rule, seen)
             found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
             refused = {n: why for n, why in found.items() if n not in rule.column_types}
             self._note_refused(identifier, refused, (), source)
@@ -301,27 +307,34 @@ class PipelineTables:
         table, rule = sink.table, self._rule_of[source]
         traits = table.write_traits
         refused = traits.refused_deletes
+        own = dict(rule.event_columns)
         return DecodeTarget(
-            columns=tuple((f.name, f.type) for f in table.schema.fields),
+            columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
             primary_key=tuple(table.schema.primary_keys),
-            emit_update_before=traits.wants_update_before,
+            emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
             counted_again=frozenset(traits.accumulating),
             declared=frozenset(self._rules[sink.identifier].column_types),
             unstorable=traits.unstorable,
-            keys=KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ())),
+            keys=None if rule.on_change else self._key_rule(sink, source),
             has_whole_before=rule.before == "full",
             refused_deletes=None if refused is None else refused.reason,
             refused_deletes_with=() if refused is None else refused.columns,
+            on_change=rule.on_change,
             **self._limits(sink),
         )
+
+    def _key_rule(self, sink: TableSink, source: SourceTable) -> KeyRule:
+        rule = self._rule_of[source]
+        return KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
 
     def _limits(self, sink: TableSink) -> dict[str, Any]:
         """What the decoder is told of columns that the table lacks."""
         rule = self._rules[sink.identifier]
         is_full = self._room(sink) <= 0
         refused = self._refused.get(sink.identifier, {})
+        of_events = {name: _NAME_OF_LOG for name, _ in rule.event_columns}
         return {
-            "refused": {name: why for name, why in refused.items() if not sink.table.schema.has_column(name)},
+            "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
             "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
             "ignores_new": is_full and rule.new_columns.beyond == "ignore",
         }
@@ -375,13 +388,18 @@ def _beyond(rule: TargetRule) -> str:
 
 def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> TableSchema:
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
-    primary_key = rule.primary_key or seen.key_columns
-    if not primary_key:
+    primary_key = _primary_key(rule, seen)
+    if not primary_key and rule.on_change is None:
         raise ConfigError(
             f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
-            " give the rule a primary_key, or exclude the topic (tables without a key are not supported yet)"
+            " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
         )
     types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+    own = dict(rule.event_columns)
+    taken = next((name for name in types if name in own), None)
+    if taken is not None:
+        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {_NAME_OF_LOG}")
+    types = own | types
     missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
     if missing:
         raise ConfigError(
@@ -389,9 +407,14 @@ def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: Target
             f" {source.topic}; they have: {', '.join(types) or 'none'}"
         )
     _check_named_columns(source, identifier, rule, types)
-    ordered = [*seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
+    ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=_now_ms())
+
+
+def _primary_key(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
+    """That of a new table: stated, or of the messages; none of a table to which rows are added."""
+    return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
 
 
 def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:

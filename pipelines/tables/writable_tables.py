@@ -5,16 +5,13 @@ from __future__ import annotations
 from paimon_table import Table, TableSchema, validate_table
 from paimon_table.errors import ConfigError
 from pipelines.config.table_rules import TargetRule
+from sources.event_columns import EVENT_NAMES
 
 
 def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
-    """Refuse a table without the keys that the rule states, or without any primary key."""
+    """Refuse a table without the keys that the rule states, with other ones, or of the other mode."""
     schema = table.schema
-    if not schema.primary_keys:
-        raise ConfigError(
-            f"table {identifier} exists and has no primary key: append tables are not supported yet;"
-            " write into a new table (another `into`)"
-        )
+    _check_mode(table, identifier, rule)
     wanted = (rule.primary_key, rule.partition_by or None)
     present = (tuple(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
@@ -23,6 +20,42 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}];"
                 " write into a new table or change the rule"
             )
+
+
+def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
+    schema = table.schema
+    if rule.on_change is None and not schema.primary_keys:
+        raise ConfigError(
+            f"table {identifier} exists and has no primary key; say `mode: append` in the rule to add rows to it, or"
+            " write into a new table (another `into`)"
+        )
+    if rule.on_change is not None and schema.primary_keys:
+        raise ConfigError(
+            f"table {identifier} exists with primary key ({', '.join(schema.primary_keys)}), and the rule has `mode:"
+            " append`; remove the mode, or write into a new table (another `into`)"
+        )
+    for name, type_ in rule.event_columns:
+        present = schema.field(name).type if schema.has_column(name) else None
+        if present != type_:
+            found = "has no such column" if present is None else f"has it as {present}"
+            raise ConfigError(
+                f"table {identifier} exists; `on_change: log` stores {name} {type_} with every event, and the table"
+                f" {found}: write into a new table (another `into`)"
+            )
+    if rule.on_change in ("fail", "skip") and all(map(schema.has_column, EVENT_NAMES)):
+        raise ConfigError(
+            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; say `on_change:"
+            " log` in the rule, or write into a new table (another `into`)"
+        )
+
+
+def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> None:
+    """Refuse a second rule for a table that writes it in another way than the first one."""
+    if (rule.on_change is None) != (other.on_change is None) or rule.event_columns != other.event_columns:
+        raise ConfigError(
+            f"table {identifier} is written by rules of different `mode` or `on_change`; say the same in all of them,"
+            " or give each its own table (another `into`)"
+        )
 
 
 def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table import (
     BucketAssigner,
@@ -46,6 +47,8 @@ class ArrivedRows:
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
         options = self._context.options
+        if not options.has_key:
+            return _unfilled(rows)
         accumulating = write_traits(self._context).accumulating
         filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
         return filler.fill(self._histories_of(lane, rows), rows)
@@ -92,3 +95,10 @@ class ArrivedRows:
         row = pa.table(columns, list(schema.primary_keys))
         ((lane, _),) = lane_split(schema, self._context.options, self._target.live).split(row)
         return self._histories_of(lane, self._rows(lane))
+
+
+def _unfilled(rows: pa.Table) -> Filled:
+    """Rows of a table without key: no stored row could tell a value that was not sent, it stays NULL."""
+    gaps = pc.list_value_length(rows.column(UNAVAILABLE))
+    unknown: int = pc.sum(gaps).as_py() or 0
+    return Filled(rows.drop_columns([UNAVAILABLE]), unknown)

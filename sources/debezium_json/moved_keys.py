@@ -55,7 +55,7 @@ def _records_with_moves(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def _with_column(batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, target: Goal) -> ChangeBatch:
-    if not isinstance(target, DecodeTarget):
+    if not isinstance(target, DecodeTarget) or not target.primary_key:
         return change
     keys = _other_keys(batch, moves, change, target.primary_key)
     return change if keys is None else replace(change, rows=change.rows.append_column(OTHER_KEY_COLUMN, keys))

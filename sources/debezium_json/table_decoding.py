@@ -27,9 +27,11 @@ from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.source_times import source_times
 from sources.debezium_json.texts import SourceNames, Texts
 from sources.json_changes.change_rows import (
     DELETE,
+    UPDATE,
     ChangeRows,
     Events,
     Rows,
@@ -38,6 +40,7 @@ from sources.json_changes.change_rows import (
 )
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.event_log import EventLog
 from sources.json_changes.observing import all_columns, changed_by_schema, changed_by_values, key_fields
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows
@@ -76,6 +79,7 @@ class TableDecoding:
                     self._reject(source, rejection, parts)
                 case target:
                     parts = [self._without_truncates(source, part) for part in parts]
+                    parts = [self._without_changes(source, target, part) for part in parts]
                     parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
                     self._decode_known(source, target, [part for part in parts if len(part.ops)])
 
@@ -92,6 +96,24 @@ class TableDecoding:
                 reason = "the source table was truncated (op t): empty the Paimon table, or set on_truncate to skip"
                 self.outcome.refuse(source, position, reason)
         return part.chosen(~truncates)
+
+    def _without_changes(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
+        """The inserts alone where a table without primary key takes nothing else."""
+        if target.on_change in (None, "log"):
+            return part
+        changes = np.isin(part.ops, (UPDATE, DELETE))
+        if not changes.any():
+            return part
+        self.outcome.count(changes=int(changes.sum()))
+        if target.on_change == "fail":
+            first = int(np.flatnonzero(changes)[0])
+            reason = (
+                f"op {LETTERS[part.ops[first]]}: the table is written with `mode: append` and has no key to find the"
+                " row by; say `on_change: log` in the rule to store updates and deletes as rows of their own,"
+                " `on_change: skip` to leave them out, or write the table with `mode: upsert`"
+            )
+            self.outcome.refuse(source, int(part.texts.positions[first]), reason)
+        return part.chosen(~changes)
 
     def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
         """The events without those whose message key may be about other rows than the table's primary key."""
@@ -162,13 +184,20 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
-        rows = TableRows(source, self.partition, target, plan, self.forms, self.hidden, self.outcome)
+        log = self._event_log(parts) if target.on_change == "log" else None
+        rows = TableRows(source, self.partition, target, plan, self.forms, self.hidden, self.outcome, log)
         found = [rows.storable(e) for part in parts for e in read_events(part, plan, self.outcome)]
         events = [e for e in found if len(e.ops)]
         if not events:
             return
         converted = rows.add([piece for e in events for piece in self._change_rows(e, rows)])
         self._observe_known(rows, events, converted)
+
+    def _event_log(self, parts: list[TableEvents]) -> EventLog:
+        log = EventLog(self.topic, self.partition, self.outcome.offsets, LETTERS)
+        for part in parts:
+            log.note(part.texts.positions, part.ops, source_times(part))
+        return log
 
     # ------------------------------------------------------------ change rows
 
@@ -211,7 +240,10 @@ class TableDecoding:
                 images.append({**(before[index] or {}), **key})
             else:
                 wanted = ", ".join(target.primary_key)
-                reason = f"op d: neither before nor the message key has the key ({wanted}); let the source send whole"
+                lacking = f"neither before nor the message key has the key ({wanted})"
+                if not target.primary_key:
+                    lacking = "there is neither an old row in before nor a message key"
+                reason = f"op d: {lacking}; let the source send whole"
                 self.outcome.quarantine(position, f"{reason} old rows (PostgreSQL: REPLICA IDENTITY FULL)")
         if usable:
             chosen = np.zeros(len(events.ops), np.bool_)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sources.changes import DecodeTarget, SourceTable
+from sources.event_columns import EVENT_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -24,6 +25,7 @@ from sources.json_changes.change_rows import (
 )
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.decimal_forms import column_forms
+from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
@@ -44,6 +46,8 @@ class TableRows:
     forms: ValueForms
     gaps: Gaps
     outcome: Outcome
+    log: EventLog | None = None
+    """Where every event is a row of its own."""
 
     def storable(self, events: Events) -> Events:
         """The events without those that have a value in a column which the table cannot have."""
@@ -72,12 +76,20 @@ class TableRows:
     def add(self, pieces: Sequence[ChangeRows]) -> list[ConvertedRows]:
         """Convert the rows, and hand over those without problems as changes."""
         forms = column_forms(pieces, self.plan, self.forms)
+        kinds = [piece.kinds for piece in pieces]
+        if self.target.on_change is not None:
+            # Whatever a row tells of, it is one more row of the table.
+            pieces = [replace(piece, kinds=np.zeros_like(piece.kinds)) for piece in pieces]
         converted = [convert_rows(piece, self.plan, self.target, forms, self.gaps) for piece in pieces]
         for piece in converted:
             for row, reason in piece.problems.items():
                 self.outcome.quarantine(piece.positions[row], reason)
         if converted:
-            rows = rows_table(converted, self.target.columns, self.outcome.offsets)
+            stored_parts, columns = converted, self.target.columns
+            if self.log is not None:
+                stored_parts = list(map(self.log.with_event_columns, converted, kinds))
+                columns += EVENT_COLUMNS
+            rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)
             self.outcome.count(without_effect=left_out)

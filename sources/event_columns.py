@@ -1,0 +1,29 @@
+"""The columns that an event log has beside those of its source table: what happened, when, and where it was read.
+
+Tables of `mode: append` with `on_change: log` have them in front of all others.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from paimon_table.types import DataType, Root, parse_type, string
+
+OnChange: TypeAlias = Literal["fail", "skip", "log"]
+"""What updates and deletes do where the table has no primary key.
+
+They stop the pipeline; are left out and counted; or become rows of their own, with ``EVENT_COLUMNS`` in every row.
+"""
+
+EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
+    ("event_kind", string()),
+    ("event_op", string()),
+    ("event_time", parse_type("TIMESTAMP_LTZ(3)")),
+    ("event_topic", string()),
+    ("event_partition", DataType(Root.INT)),
+    ("event_offset", DataType(Root.BIGINT)),
+)
+"""Kind of the row (+I, -U, +U, -D), operation as the source writes it, time of the change in the source (NULL where the
+event does not tell), and the place of the record."""
+
+EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)

@@ -1,0 +1,51 @@
+"""What an event log stores of each event beside the row: see ``event_columns``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.row_kind import RowKind
+from paimon_table.types import arrow_type
+from sources.event_columns import EVENT_COLUMNS
+from sources.json_changes.row_conversion import ConvertedRows
+
+_KINDS = pa.array([kind.short for kind in RowKind])
+
+
+class EventLog:
+    """Operations and times of the events of one topic partition, by position in the batch of records."""
+
+    def __init__(self, topic: str, partition: int, offsets: pa.Array, op_names: Sequence[str]) -> None:
+        """``offsets`` are those of the whole batch; ``op_names`` has the source's word for each code."""
+        self._topic = topic
+        self._partition = partition
+        self._offsets = offsets
+        self._op_names = pa.array(op_names)
+        self._ops = np.zeros(len(offsets), np.int8)
+        self._times = np.zeros(len(offsets), np.int64)
+        self._has_time = np.zeros(len(offsets), np.bool_)
+
+    def note(self, positions: npt.NDArray[np.int64], ops: npt.NDArray[np.int8], times_ms: pa.Array) -> None:
+        """Events with their operations and times (int64, NULL where unknown)."""
+        self._ops[positions] = ops
+        self._times[positions] = np.asarray(times_ms.fill_null(0))
+        self._has_time[positions] = np.asarray(times_ms.is_valid())
+
+    def with_event_columns(self, rows: ConvertedRows, kinds: npt.NDArray[np.int8]) -> ConvertedRows:
+        """The rows with the event columns behind their own; ``kinds`` are those of the rows in the source."""
+        positions, count = rows.positions, len(rows.positions)
+        times = pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
+        columns = [
+            _KINDS.take(pa.array(kinds)),
+            self._op_names.take(pa.array(self._ops[positions])),
+            times.cast(arrow_type(dict(EVENT_COLUMNS)["event_time"])),
+            pa.repeat(pa.scalar(self._topic), count),
+            pa.repeat(pa.scalar(self._partition, pa.int32()), count),
+            self._offsets.take(pa.array(positions)),
+        ]
+        return replace(rows, columns=[*rows.columns, *columns])
