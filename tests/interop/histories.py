@@ -25,8 +25,8 @@ Rows = list[list[Plain]]
 
 
 def create_by_tidemark(scenario: Scenario, path: Path) -> None:
-    """Partitions outside of the key, which Tidemark makes no table for, get the schema file that Java would write."""
-    if set(scenario.partition_by) <= set(scenario.primary_key):
+    """Partitions outside of a key, which Tidemark makes no table for, get the schema file that Java would write."""
+    if not scenario.primary_key or set(scenario.partition_by) <= set(scenario.primary_key):
         new_table(path, scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
         return
     schema = create_schema(scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)

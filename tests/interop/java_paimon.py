@@ -92,6 +92,10 @@ class JavaPaimon:
         error = self._ask("play", path=path, commits=as_json, commit_user=commit_user, keeps_writer=keeps_writer)
         return None if error is None else str(error)
 
+    def pack(self, path: str, commit_user: str = "java-pack", identifier: int = 1) -> int:
+        """Compact a table without buckets as Java's coordinator does; gives the number of its tasks."""
+        return int(self._ask("pack", path=path, commit_user=commit_user, identifier=identifier))
+
     def buckets(self, path: str, rows: Rows) -> list[int]:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 

@@ -271,6 +271,20 @@ class JavaTables:
                 write.compact(partition, bucket, True)
         commit.commit(identifier, write.prepareCommit(True, identifier))
 
+    def pack(self, path: str, commit_user: str, identifier: int) -> int:
+        """Compact a table without buckets as a coordinator does; gives the number of its tasks."""
+        table = self._table(path)
+        tasks = list(self.core.append.AppendCompactCoordinator(table, False).run())
+        with self._writer(path, commit_user) as (_, _, commit):
+            write = table.store().newWrite(commit_user)
+            messages = self.java.util.ArrayList()
+            for task in tasks:
+                messages.add(task.doCompact(table, write))
+            if tasks:
+                commit.commit(identifier, messages)
+            write.close()
+        return len(tasks)
+
     def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
         """The bucket that Java gives to each row."""
         table = self._table(path)
@@ -334,7 +348,7 @@ class JavaTables:
         return out
 
 
-COMMANDS = ("create_table", "alter", "write", "play", "buckets", "read", "changes")
+COMMANDS = ("create_table", "alter", "write", "play", "pack", "buckets", "read", "changes")
 
 
 def _causes(error: Any) -> str:

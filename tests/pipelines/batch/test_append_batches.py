@@ -47,12 +47,15 @@ def rule(**more: object) -> dict[str, object]:
     return {"match": {"table": "clicks"}, "into": "lake.clicks", "mode": "append", **more}
 
 
-def tables_of(directory: Path, rules: list[dict[str, object]] | None = None, **options: str) -> PipelineTables:
-    return pipeline_tables(directory, rules or [rule()], **{"bucket": "-1", **options})
+def tables_of(
+    directory: Path, rules: list[dict[str, object]] | None = None, write_only: str = "false"
+) -> PipelineTables:
+    return pipeline_tables(directory, rules or [rule()], **{"bucket": "-1", "write-only": write_only})
 
 
 def rows_of(directory: Path) -> list[dict[str, Any]]:
-    return Table.open(str(directory / "warehouse" / "lake.db" / "clicks")).to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = Table.open(str(directory / "warehouse" / "lake.db" / "clicks")).to_arrow().to_pylist()
+    return rows
 
 
 def reasons(quarantine: Quarantine) -> list[str]:
@@ -101,7 +104,7 @@ def test_small_files_are_packed_beside_the_batches(tmp_path: Path) -> None:
 
 
 def test_a_write_only_table_is_not_compacted(tmp_path: Path) -> None:
-    tables = tables_of(tmp_path, **{"write-only": "true"})
+    tables = tables_of(tmp_path, write_only="true")
     run_batches(tables, [records(*inserts(1, batch), first_offset=batch) for batch in range(9)], tmp_path)
     assert sum(map(len, tables.sinks["lake.clicks"].state.files.values())) == 9
 
@@ -261,7 +264,7 @@ def test_several_source_tables_may_meet(tmp_path: Path) -> None:
 
 
 def test_a_topic_without_keys_is_told_of_the_mode(tmp_path: Path) -> None:
-    upsert = {"match": {"table": "clicks"}, "into": "lake.clicks"}
+    upsert: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.clicks"}
     with pytest.raises(ConfigError, match=r"its messages have no key.*`mode: append`"):
         run_batches(pipeline_tables(tmp_path, [upsert]), [records(*inserts(1))], tmp_path)
 
@@ -273,11 +276,10 @@ def test_tables_of_the_other_mode_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"exists with primary key \(id\)"):
         run_batches(tables_of(tmp_path), [records(*inserts(1))], tmp_path)
     Table.create(str(warehouse / "plain"), create_schema(columns, [], [], {"bucket": "-1"}))
-    for rules, words in (
-        ([{"match": {"table": "clicks"}, "into": "lake.plain"}], "say `mode: append`"),
-        ([rule(into="lake.plain", on_change="log")], "stores event_kind STRING"),
-    ):
+    upsert: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.plain"}
+    log = rule(into="lake.plain", on_change="log")
+    for wrong, words in ((upsert, "say `mode: append`"), (log, "stores event_kind STRING")):
         with pytest.raises(ConfigError, match=words):
-            run_batches(tables_of(tmp_path, rules), [records(*inserts(1))], tmp_path)
+            run_batches(tables_of(tmp_path, [wrong]), [records(*inserts(1))], tmp_path)
     run_batches(tables_of(tmp_path, [rule(into="lake.plain")]), [records(*inserts(1))], tmp_path)
     assert Table.open(str(warehouse / "plain")).to_arrow().num_rows == 1
