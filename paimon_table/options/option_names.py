@@ -90,8 +90,6 @@ _NO_TIME_TYPE = "the type of the column says what its times are; remove the opti
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
-    "cross-partition-upsert.index-ttl": Refusal(_NO_DYNAMIC),
-    "cross-partition-upsert.bootstrap-parallelism": Refusal(_NO_DYNAMIC),
     "postpone.default-bucket-num": Refusal(_NO_DYNAMIC),
     "postpone.target-row-num-per-bucket": Refusal(_NO_DYNAMIC),
     "postpone.target-size-per-bucket": Refusal(_NO_DYNAMIC),
