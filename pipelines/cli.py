@@ -119,6 +119,7 @@ def validate(files: Files) -> None:
     Prints a line file:line:column for each problem and exits with 2.
     """
     from pipelines.config.config_file import check_together, load_pipeline
+    from pipelines.config.config_notes import notes_on
 
     configs, failures = [], []
     for file in files:
@@ -129,6 +130,8 @@ def validate(files: Files) -> None:
         else:
             configs.append(config)
             typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
+            for note in notes_on(config):
+                typer.echo(f"{file}: {note}", err=True)
     if failures:
         raise ConfigError("\n".join(failures))
     check_together(files, configs)

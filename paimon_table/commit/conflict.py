@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_table.mergetree.levels import find_overlap
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import HASH
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
@@ -34,6 +34,8 @@ def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
 def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str | None:
     """The first partition for which the delta changes the number of buckets; its rows would lie in two buckets."""
     for entry in delta:
+        if entry.bucket.bucket == POSTPONED:
+            continue
         present = state.total_buckets.get(entry.bucket.partition)
         if present is not None and present > 0 and present != entry.total_buckets and entry.kind == ADD:
             return f"it writes with bucket num {entry.total_buckets}, but the partition's bucket num is {present}"

@@ -92,7 +92,7 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
                 "a compaction, which an overwrite cannot publish; write it again"
             )
     gone = [
-        ManifestEntry(DELETE, bucket, state.total_buckets[bucket.partition], file)
+        ManifestEntry(DELETE, bucket, state.buckets_beside(bucket), file)
         for bucket, files in state.files.items()
         if covers(bucket.partition)
         for file in files

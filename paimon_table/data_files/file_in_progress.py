@@ -74,7 +74,8 @@ class FileInProgress:
         if self.index is not None:
             self.index.add(rows)
         schema = self.ctx.schema
-        ranges = column_ranges(rows, schema.fields, sorted_by=next(iter(schema.trimmed_primary_keys), None))
+        leading = next(iter(schema.trimmed_primary_keys), None) if self.settings.is_sorted else None
+        ranges = column_ranges(rows, schema.fields, sorted_by=leading)
         merged = (old.with_more(new) for old, new in zip(self.ranges, ranges, strict=True)) if self.ranges else ranges
         self.ranges = tuple(merged)
         sequence_numbers = rows.column(SEQUENCE_NUMBER).to_numpy()

@@ -41,7 +41,7 @@ class Compacted:
         before = [file for message in messages for file in message.compact_before]
         after = [file for message in messages for file in message.compact_after]
         return Compacted(
-            self.buckets + len(messages),
+            self.buckets + sum(bool(message.compact_after) for message in messages),
             self.files_before + len(before),
             self.files_after + len(after),
             self.bytes_before + _size(before),

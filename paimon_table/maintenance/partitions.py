@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from paimon_table.commit.overwrite import content_of
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job
+from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState
@@ -41,7 +42,9 @@ def partition_facts(ctx: TableContext, state: TableState) -> dict[bytes, Partiti
     files: dict[bytes, list[DataFileMeta]] = {}
     for bucket, of_bucket in state.files.items():
         files.setdefault(bucket.partition, []).extend(of_bucket)
-    facts = {p: PartitionFacts(ctx.partition_path(p), state.total_buckets[p], tuple(files[p])) for p in files}
+    facts = {
+        p: PartitionFacts(ctx.partition_path(p), state.total_buckets.get(p, POSTPONED), tuple(files[p])) for p in files
+    }
     return dict(sorted(facts.items(), key=lambda item: item[1].directory))
 
 

@@ -21,7 +21,9 @@ from paimon_table.data_files.key_value_file import FileNames
 from paimon_table.errors import CommitConflict, ConfigError, UnsupportedFeature
 from paimon_table.maintenance.compaction import Chosen, compact_pending, compacting, unseen
 from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.redistribution import Redistribution, rows_to_read
+from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_state import BucketState, TableState
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
@@ -51,12 +53,17 @@ class Rescaled:
 def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = None) -> Rescaled:
     """Give the chosen partitions, by default all, ``bucket_count`` buckets, and new partitions as well.
 
+    -2 lets rows wait in postponed buckets from now on; partitions keep the buckets that they have.
+
     Raises CommitConflict when others keep committing to the partitions: nothing of theirs and no row is lost, and the
     option is as it was unless a partition has the new number already. What others than ``job.progress`` interrupt may
     leave files that nothing names.
     """
     check_rescale(table, bucket_count)
     done = Rescaled(option_before=table.options.bucket)
+    if bucket_count == POSTPONED:
+        table.evolve([SetOption(BUCKET, str(POSTPONED))], job.environment.clock_ms())
+        return done
     for _ in range(ATTEMPTS):
         table = table.refreshed()
         _replace_stale(table, bucket_count, job, chosen or _all, done)
@@ -78,12 +85,15 @@ def stale_partitions(state: TableState, bucket_count: int, chosen: Chosen) -> di
 
 def check_rescale(table: Table, bucket_count: int) -> None:
     """ConfigError for what cannot be rescaled, or not to this number."""
-    if bucket_count < 1:
-        raise ConfigError(f"{bucket_count} is no number of buckets; give one of at least 1")
+    if bucket_count < 1 and bucket_count != POSTPONED:
+        raise ConfigError(
+            f"{bucket_count} is no number of buckets; give one of at least 1, or -2 for buckets that are postponed"
+        )
     mode = bucket_mode(table.schema, table.options)
-    if mode is not BucketMode.HASH_FIXED or not table.schema.primary_keys:
+    if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE) or not table.schema.primary_keys:
+        what = "no primary key" if not table.schema.primary_keys else mode.value
         raise UnsupportedFeature(
-            f"{table.paths.root} has {mode.value}; only tables with a primary key and a fixed number of buckets are "
+            f"{table.paths.root} has {what}; only tables with a primary key and fixed or postponed buckets are "
             "rescaled: write its rows into a new table"
         )
 
@@ -128,6 +138,10 @@ def _settled(
     """The newest state, once compactions have brought all rows of stale partitions to those who wait for them."""
     for _ in range(ATTEMPTS):
         state = commit.refresh()
+        if any(bucket.bucket == POSTPONED and chosen(bucket.partition) for bucket in state.files):
+            given = compact_postponed(table, job, chosen, new_count=bucket_count)
+            done.snapshot_ids += given.snapshot_ids
+            continue
         stale = stale_partitions(state, bucket_count, chosen)
         if not any(bucket.partition in stale for bucket in unseen(table, state)):
             return state

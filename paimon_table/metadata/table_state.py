@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_table.errors import BrokenInvariant
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
@@ -42,11 +42,6 @@ class LiveFiles:
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
     hash_files: Mapping[BucketId, IndexFileMeta] = field(default_factory=dict)
     """Index files with the key hashes of dynamic buckets."""
-    snapshot_id: int = 0
-    """The snapshot that holds all this; 0 is the table before its first."""
-    snapshot_uuid: str | None = None
-    key_lanes: int | None = None
-    """Lanes that share the keys of all partitions (KEY_DYNAMIC), where that is not what the options say."""
 
     def of(self, bucket: BucketId) -> BucketState:
         return BucketState(
@@ -63,7 +58,7 @@ class TableState:
     snapshot: Snapshot | None = None
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
-    """Number of buckets that each partition's files were written for."""
+    """Number of buckets that each partition's files were written for; rows that have no bucket yet say nothing."""
     index: tuple[IndexEntry, ...] = ()
     """All index files."""
 
@@ -75,16 +70,13 @@ class TableState:
     def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         return self.files.get(bucket, ())
 
+    def buckets_beside(self, bucket: BucketId) -> int:
+        """The number of buckets that the manifest entries of the bucket's files carry."""
+        return POSTPONED if bucket.bucket == POSTPONED else self.total_buckets[bucket.partition]
+
     def live_files(self) -> LiveFiles:
         """What writers go on from."""
-        return LiveFiles(
-            self.files,
-            self.deletion_files(),
-            self.total_buckets,
-            self.hash_files(),
-            self.snapshot_id,
-            None if self.snapshot is None else self.snapshot.uuid,
-        )
+        return LiveFiles(self.files, self.deletion_files(), self.total_buckets, self.hash_files())
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
         """The files with the deletion vectors of each bucket that has some."""
@@ -118,9 +110,9 @@ class TableState:
             if kept:
                 files[bucket] = tuple(kept)
         for entry in entries:
-            if entry.kind == ADD:
+            if entry.kind == ADD and entry.bucket.bucket != POSTPONED:
                 totals[entry.bucket.partition] = entry.total_buckets
-        live_partitions = {bucket.partition for bucket in files}
+        live_partitions = {bucket.partition for bucket in files if bucket.bucket != POSTPONED}
         totals = {p: total for p, total in totals.items() if p in live_partitions}
         return TableState(snapshot, files, totals, self.index if index is None else index)
 
@@ -134,7 +126,8 @@ def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> Tabl
     totals: dict[bytes, int] = {}
     for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
         files.setdefault(entry.bucket, []).append(entry.file)
-        totals[entry.bucket.partition] = entry.total_buckets
+        if entry.bucket.bucket != POSTPONED:
+            totals[entry.bucket.partition] = entry.total_buckets
     live = {bucket: tuple(metas) for bucket, metas in files.items()}
     return TableState(snapshot, live, totals, reader.index_entries(snapshot))
 

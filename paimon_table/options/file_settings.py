@@ -7,7 +7,7 @@ Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_table.options.names import (
     CHANGELOG_FILE_COMPRESSION,
@@ -36,6 +36,8 @@ class FileSettings:
     """End of the file's name, without the dot; the format comes last, readers go by it."""
     is_indexed: bool
     """Whether a file index is written; nobody looks up rows in changelog files."""
+    is_sorted: bool = True
+    """Whether the rows of a table with a primary key come in the order of their keys."""
 
 
 def data_file_settings(options: TableOptions, level: int) -> FileSettings:
@@ -65,6 +67,19 @@ def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
         stats_mode=options.changelog_file_stats_mode or data.stats_mode,
         extension=_extension(options, own_format or data.format),
         is_indexed=False,
+    )
+
+
+def postponed_file_settings(options: TableOptions) -> FileSettings:
+    """What holds for files of rows that have no bucket yet: always Avro, without statistics, in order of arrival."""
+    extension = _extension(options, "avro")
+    return replace(
+        data_file_settings(options, 0),
+        format="avro",
+        stats_mode="none",
+        extension=extension,
+        is_indexed=False,
+        is_sorted=False,
     )
 
 

@@ -57,7 +57,6 @@ from paimon_table.options.names import (
     FILE_FORMAT_PER_LEVEL,
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
-    INDEX_TTL,
     LEGACY_PARTITION_NAME,
     MAX_BUCKETS,
     MERGE_ENGINE,
@@ -111,12 +110,6 @@ class TableOptions:
         "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",))
     )
     """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
-    index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)))
-    """Age of a file from which on the index of keys over all partitions need not know its keys."""
-    index_bootstrap_parallelism: int = option(
-        "cross-partition-upsert.bootstrap-parallelism", integer(1), 10, needs=Need(BUCKET, ("-1",))
-    )
-    """Threads that read keys for this index, as far as there are processors."""
     merge_engine: str = option(
         MERGE_ENGINE, word_of(*MERGE_ENGINES), "deduplicate", change=never, read=True, waits=("first-row",)
     )
@@ -262,6 +255,18 @@ class TableOptions:
     record_time_field: str | None = option(
         RECORD_TIME_FIELD, plain, None, columns=single, needs=Need(RECORD_EXPIRE_TIME)
     )
+    postpone_default_bucket_num: int | None = option(
+        "postpone.default-bucket-num", integer(1), None, needs=Need(BUCKET, ("-2",))
+    )
+    """How many buckets a partition gets whose postponed rows are the first that are compacted."""
+    postpone_target_row_num: int | None = option(
+        "postpone.target-row-num-per-bucket", integer(1, LONG_MAX), None, needs=Need(BUCKET, ("-2",))
+    )
+    """Without that number: the rows that are to be in one."""
+    postpone_target_size_bytes: int = option(
+        "postpone.target-size-per-bucket", size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",))
+    )
+    """Without either: the size of the files with its rows."""
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
@@ -279,6 +284,11 @@ class TableOptions:
     def is_unaware(self) -> bool:
         """Whether the table has neither keys nor buckets: any writer may take any row, and all files are alike."""
         return not self.has_key and self.bucket == -1
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether rows wait unmerged in bucket -2 until a compaction gives them their buckets."""
+        return self.has_key and self.bucket == -2
 
     @property
     def sequence_descending(self) -> bool:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_table.errors import LanesDoNotFit
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.gather import concat
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.cross_partition import KeyAssigner, KeyLanes, key_lanes
 from paimon_table.write.dynamic_buckets import DynamicAssigner, dynamic_lanes
 from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
 from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
+from paimon_table.write.postponed_buckets import POSTPONED_LANES, PostponedAssigner
 from paimon_table.write.unaware_buckets import OneBucket, PartitionLanes
 
 
@@ -29,8 +29,8 @@ def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> L
         return PartitionLanes(schema)
     if bucket_mode(schema, options) is BucketMode.HASH_DYNAMIC:
         return dynamic_lanes(schema, options, live)
-    if bucket_mode(schema, options) is BucketMode.KEY_DYNAMIC:
-        return KeyLanes(schema, key_lanes(options, live))
+    if options.is_postponed:
+        return FixedLanes(schema, POSTPONED_LANES, options.bucket_function)
     return FixedLanes(schema, options.bucket, options.bucket_function)
 
 
@@ -40,9 +40,7 @@ def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnviron
         return OneBucket()
     if bucket_mode(ctx.schema, ctx.options) is BucketMode.HASH_DYNAMIC:
         return DynamicAssigner(ctx, live, environment)
-    if bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC:
-        return KeyAssigner(ctx, live, environment)
-    return FixedAssigner()
+    return PostponedAssigner(ctx) if ctx.options.is_postponed else FixedAssigner()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +57,6 @@ class AssignedRows:
         """The message of one of the buckets with what the commit must note of it."""
         return replace(message, append_index=self._assigner.prepare_append(message.bucket))
 
-    def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Hear all messages of the commit before it is made."""
-        self._assigner.appended(messages)
-
     def others(self) -> list[CommitMessage]:
         """What the commit must note of other buckets, once all rows are prepared."""
         return [
@@ -74,14 +68,11 @@ class AssignedRows:
 
 def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
     """Give all rows of a batch their buckets."""
-    try:
-        return _assigned(ctx, rows, live, environment)
-    except LanesDoNotFit as error:
-        return _assigned(ctx, rows, replace(live, key_lanes=error.lanes), environment)
-
-
-def _assigned(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
     assigner = open_assigner(ctx, live, environment)
     lanes = list(lane_split(ctx.schema, ctx.options, live).split(rows))
-    buckets = {bucket: part for lane, of_lane in lanes for bucket, part in assigner.assign(lane, of_lane)}
+    parts: dict[BucketId, list[pa.Table]] = {}
+    for lane, of_lane in lanes:
+        for bucket, part in assigner.assign(lane, of_lane):
+            parts.setdefault(bucket, []).append(part)
+    buckets = {bucket: concat(of_bucket) for bucket, of_bucket in parts.items()}
     return AssignedRows(buckets, assigner, tuple(lane for lane, _ in lanes), ctx.options.bucket)

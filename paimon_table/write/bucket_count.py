@@ -16,7 +16,7 @@ def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None)
     ``present`` is the number of buckets of the partition's live files, None when it has none.
     """
     wanted = ctx.options.bucket
-    if present is None or present <= 0 or present == wanted:
+    if present is None or present <= 0 or present == wanted or ctx.options.is_postponed:
         return
     path = ctx.partition_path(partition)
     what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root

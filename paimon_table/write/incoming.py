@@ -20,7 +20,6 @@ from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat
 from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls
@@ -30,7 +29,10 @@ from paimon_table.schema.column_defaults import column_defaults, with_defaults
 class IncomingRows:
     """Buffer of one bucket."""
 
-    def __init__(self, ctx: TableContext, bucket: BucketId, next_sequence_number: int) -> None:
+    def __init__(
+        self, ctx: TableContext, bucket: BucketId, next_sequence_number: int, *, is_final: bool = True
+    ) -> None:
+        """Without ``is_final`` the rows arrive in their bucket once more, later: values are not counted yet."""
         self._options = ctx.options
         self._root = ctx.paths.root
         self._partition_path = ctx.partition_path(bucket.partition)
@@ -38,7 +40,7 @@ class IncomingRows:
         self._schema = row_schema(ctx.schema)
         self._strict = {field.name for field in self._schema if forbids_nested_nulls(field.type)}
         self._defaults = column_defaults(ctx.schema)
-        self._counted = counted_columns(ctx.schema, ctx.options)
+        self._counted = counted_columns(ctx.schema, ctx.options) if is_final else ()
         self._next = next_sequence_number
         self._buffer: list[pa.Table] = []
         self.size_bytes = 0
@@ -53,8 +55,8 @@ class IncomingRows:
         Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
         """
         rows = with_defaults(rows, self._defaults)
-        kinds = row_kinds(rows, self._options, self._name)
-        keep = kept_kinds(kinds, self._options)
+        kinds = self._kinds(rows)
+        keep = self._kept(kinds)
         if keep is not None:
             rows, kinds = rows.filter(pa.array(keep)), kinds[keep]
         if rows.num_rows == 0:
@@ -107,6 +109,12 @@ class IncomingRows:
                 "values are missing; quarantine their rows or use a type that takes NULL there"
             )
 
+    def _kinds(self, rows: pa.Table) -> npt.NDArray[np.int8]:
+        if self._options.rowkind_field is None:
+            kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
+            return kinds
+        return _parsed_kinds(rows.column(self._options.rowkind_field), self._name)
+
     def _check_adds(self, kinds: npt.NDArray[np.int8]) -> None:
         adds = are_adds(kinds)
         if adds.all():
@@ -117,24 +125,15 @@ class IncomingRows:
             " INSERT and UPDATE_AFTER only; give the table a primary key, or leave such rows out"
         )
 
-
-def row_kinds(rows: pa.Table, options: TableOptions, place: str) -> npt.NDArray[np.int8]:
-    """The kind of each row; MalformedRecord, which names the ``place``, where a column says it and says none."""
-    if options.rowkind_field is None:
-        kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
-        return kinds
-    return _parsed_kinds(rows.column(options.rowkind_field), place)
-
-
-def kept_kinds(kinds: npt.NDArray[np.int8], options: TableOptions) -> npt.NDArray[np.bool_] | None:
-    """Which rows are not ignored; None when all are kept."""
-    if options.ignore_delete:
-        keep = are_adds(kinds)
-    elif options.ignore_update_before:
-        keep = kinds != RowKind.UPDATE_BEFORE
-    else:
-        return None
-    return None if keep.all() else keep
+    def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
+        """Which rows are not ignored; None when all are kept."""
+        if self._options.ignore_delete:
+            keep = are_adds(kinds)
+        elif self._options.ignore_update_before:
+            keep = kinds != RowKind.UPDATE_BEFORE
+        else:
+            return None
+        return None if keep.all() else keep
 
 
 def _parsed_kinds(texts: pa.ChunkedArray, table: str) -> npt.NDArray[np.int8]:

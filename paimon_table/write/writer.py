@@ -6,12 +6,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.write.append_writer import AppendWriter
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.postponed_buckets import PostponedWriter
 
 
 class Writer(Protocol):
@@ -67,4 +68,6 @@ def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environ
     """A writer that goes on from ``state``, that of the bucket in the snapshot that its commits build on."""
     if not ctx.schema.primary_keys:
         return AppendWriter(ctx, bucket, state, environment)
+    if bucket.bucket == POSTPONED:
+        return PostponedWriter(ctx, bucket, state, environment)
     return BucketWriter(ctx, bucket, state, environment)

@@ -160,8 +160,8 @@ def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
     files = table.state(snapshot).files.items()
     waiting = sum(file.row_count for bucket, of_bucket in files if bucket.bucket == POSTPONED for file in of_bucket)
     if waiting:
-        note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2), which Tidemark does not write; readers see"
-        typer.echo(f"{note} them after a compaction by Paimon's own writers", err=True)
+        note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2); readers see them after a compaction"
+        typer.echo(f"{note}: tidemark table compact {table.paths.root}", err=True)
 
 
 def _type_names(schema: TableSchema) -> dict[str, str]:

@@ -45,7 +45,9 @@ def compact(
 @table_app.command()
 def rescale(
     path: TablePath,
-    buckets: Annotated[int, typer.Option("--buckets", help="The new number of buckets.", show_default=False)],
+    buckets: Annotated[
+        int, typer.Option("--buckets", help="The new number of buckets; -2 postpones them.", show_default=False)
+    ],
     partition: Partitions = None,
     dry_run: DryRun = False,
     option: Storage = None,

@@ -12,6 +12,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.maintenance.compaction import Chosen
 from paimon_table.maintenance.compaction import compact as compact_table
 from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
+from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import Rescaled, check_rescale
 from paimon_table.maintenance.rescale import rescale as rescale_table
 from pipelines.inspect.table_views import Options, open_table
@@ -31,9 +32,16 @@ def compact(path: str, full: bool, specs: Specs, storage: Options) -> None:
     table = open_table(path, storage, for_reading=False)
     chosen = _chosen(table, specs)
     with watched() as progress:
-        done = compact_table(table, new_job(progress), chosen, fully=full)
+        job = new_job(progress)
+        given = compact_postponed(table, job, chosen, fully=full)
+        done = compact_table(table, job, chosen, fully=full)
+    if given.snapshot_ids:
+        typer.echo(
+            f"postponed rows got their buckets: {_sizes(given.files_before, given.bytes_before)} -> "
+            f"{_sizes(given.files_after, given.bytes_after)}, {_snapshots(given.snapshot_ids)}"
+        )
     if not done.snapshot_ids:
-        typer.echo("nothing to compact")
+        typer.echo("nothing else to compact" if given.snapshot_ids else "nothing to compact")
         return
     typer.echo(
         f"compacted {counted(done.buckets, 'bucket')}: {_sizes(done.files_before, done.bytes_before)} -> "

@@ -36,6 +36,15 @@ def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
     )
 
 
+def test_what_an_author_should_know_is_noted_on_stderr(tmp_path: Path) -> None:
+    file = write(tmp_path, "a")
+    rule = "defaults: { options: { bucket: -2 } }\ntables:\n  - { match: { table: orders }, into: lake.orders }\n"
+    file.write_text(file.read_text().replace("otherwise: create", rule + "otherwise: skip"))
+    done = tidemark("validate", file)
+    assert (done.returncode, done.stdout) == (0, f"{file}: valid, pipeline a with 1 table rule\n")
+    assert done.stderr.startswith(f"{file}: 'bucket' = -2 (lake.orders): readers see rows only after `tidemark table")
+
+
 def test_problems_go_to_stderr_and_the_code_is_2(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text(GOOD.format(name="x").replace("version: 1", "versoin: 1").replace("otherwise", "otherwize"))

@@ -61,8 +61,8 @@ def test_only_unsupported_features_may_be_skipped() -> None:
     for options in ({"merge-engine": "aggregation"}, {"bucket": "3"}, {"deletion-vectors.enabled": "true"}):
         assert claims_support(replace(CASE, table=replace(TABLE, options=options)))
     assert claims_support(replace(CASE, table=replace(TABLE, options={"sequence.snapshot-ordering": "true"})))
-    assert claims_support(replace(CASE, table=replace(TABLE, options={"bucket": "-1"})))
-    for options in ({"bucket": "-2"}, {"row-tracking.enabled": "true"}):
-        assert not claims_support(replace(CASE, table=replace(TABLE, options=options)))
+    for number in ("-1", "-2"):
+        assert claims_support(replace(CASE, table=replace(TABLE, options={"bucket": number})))
+    assert not claims_support(replace(CASE, table=replace(TABLE, options={"row-tracking.enabled": "true"})))
     assert claims_support(replace(CASE, table=replace(TABLE, primary_key=(), options={"bucket": "-1"})))
     assert claims_support(replace(CASE, commits=(Overwrite({}, ()),)))

@@ -13,7 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.commit.commit import CommitResult, TableCommit
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.postponed import compact_postponed
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles, TableState
@@ -25,7 +27,6 @@ from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
 from paimon_table.validation.schema_evolution import SchemaChange
-from paimon_table.write.bucket_assigner import AssignedRows
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.overwrite_writer import OverwriteWriter
@@ -114,10 +115,13 @@ class TableDriver:
             message = writer.prepare_commit(full_compact=full_compact)
             return assigned.noted(message) if bucket in groups else message
 
-        return self._publish(buckets, message, assigned)
+        return self._publish(buckets, message, assigned.others)
 
     def compact(self) -> CommitResult:
         """A commit of nothing but a full compaction of every bucket; of a write-only table as a job of its own."""
+        if any(bucket.bucket == POSTPONED for bucket in self.state().files):
+            compact_postponed(self.table, Job(self._environment), lambda _: True, fully=True)
+            self._writers.clear()
         state = self.state()
         if self._context().options.write_only:
             # Writers that do not compact would not learn of it.
@@ -159,13 +163,10 @@ class TableDriver:
         self,
         buckets: Iterable[BucketId],
         message: Callable[[BucketId], CommitMessage],
-        assigned: AssignedRows | None = None,
+        others: Callable[[], list[CommitMessage]] = list,
     ) -> CommitResult:
         messages = _messages(buckets, message)
-        if assigned is not None:
-            messages += assigned.others()
-            assigned.appended(messages)
-        result = self._commit().commit(next(self._identifiers), messages, {})
+        result = self._commit().commit(next(self._identifiers), [*messages, *others()], {})
         if not self._keeps_writers:
             self._writers.clear()
         return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,11 @@ from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCr
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.job_steps import Steps
 from tests.support.plain_values import Plain, sorted_rows
 from tests.support.table_driver import TableDriver, new_table
 
 COLUMNS = [("k", "INT"), ("v", "INT"), ("dt", "STRING")]
-
-
-@dataclass
-class Steps:
-    """Calls ``at`` with the number of each stretch of rows that is done."""
-
-    at: Callable[[int], None]
-    count: itertools.count[int] = field(default_factory=itertools.count)
-
-    def begin(self, step: str, row_count: int) -> None: ...
-
-    def advance(self, row_count: int) -> None:
-        self.at(next(self.count))
 
 
 def job(tmp_path: Path, at: Callable[[int], None] = lambda _: None) -> Job:

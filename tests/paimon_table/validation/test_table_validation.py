@@ -160,7 +160,6 @@ def test_tables_of_java_with_options_without_effect_pass(engine: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "primary", "partition", "options", "words"),
     [
-        ("a INT, b INT", "a", "", {"bucket": "-2"}, "postponed buckets"),
         ("a INT, b INT", "a", "", {"bucket": "1", "target_file_row_num": "5"}, "'target-file-row-num'"),
         ("a INT, b INT", "a", "", {"bucket": "1", "merge_engine": "last-row"}, "'merge-engine': 'last-row'"),
         ("a INT, b INT", "a", "", {"bucket": "1", "file__compression": "brotli"}, "file.compression"),

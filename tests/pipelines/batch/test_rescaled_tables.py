@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.rescale import rescale
-from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.batch import batch as process
@@ -19,24 +17,16 @@ from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import newest_positions
 from tests.support.changelog import replay_strictly
-from tests.support.events import History, records_of
+from tests.support.events import History
+from tests.support.history_tables import batches, content, opened
 from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, task_settings
-from tests.support.replay import plain_rows
 
 STEPS = ("before-decode", "after-decode", "between-data-files", "after-write", "before-append", "after-append",
          "between-compactions", "before-compact", "after-compact")  # fmt: skip
 
 
-def opened(tmp_path: Path, name: str = "orders") -> Table:
-    return Table.open(f"{tmp_path}/warehouse/lake.db/{name}")
-
-
 def to_buckets(tmp_path: Path, count: int, name: str = "orders") -> None:
     rescale(opened(tmp_path, name), count, Job(WriterEnvironment(str(tmp_path / "job"))))
-
-
-def content(tmp_path: Path, name: str = "orders") -> dict[int, dict[str, object]]:
-    return {int(row["id"]): row for row in plain_rows(opened(tmp_path, name).to_arrow())}
 
 
 class AtStep:
@@ -50,11 +40,6 @@ class AtStep:
         if point == self.step and batch_id == 1 and not self.is_done:
             self.is_done = True
             self.action()
-
-
-def batches(history: History) -> list[pa.RecordBatch]:
-    records = records_of(history)
-    return [records.slice(start, 60) for start in range(0, records.num_rows, 60)]
 
 
 @pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])

@@ -1,0 +1,212 @@
+"""Giving rows in postponed buckets (``bucket`` = -2) their buckets.
+
+Implements Paimon's compaction of bucket -2: files are replayed row by row in the order of their creation into ordinary
+writers of the buckets, and go, in one COMPACT snapshot with all that these writers made, changelog included. So readers
+see the rows at once, and twice never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_table.commit.commit import TableCommit
+from paimon_table.data_files.key_value_file import iter_key_value_batches
+from paimon_table.errors import CommitConflict, TidemarkError
+from paimon_table.maintenance.compaction import Chosen, Compacted, compacting
+from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import TableState
+from paimon_table.options.table_options import TableOptions
+from paimon_table.row_kind import SEQUENCE_NUMBER
+from paimon_table.rows.hashes import assign_buckets
+from paimon_table.table import Table
+from paimon_table.write.lanes import groups_of
+from paimon_table.write.writer import Writer, open_writer
+
+BUFFERED_BYTES = 256 << 20
+"""Size in memory of the rows that all writers of a partition together hold before they flush."""
+
+LEAST_BUFFER_BYTES = 4 << 20
+SHARE_BYTES = 1 << 30
+"""Size of the postponed files that go into one snapshot, unless a single partition has more."""
+
+
+def compact_postponed(
+    table: Table, job: Job, chosen: Chosen, *, fully: bool = False, new_count: int | None = None
+) -> Compacted:
+    """Give all postponed rows of the chosen partitions their buckets; ``fully`` as for ``compact``.
+
+    Partitions without buckets so far get ``new_count`` of them, by default as many as the options say. CommitConflict
+    when others keep compacting the same files; what was published until then stays.
+    """
+    commit = job.commit_to(table)
+    state = commit.refresh()
+    waiting = {partition: files for partition, files in _waiting(state).items() if chosen(partition)}
+    if waiting:
+        job.progress.begin("give buckets", sum(file.row_count for files in waiting.values() for file in files))
+    done = Compacted()
+    ctx = compacting(table.context)
+    if new_count is not None:
+        ctx = replace(ctx, options=replace(ctx.options, bucket=new_count))
+    for share in _shares(waiting):
+        done = _compact_share(ctx, commit, share, job, fully, done)
+    return done
+
+
+def bucket_number(options: TableOptions, present: int | None, files: Sequence[DataFileMeta]) -> int:
+    """How many buckets a partition with these postponed files has, or gets."""
+    if present is not None and present > 0:
+        return present
+    if options.bucket > 0:
+        return options.bucket
+    if options.postpone_default_bucket_num is not None:
+        return options.postpone_default_bucket_num
+    if options.postpone_target_row_num is not None:
+        return max(1, -(-sum(file.row_count for file in files) // options.postpone_target_row_num))
+    return max(1, -(-sum(file.file_size_bytes for file in files) // max(1, options.postpone_target_size_bytes)))
+
+
+def _waiting(state: TableState) -> dict[bytes, list[DataFileMeta]]:
+    """Postponed files by partition, in the order in which they are replayed."""
+    return {
+        bucket.partition: sorted(files, key=lambda file: file.creation_time_ms or 0)
+        for bucket, files in state.files.items()
+        if bucket.bucket == POSTPONED
+    }
+
+
+def _compact_share(
+    ctx: TableContext, commit: TableCommit, partitions: Iterable[bytes], job: Job, fully: bool, done: Compacted
+) -> Compacted:
+    partitions = list(partitions)
+    for attempt in range(ATTEMPTS):
+        state = commit.state
+        waiting = _waiting(state)
+        messages: list[CommitMessage] = []
+        try:
+            for partition in partitions:
+                if partition in waiting:
+                    replay = _Replay(ctx, state, partition, waiting[partition], job)
+                    messages += replay.run(fully, is_counted=attempt == 0)
+        except BaseException:
+            # Unreferenced: nothing of this attempt was given to a commit.
+            remove_unpublished(ctx, messages)
+            raise
+        try:
+            result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
+        except CommitConflict:
+            # Unreferenced: a conflict publishes nothing.
+            remove_unpublished(ctx, messages)
+            commit.refresh()
+            continue
+        return done if result.compact is None else done.with_messages(messages, result.compact.id)
+    raise CommitConflict(
+        f"{ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; try again later"
+    )
+
+
+class _Replay:
+    """The postponed rows of one partition on their way into its buckets."""
+
+    def __init__(
+        self, ctx: TableContext, state: TableState, partition: bytes, files: Sequence[DataFileMeta], job: Job
+    ) -> None:
+        self._count = bucket_number(ctx.options, state.total_buckets.get(partition), files)
+        self._ctx = replace(ctx, options=replace(ctx.options, bucket=self._count))
+        self._live = state.live_files()
+        self._partition = partition
+        self._files = files
+        self._job = job
+        buffer_bytes = max(LEAST_BUFFER_BYTES, BUFFERED_BYTES // self._count)
+        self._environment = replace(job.environment, write_buffer_bytes=buffer_bytes)
+        self._writers: dict[int, Writer] = {}
+
+    def run(self, fully: bool, is_counted: bool) -> list[CommitMessage]:
+        """Messages whose COMPACT part is all there is; after an exception nothing is left."""
+        made: list[CommitMessage] = []
+        try:
+            for rows in self._rows(is_counted):
+                for number, part in self._parts(rows):
+                    self._writer(number).write(part)
+                if sum(writer.kept_bytes for writer in self._writers.values()) > BUFFERED_BYTES:
+                    for writer in self._writers.values():
+                        writer.release_memory()
+            for number in list(self._writers):
+                message = self._writers.pop(number).prepare_commit(fully)
+                made.append(_as_compaction(self._ctx, message))
+        except BaseException:
+            # Unreferenced: the messages of these writers go nowhere.
+            remove_unpublished(self._ctx, [*made, *self._left()])
+            raise
+        bucket = BucketId(self._partition, POSTPONED)
+        return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]
+
+    def _left(self) -> Iterator[CommitMessage]:
+        """What the writers have flushed, as far as they can tell after an exception."""
+        for writer in self._writers.values():
+            with suppress(TidemarkError, OSError):
+                yield writer.prepare_append()
+
+    def _rows(self, is_counted: bool) -> Iterator[pa.Table]:
+        ctx = self._ctx
+        directory = ctx.bucket_dir(BucketId(self._partition, POSTPONED))
+        values = ctx.partition_values(self._partition)
+        for file in self._files:
+            for rows in iter_key_value_batches(ctx, directory, file, None, values):
+                if is_counted:
+                    self._job.progress.advance(rows.num_rows)
+                yield rows.drop_columns([SEQUENCE_NUMBER])
+
+    def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        schema = self._ctx.schema
+        keys = [schema.field(name) for name in schema.bucket_keys]
+        columns = [rows.column(f.name).combine_chunks() for f in keys]
+        numbers = assign_buckets(columns, [f.type for f in keys], self._count, self._ctx.options.bucket_function)
+        for number, members in groups_of(numbers):
+            yield number, rows.take(pa.array(members))
+
+    def _writer(self, number: int) -> Writer:
+        if number not in self._writers:
+            bucket = BucketId(self._partition, number)
+            self._writers[number] = open_writer(self._ctx, bucket, self._live.of(bucket), self._environment)
+        return self._writers[number]
+
+
+def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
+    """The message with all of its work in the COMPACT part: the rows of its new files were in the table already."""
+    merged = {(file.level, file.file_name) for file in message.compact_before}
+    new = {file.file_name for file in message.new_files}
+    after = [f for f in message.new_files if (f.level, f.file_name) not in merged] + list(message.compact_after)
+    names = {file.file_name for file in after}
+    for file in message.new_files:
+        if file.file_name not in names:
+            # Unreferenced: made by this writer, which has merged it, and named by no message.
+            ctx.delete_file(message.bucket, file)
+    return replace(
+        message,
+        new_files=(),
+        changelog_files=(),
+        compact_before=tuple(file for file in message.compact_before if file.file_name not in new),
+        compact_after=tuple(after),
+        compact_changelog=(*message.changelog_files, *message.compact_changelog),
+    )
+
+
+def _shares(waiting: dict[bytes, list[DataFileMeta]]) -> Iterator[list[bytes]]:
+    share: list[bytes] = []
+    size_bytes = 0
+    for partition, files in waiting.items():
+        share.append(partition)
+        size_bytes += sum(file.file_size_bytes for file in files)
+        if size_bytes >= SHARE_BYTES:
+            yield share
+            share, size_bytes = [], 0
+    if share:
+        yield share

@@ -1,0 +1,179 @@
+"""Postponed buckets (``bucket`` = -2): rows are appended as they come and get their buckets from a later compaction.
+
+Implements Paimon's postponed writer: Avro files in bucket -2, unmerged, without sequence numbers. A compaction replays
+the files of one writer, known by the prefix of their names, in the order of their creation times; different writers
+have no order among each other. So all rows of a key go through one of a few writers, whatever number of tasks there is,
+and each file is younger than all that are there, also where the clock went back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.merge.function import merge_function
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import BucketState
+from paimon_table.options.file_settings import postponed_file_settings
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_adds
+from paimon_table.rows.hashes import assign_buckets
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.incoming import IncomingRows
+from paimon_table.write.lanes import Lane, groups_of
+
+POSTPONED_LANES = 4
+"""Writers of each partition. Another number would take keys to writers that have no order with the former ones."""
+
+_USER = "tidemark"
+"""Stands for the commit user in names: rows of all runs have an order among each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostponedAssigner:
+    """All rows of a partition go into bucket -2."""
+
+    ctx: TableContext
+
+    def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """See ``BucketAssigner``."""
+        yield BucketId(lane.partition, POSTPONED), rows
+
+    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """UnsupportedFeature: the newest row of a key may wait among others, which nobody can look up."""
+        raise UnsupportedFeature(
+            f"{self.ctx.paths.root} has postponed buckets ('bucket' = -2), in which stored rows cannot be looked up,"
+            " and events leave out values that did not change; let the source send whole rows (REPLICA IDENTITY FULL),"
+            " or set a number of buckets"
+        )
+
+    def prepare_append(self, bucket: BucketId) -> IndexChange:
+        """Nothing: rows have no bucket yet."""
+        return NO_INDEX_CHANGE
+
+    def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
+        """There is no other bucket."""
+        return iter(())
+
+
+class PostponedWriter:
+    """A ``Writer`` of bucket -2 of a partition; several may write it at once, each its own lanes."""
+
+    def __init__(self, ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> None:
+        self._ctx = ctx
+        self._bucket = bucket
+        self._environment = environment
+        self._names = FileNames(environment.new_uuid())
+        self._incoming = IncomingRows(ctx, bucket, 0, is_final=False)
+        self._settings = postponed_file_settings(ctx.options)
+        self._open: dict[int, KeyValueFileWriter] = {}
+        self._youngest_ms = max((file.creation_time_ms or 0 for file in state.files), default=0)
+        self._has_tried_retract = False
+
+    def write(self, rows: pa.Table) -> None:
+        """See ``Writer``."""
+        with self._aborting():
+            self._incoming.add(rows)
+            if self._incoming.size_bytes >= self._environment.write_buffer_bytes:
+                self._flush()
+
+    def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
+        """See ``Writer``; compactions are left to a job of their own."""
+        return self.prepare_append()
+
+    def prepare_append(self) -> CommitMessage:
+        """See ``Writer``."""
+        with self._aborting():
+            self._flush()
+            files = [self._younger(file) for writer in self._open.values() for file in writer.close()]
+            self._open.clear()
+            self._ctx.io.sync()
+        return CommitMessage(bucket=self._bucket, total_buckets=POSTPONED, new_files=tuple(files))
+
+    def needs_compaction(self, full_compact: bool = False) -> bool:
+        """Never: see ``prepare_commit``."""
+        return False
+
+    def compact_only(self, full_compact: bool = False) -> CommitMessage:
+        """Nothing to publish: see ``prepare_commit``."""
+        return CommitMessage(bucket=self._bucket, total_buckets=POSTPONED)
+
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        """UnsupportedFeature: the rows are in no order."""
+        raise UnsupportedFeature(f"{self._ctx.paths.root}: rows in postponed buckets cannot be looked up; compact them")
+
+    @property
+    def kept_bytes(self) -> int:
+        """No rows stay in memory."""
+        return 0
+
+    def release_memory(self) -> None:
+        """Nothing is kept."""
+
+    def _flush(self) -> None:
+        rows = self._incoming.take()
+        if rows is None:
+            return
+        self._try_retract(rows)
+        unnumbered = pa.array(np.full(rows.num_rows, -1, np.int64))
+        rows = rows.set_column(rows.schema.get_field_index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, unnumbered)
+        for lane, members in groups_of(self._lanes(rows)):
+            if lane not in self._open:
+                self._open[lane] = self._writer(lane)
+            self._open[lane].write(rows.take(pa.array(members)))
+
+    def _lanes(self, rows: pa.Table) -> np.typing.NDArray[np.int32]:
+        schema = self._ctx.schema
+        keys = [schema.field(name) for name in schema.bucket_keys]
+        columns = [rows.column(f.name).combine_chunks() for f in keys]
+        return assign_buckets(columns, [f.type for f in keys], POSTPONED_LANES, self._ctx.options.bucket_function)
+
+    def _writer(self, lane: int) -> KeyValueFileWriter:
+        ctx = self._ctx
+        return KeyValueFileWriter(
+            ctx,
+            ctx.bucket_dir(self._bucket),
+            0,
+            FileSource.APPEND,
+            f"{ctx.options.data_file_prefix}-u-{_USER}-s-{lane}-w-",
+            self._names,
+            self._environment.clock_ms,
+            settings=self._settings,
+        )
+
+    def _younger(self, file: DataFileMeta) -> DataFileMeta:
+        """The file with a creation time behind that of all before it."""
+        self._youngest_ms = max(file.creation_time_ms or 0, self._youngest_ms + 1)
+        return replace(file, creation_time_ms=self._youngest_ms)
+
+    def _try_retract(self, rows: pa.Table) -> None:
+        """The first retract meets the engine now: what it refuses must not fail in the compaction."""
+        if self._has_tried_retract:
+            return
+        retracts = np.flatnonzero(~are_adds(rows.column(VALUE_KIND).to_numpy()))
+        if len(retracts):
+            self._has_tried_retract = True
+            row = rows.slice(int(retracts[0]), 1)
+            order = KeyOrder(self._ctx.schema, self._ctx.options)
+            merge_function(self._ctx.schema, self._ctx.options).merge(row, order.sort(row), single_passes=False)
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        """Leave no file behind an exception: nobody has its metadata."""
+        try:
+            yield
+        except BaseException:
+            for writer in self._open.values():
+                writer.abort()
+            self._open.clear()
+            raise

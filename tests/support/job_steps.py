@@ -1,0 +1,20 @@
+"""Somebody who watches a job and does something between its steps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Steps:
+    """Calls ``at`` with the number of each stretch of rows that is done."""
+
+    at: Callable[[int], None]
+    count: itertools.count[int] = field(default_factory=itertools.count)
+
+    def begin(self, step: str, row_count: int) -> None: ...
+
+    def advance(self, row_count: int) -> None:
+        self.at(next(self.count))
