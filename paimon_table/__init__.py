@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from paimon_table.validation.table_validation import validate_table
     from paimon_table.write.bucket_assigner import lane_split, open_assigner
     from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
+    from paimon_table.write.cross_partition import key_lane_properties
     from paimon_table.write.former_rows import former_rows
     from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.write.write_traits import WriteTraits, write_traits
@@ -73,6 +74,7 @@ else:
         "apply_changes": "validation.schema_evolution",
         "create_schema": "schema.table_schema",
         "former_rows": "write.former_rows",
+        "key_lane_properties": "write.cross_partition",
         "lane_split": "write.bucket_assigner",
         "open_assigner": "write.bucket_assigner",
         "open_writer": "write.writer",
@@ -131,6 +133,7 @@ __all__ = [
     "apply_changes",
     "create_schema",
     "former_rows",
+    "key_lane_properties",
     "lane_split",
     "open_assigner",
     "open_writer",

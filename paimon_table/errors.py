@@ -105,6 +105,16 @@ class MalformedRecord(TidemarkError):
     action = Action.QUARANTINE
 
 
+class LanesDoNotFit(TidemarkError):
+    """Keys of the table lie in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
+
+    action = Action.STOP
+
+    def __init__(self, text: str, *, lanes: int = 1) -> None:
+        super().__init__(text)
+        self.lanes = lanes
+
+
 class CorruptFile(TidemarkError):
     """A file of the table contradicts its metadata: stop."""
 

@@ -42,6 +42,11 @@ class LiveFiles:
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
     hash_files: Mapping[BucketId, IndexFileMeta] = field(default_factory=dict)
     """Index files with the key hashes of dynamic buckets."""
+    snapshot_id: int = 0
+    """The snapshot that holds all this; 0 is the table before its first."""
+    snapshot_uuid: str | None = None
+    key_lanes: int | None = None
+    """Lanes that share the keys of all partitions (KEY_DYNAMIC), where that is not what the options say."""
 
     def of(self, bucket: BucketId) -> BucketState:
         return BucketState(
@@ -76,7 +81,14 @@ class TableState:
 
     def live_files(self) -> LiveFiles:
         """What writers go on from."""
-        return LiveFiles(self.files, self.deletion_files(), self.total_buckets, self.hash_files())
+        return LiveFiles(
+            self.files,
+            self.deletion_files(),
+            self.total_buckets,
+            self.hash_files(),
+            self.snapshot_id,
+            None if self.snapshot is None else self.snapshot.uuid,
+        )
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
         """The files with the deletion vectors of each bucket that has some."""

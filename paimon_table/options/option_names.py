@@ -90,8 +90,6 @@ _NO_TIME_TYPE = "the type of the column says what its times are; remove the opti
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
-    "cross-partition-upsert.index-ttl": Refusal(_NO_DYNAMIC),
-    "cross-partition-upsert.bootstrap-parallelism": Refusal(_NO_DYNAMIC),
     "postpone.batch-write-fixed-bucket": _off(_NO_DYNAMIC),
     "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
     "data-file.external-paths": Refusal(_NO_EXTERNAL),

@@ -57,6 +57,7 @@ from paimon_table.options.names import (
     FILE_FORMAT_PER_LEVEL,
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
+    INDEX_TTL,
     LEGACY_PARTITION_NAME,
     MAX_BUCKETS,
     MERGE_ENGINE,
@@ -110,6 +111,12 @@ class TableOptions:
         "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",))
     )
     """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
+    index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)))
+    """Age of a file from which on the index of keys over all partitions need not know its keys."""
+    index_bootstrap_parallelism: int = option(
+        "cross-partition-upsert.bootstrap-parallelism", integer(1), 10, needs=Need(BUCKET, ("-1",))
+    )
+    """Threads that read keys for this index, as far as there are processors."""
     merge_engine: str = option(
         MERGE_ENGINE, word_of(*MERGE_ENGINES), "deduplicate", change=never, read=True, waits=("first-row",)
     )

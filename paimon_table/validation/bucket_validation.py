@@ -8,6 +8,7 @@ from paimon_table.options.names import (
     BUCKET,
     BUCKET_FUNCTION,
     FULL_COMPACTION_DELTA_COMMITS,
+    IGNORE_DELETE,
     MAX_BUCKETS,
     SNAPSHOT_ORDERING,
 )
@@ -26,19 +27,26 @@ def check_buckets(schema: TableSchema, options: TableOptions) -> None:
 
 def check_bucket_mode(schema: TableSchema, options: TableOptions) -> None:
     """Refuse the modes that Tidemark does not write (UnsupportedFeature)."""
-    if schema.primary_keys:
-        _check_partition_in_key(schema)
-
-
-def _check_partition_in_key(schema: TableSchema) -> None:
-    """A row whose partition column changes would stay in its old partition as well: nothing tells where it was."""
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if outside:
+    match bucket_mode(schema, options):
+        case BucketMode.KEY_DYNAMIC:
+            _check_moves(options)
+        case BucketMode.HASH_FIXED | BucketMode.POSTPONE_MODE if schema.primary_keys and outside:
+            raise UnsupportedFeature(
+                f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}),"
+                f" and with bucket = {options.bucket} a row that changes its partition would stay in the old one too;"
+                " set bucket = -1, which moves rows, or add the column to the primary key",
+                column=outside[0],
+            )
+
+
+def _check_moves(options: TableOptions) -> None:
+    """Refuse what keeps the delete of a moved row from taking effect."""
+    if options.merge_engine == "deduplicate" and options.ignore_delete:
         raise UnsupportedFeature(
-            f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), and"
-            " rows that move between partitions are not supported yet; add it to the primary key, or partition by a"
-            " column of the key",
-            column=outside[0],
+            f"option {IGNORE_DELETE!r} = true: a row that moves to another partition is deleted in the old one, and"
+            " deletes would be ignored; remove the option, or add the partition columns to the primary key",
+            option=IGNORE_DELETE,
         )
 
 
@@ -54,14 +62,9 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
                 "option 'bucket-key' cannot be set with bucket = -1; remove it or set a number of buckets",
                 option=BUCKET_KEY.name,
             )
-        if bucket_mode(schema, options) is BucketMode.BUCKET_UNAWARE:
+        mode = bucket_mode(schema, options)
+        if mode is BucketMode.BUCKET_UNAWARE:
             _check_without_buckets(options)
-        elif bucket_mode(schema, options) is not BucketMode.HASH_DYNAMIC:
-            raise UnsupportedFeature(
-                f"option 'bucket' = -1 ({bucket_mode(schema, options).value}) is not supported yet for this table; set "
-                "a number of buckets",
-                option=BUCKET,
-            )
         return
     if bucket_mode(schema, options) is BucketMode.POSTPONE_MODE:
         _check_postponed(options)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from paimon_table.errors import LanesDoNotFit
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_context import TableContext
@@ -16,6 +17,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.gather import concat
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.cross_partition import KeyAssigner, KeyLanes, key_lanes
 from paimon_table.write.dynamic_buckets import DynamicAssigner, dynamic_lanes
 from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
 from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
@@ -29,6 +31,8 @@ def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> L
         return PartitionLanes(schema)
     if bucket_mode(schema, options) is BucketMode.HASH_DYNAMIC:
         return dynamic_lanes(schema, options, live)
+    if bucket_mode(schema, options) is BucketMode.KEY_DYNAMIC:
+        return KeyLanes(schema, key_lanes(options, live))
     if options.is_postponed:
         return FixedLanes(schema, POSTPONED_LANES, options.bucket_function)
     return FixedLanes(schema, options.bucket, options.bucket_function)
@@ -40,6 +44,8 @@ def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnviron
         return OneBucket()
     if bucket_mode(ctx.schema, ctx.options) is BucketMode.HASH_DYNAMIC:
         return DynamicAssigner(ctx, live, environment)
+    if bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC:
+        return KeyAssigner(ctx, live, environment)
     return PostponedAssigner(ctx) if ctx.options.is_postponed else FixedAssigner()
 
 
@@ -57,6 +63,10 @@ class AssignedRows:
         """The message of one of the buckets with what the commit must note of it."""
         return replace(message, append_index=self._assigner.prepare_append(message.bucket))
 
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Hear all messages of the commit before it is made."""
+        self._assigner.appended(messages)
+
     def others(self) -> list[CommitMessage]:
         """What the commit must note of other buckets, once all rows are prepared."""
         return [
@@ -68,6 +78,13 @@ class AssignedRows:
 
 def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
     """Give all rows of a batch their buckets."""
+    try:
+        return _assigned(ctx, rows, live, environment)
+    except LanesDoNotFit as error:
+        return _assigned(ctx, rows, replace(live, key_lanes=error.lanes), environment)
+
+
+def _assigned(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
     assigner = open_assigner(ctx, live, environment)
     lanes = list(lane_split(ctx.schema, ctx.options, live).split(rows))
     parts: dict[BucketId, list[pa.Table]] = {}

@@ -11,13 +11,14 @@ comes back beside buckets that got these keys.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
@@ -70,6 +71,9 @@ class DynamicAssigner:
         opened = self._lane(lane)
         for bucket in sorted(opened.unprepared):
             yield BucketId(lane.partition, bucket), opened.prepare(bucket)
+
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Nothing: what the commit must note is in the index files."""
 
     def _lane(self, lane: Lane) -> OpenLane:
         if lane not in self._opened:

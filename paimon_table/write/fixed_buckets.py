@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import TableSchema
@@ -54,6 +55,9 @@ class FixedAssigner:
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: the number of the bucket follows from the key."""
         return NO_INDEX_CHANGE
+
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Nothing to remember."""
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
         """No other bucket belongs to the lane."""

@@ -20,6 +20,7 @@ from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat
 from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls
@@ -55,8 +56,8 @@ class IncomingRows:
         Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
         """
         rows = with_defaults(rows, self._defaults)
-        kinds = self._kinds(rows)
-        keep = self._kept(kinds)
+        kinds = row_kinds(rows, self._options, self._name)
+        keep = kept_kinds(kinds, self._options)
         if keep is not None:
             rows, kinds = rows.filter(pa.array(keep)), kinds[keep]
         if rows.num_rows == 0:
@@ -109,12 +110,6 @@ class IncomingRows:
                 "values are missing; quarantine their rows or use a type that takes NULL there"
             )
 
-    def _kinds(self, rows: pa.Table) -> npt.NDArray[np.int8]:
-        if self._options.rowkind_field is None:
-            kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
-            return kinds
-        return _parsed_kinds(rows.column(self._options.rowkind_field), self._name)
-
     def _check_adds(self, kinds: npt.NDArray[np.int8]) -> None:
         adds = are_adds(kinds)
         if adds.all():
@@ -125,15 +120,24 @@ class IncomingRows:
             " INSERT and UPDATE_AFTER only; give the table a primary key, or leave such rows out"
         )
 
-    def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
-        """Which rows are not ignored; None when all are kept."""
-        if self._options.ignore_delete:
-            keep = are_adds(kinds)
-        elif self._options.ignore_update_before:
-            keep = kinds != RowKind.UPDATE_BEFORE
-        else:
-            return None
-        return None if keep.all() else keep
+
+def row_kinds(rows: pa.Table, options: TableOptions, place: str) -> npt.NDArray[np.int8]:
+    """The kind of each row; MalformedRecord, which names the ``place``, where a column says it and says none."""
+    if options.rowkind_field is None:
+        kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
+        return kinds
+    return _parsed_kinds(rows.column(options.rowkind_field), place)
+
+
+def kept_kinds(kinds: npt.NDArray[np.int8], options: TableOptions) -> npt.NDArray[np.bool_] | None:
+    """Which rows are not ignored; None when all are kept."""
+    if options.ignore_delete:
+        keep = are_adds(kinds)
+    elif options.ignore_update_before:
+        keep = kinds != RowKind.UPDATE_BEFORE
+    else:
+        return None
+    return None if keep.all() else keep
 
 
 def _parsed_kinds(texts: pa.ChunkedArray, table: str) -> npt.NDArray[np.int8]:

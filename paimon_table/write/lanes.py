@@ -8,7 +8,7 @@ them their buckets, and the same task writes and compacts these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.schema.table_schema import TableSchema
@@ -56,6 +57,10 @@ class BucketAssigner(Protocol):
         """What the commit of the rows must note of the bucket, all of it durable: part of the same APPEND snapshot."""
         ...
 
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Hear what the commit of the rows of some lanes will consist of, if it comes to that."""
+        ...
+
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
         """What it must note of buckets that got no rows; asked for when the lane's rows have all been prepared."""
         ...
@@ -87,8 +92,10 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def groups_of(numbers: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """(number, positions in order) for each number that occurs."""
+    if len(numbers) == 0:
+        return
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     for start, end in zip(starts, np.r_[starts[1:], len(ordered)], strict=True):
         yield int(ordered[start]), order[start:end]

@@ -8,7 +8,7 @@ and each file is younger than all that are there, also where the clock went back
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -60,6 +60,9 @@ class PostponedAssigner:
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: rows have no bucket yet."""
         return NO_INDEX_CHANGE
+
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Nothing to remember."""
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
         """There is no other bucket."""

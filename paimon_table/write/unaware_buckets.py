@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.lanes import Lane, partitions_of
@@ -41,6 +42,9 @@ class OneBucket:
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: there is one bucket."""
         return NO_INDEX_CHANGE
+
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        """Nothing to remember."""
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
         """There is no other bucket."""

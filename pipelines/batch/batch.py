@@ -15,18 +15,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from paimon_table.errors import BrokenInvariant, BucketCountChanged, MalformedRecord, SchemaChangeRefused
+from paimon_table.errors import (
+    BrokenInvariant,
+    BucketCountChanged,
+    LanesDoNotFit,
+    MalformedRecord,
+    SchemaChangeRefused,
+)
 from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Exchange
-from pipelines.batch.plan import BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
+from sinks.write.bucket_task import Failed
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +100,8 @@ def append_batch(
         clock.lap("write")
         try:
             return append(plan, written, tables, clock)
+        except LanesDoNotFit:
+            share_keys(plan, written.result.failures, tables)
         except BucketCountChanged as error:
             # Somebody rescales a table: its files and its option change one after the other, or did since the plan.
             if not waits_s:
@@ -103,6 +112,16 @@ def append_batch(
     raise BrokenInvariant(
         f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"
     )
+
+
+def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTables) -> None:
+    """Share the keys of tables as their layout demands, where that is all that failed; else raise what failed."""
+    for failure in failures:
+        if not isinstance(failure.error, LanesDoNotFit):
+            raise failure.error
+    for failure in failures:
+        if isinstance(failure.error, LanesDoNotFit):
+            tables.sinks[plan.identifiers[failure.target]].share_keys(failure.error.lanes)
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings) -> None:

@@ -160,8 +160,8 @@ class TableRule(ConfigModel):
     )
     partition_by: tuple[Text, ...] = Field(
         default=(),
-        description="Partition columns; with `mode: upsert` they must be part of the primary key, stated or of the "
-        "message.",
+        description="Partition columns. With `mode: upsert` one that is not part of the primary key, stated or of the"
+        " message, needs `bucket: -1`: rows then move between partitions.",
     )
     merge_sources: MergeSources | None = Field(
         default=None,
@@ -201,11 +201,6 @@ class TableRule(ConfigModel):
             self._check_append()
         elif self.on_change is not None:
             raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
-        outside = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
-        if outside:
-            raise refused(
-                f"partition column {outside[0]} is not part of primary_key; add it there, or partition by a key column"
-            )
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
         return self

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from paimon_table import (
     CLOCK_SKEW_MS,
@@ -19,10 +20,12 @@ from paimon_table import (
     CommitKind,
     CommitMessage,
     CommitResult,
+    LiveFiles,
     SchemaChange,
     Table,
     TableCommit,
     TableState,
+    key_lane_properties,
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict
 from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
@@ -48,6 +51,7 @@ class TableSink:
             self._position = found.taken_over(commit_user) if resumes else found.started_over(commit_user)
         self._commit = self._committer(None)
         self._commit.refresh()
+        self._key_lanes: int | None = None
 
     @property
     def is_lost_checkpoint(self) -> bool:
@@ -91,8 +95,16 @@ class TableSink:
     def routing(self) -> Routing:
         """What the decode tasks need to know, as far as it is known already: no look at the storage."""
         return Routing(
-            self.table.schema, self.table.options, self.table.lanes(self.state.live_files()), self._position.floors
+            self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._position.floors
         )
+
+    def share_keys(self, lanes: int) -> None:
+        """Share the keys of all partitions among so many lanes from now on: those of the options do not fit."""
+        with self._lock:
+            self._key_lanes = lanes
+
+    def _live_files(self) -> LiveFiles:
+        return replace(self.state.live_files(), key_lanes=self._key_lanes)
 
     def target(self, batch_id: int, started_ms: int | None) -> Target:
         """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
@@ -102,7 +114,7 @@ class TableSink:
             return Target(
                 self.identifier,
                 context,
-                self.state.live_files(),
+                self._live_files(),
                 self._position.floors,
                 is_appended,
                 self.compacts_fully(batch_id),
@@ -165,9 +177,8 @@ class TableSink:
             position = self._position.advanced(ends)
             self._on_step = on_step
             try:
-                result = self._commit.commit(
-                    batch_id, messages, to_properties(self._pipeline, position), started_ms=started_ms
-                )
+                properties = {**to_properties(self._pipeline, position), **self._lane_properties()}
+                result = self._commit.commit(batch_id, messages, properties, started_ms=started_ms)
             except (CommitConflict, BucketCountChanged):
                 self._commit.refresh()
                 if not self.is_appended(batch_id, started_ms):
@@ -175,6 +186,9 @@ class TableSink:
                 result = CommitResult(None, None, False)
             self._position = position
             return result
+
+    def _lane_properties(self) -> Mapping[str, str]:
+        return key_lane_properties(self.table.schema, self.table.options, self._live_files())
 
     def _use(self, table: Table) -> None:
         self.table = table

@@ -68,6 +68,7 @@ class Failed:
     """What kept a task from writing a lane or compacting a bucket, and would again."""
 
     error: TidemarkError
+    target: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class WriteTask:
             if error.action.may_pass:
                 raise
             place = f"table {self.targets[target_index].identifier}, bucket {number}"
-            return pickle.dumps(Failed(error.told(f"{place}: {error}")))
+            return pickle.dumps(Failed(error.told(f"{place}: {error}"), target_index))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
@@ -163,6 +164,7 @@ class SlotWriter:
         for bucket, change in assigner.prepare_others(lane):
             total = target.context.options.bucket
             messages.append(CommitMessage(bucket=bucket, total_buckets=total, append_index=change))
+        assigner.appended(messages)
         row_count = filled.rows.num_rows
         return WriteResult(target_index, tuple(messages), row_count, _steps(started), filled.unknown_count, tuple(due))
 

@@ -27,6 +27,7 @@ from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
 from paimon_table.validation.schema_evolution import SchemaChange
+from paimon_table.write.bucket_assigner import AssignedRows
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.overwrite_writer import OverwriteWriter
@@ -115,7 +116,7 @@ class TableDriver:
             message = writer.prepare_commit(full_compact=full_compact)
             return assigned.noted(message) if bucket in groups else message
 
-        return self._publish(buckets, message, assigned.others)
+        return self._publish(buckets, message, assigned)
 
     def compact(self) -> CommitResult:
         """A commit of nothing but a full compaction of every bucket; of a write-only table as a job of its own."""
@@ -163,10 +164,13 @@ class TableDriver:
         self,
         buckets: Iterable[BucketId],
         message: Callable[[BucketId], CommitMessage],
-        others: Callable[[], list[CommitMessage]] = list,
+        assigned: AssignedRows | None = None,
     ) -> CommitResult:
         messages = _messages(buckets, message)
-        result = self._commit().commit(next(self._identifiers), [*messages, *others()], {})
+        if assigned is not None:
+            messages += assigned.others()
+            assigned.appended(messages)
+        result = self._commit().commit(next(self._identifiers), messages, {})
         if not self._keeps_writers:
             self._writers.clear()
         return result

@@ -68,7 +68,6 @@ def test_options_of_readers_and_other_jobs_are_kept(name: str) -> None:
         ("merge-engine", "nonsense"),
         ("changelog-producer", "nonsense"),
         ("index-file-in-data-file-dir", "true"),
-        ("cross-partition-upsert.index-ttl", "1 d"),
         ("fields.name.aggregation", "sum"),
         ("target-file-row-num", "5"),
         ("record-level.time-field-type", "seconds-int"),

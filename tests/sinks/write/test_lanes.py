@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.write.lanes import Lane
@@ -31,6 +32,9 @@ class OddAndEven:
 
     def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
         return self.assign(lane, keys)
+
+    def appended(self, messages: Sequence[CommitMessage]) -> None:
+        pass
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         name = f"index-of-{bucket.bucket}"

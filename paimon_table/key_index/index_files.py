@@ -1,0 +1,106 @@
+"""The files in which the processes of a machine find the key index of a lane, beside its runs.
+
+They are replaced as a whole, so that a task that goes on while another one does leaves a good index, if an older one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.errors import SinkUnavailable
+from paimon_table.key_index.index_runs import Slots
+from paimon_table.key_index.key_index import KeyIndex
+from paimon_table.key_index.stored_keys import LaneNumber
+from paimon_table.lookup.lookup_file import boot_id
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.storage.private_directory import ensure_private, make_file
+
+_MOST_PENDING = 16
+"""Assignments that are kept while none of them is known to be committed: those of a batch that is tried so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a batch that may be committed changes: the entries are good once its files are in the table."""
+
+    file_names: frozenset[str]
+    """All data files that the lane added."""
+    keys: pa.Table
+    """Sorted by key, each once."""
+    slots: Slots
+    buckets: tuple[BucketId, ...]
+    """The bucket that each slot stands for."""
+
+
+class IndexFiles:
+    """The saved index of one lane of one table, and what is pending for it."""
+
+    def __init__(self, lookup_dir: str, table: str, lane: LaneNumber, key_schema: pa.Schema) -> None:
+        """Keys of other types have other files."""
+        kind = hashlib.sha1(f"{lane.lanes} {lane.number} {key_schema}".encode()).hexdigest()[:16]
+        self._runs = f"{hashlib.sha1(table.encode()).hexdigest()[:16]}/keys-{kind}"
+        self._path = Path(lookup_dir) / f"{self._runs}.index"
+
+    def new_run_name(self) -> str:
+        return f"{self._runs}-{uuid.uuid4()}"
+
+    def load(self) -> KeyIndex | None:
+        """The index that was saved last; None when there is none that can be read."""
+        found = _read(self._path)
+        return found if isinstance(found, KeyIndex) else None
+
+    def save(self, index: KeyIndex) -> None:
+        self._write(self._path, index)
+
+    def pending(self) -> list[Pending]:
+        """What may have been committed since the index was saved."""
+        found = [_read(path) for path in self._pending_paths()]
+        return [one for one in found if isinstance(one, Pending)]
+
+    def add_pending(self, pending: Pending) -> None:
+        oldest_first = self._pending_paths()
+        for path in oldest_first[: max(0, len(oldest_first) - _MOST_PENDING + 1)]:
+            path.unlink(missing_ok=True)
+        self._write(self._path.with_name(f"{self._path.name}.pending-{uuid.uuid4()}"), pending)
+
+    def forget_pending(self) -> None:
+        for path in self._pending_paths():
+            path.unlink(missing_ok=True)
+
+    def _pending_paths(self) -> list[Path]:
+        found = []
+        for path in self._path.parent.glob(f"{self._path.name}.pending-*"):
+            with suppress(FileNotFoundError):
+                found.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(found)]
+
+    def _write(self, path: Path, value: Any) -> None:
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+        try:
+            ensure_private(str(path.parent))
+            make_file(str(temporary))
+            temporary.write_bytes(pickle.dumps((boot_id(), value)))
+            os.replace(temporary, path)
+        except OSError as error:
+            raise SinkUnavailable(
+                f"the index of keys cannot be written to {path.parent} ({error.strerror or error}); tables whose rows "
+                "move between partitions need a local directory with room for all their keys"
+            ) from error
+
+
+def _read(path: Path) -> Any:
+    """What was written to the path since the machine started; None for anything else."""
+    try:
+        boot, value = pickle.loads(path.read_bytes())
+    except (OSError, pickle.PickleError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError):
+        return None
+    return value if boot == boot_id() else None

@@ -1,0 +1,108 @@
+"""The entries of a key index in local files: sorted runs, each newer than the ones behind it.
+
+An entry is a whole primary key and where the table has its row. Runs are lookup files in the directory that lookups
+share, so they are verified when they are used, and may be evicted; then the index is built again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.lookup.cache import LookupCache
+from paimon_table.lookup.lookup_file import BrokenLookupFile, KeyWords, LookupFile, ProbeKeys
+from paimon_table.merge.sort import KeyOrder
+from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.gather import concat, gather
+from paimon_table.schema.table_schema import TableSchema
+
+Slots = npt.NDArray[np.int32]
+"""Where keys are, as an index numbers the buckets; -1 for a key that it does not have."""
+
+SLOT = "_SLOT"
+"""Column of the entries: where the row of the key is, -1 where it is no longer."""
+
+LARGEST_RUN_ROWS = 1 << 23
+"""Entries of a run that is merged with no other; those of one run are in memory when it is written."""
+
+MOST_SMALL_RUNS = 8
+"""Runs that are looked through, beside the large ones."""
+
+
+def whole_key_order(schema: TableSchema, options: TableOptions) -> KeyOrder:
+    """The order of whole primary keys, with the partition columns that are part of them."""
+    return KeyOrder(replace(schema, partition_keys=()), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One file."""
+
+    name: str
+    row_count: int
+
+
+class IndexRuns:
+    """Reads and writes the runs of one index."""
+
+    def __init__(self, cache: LookupCache, order: KeyOrder, key_schema: pa.Schema) -> None:
+        self.order = order
+        self._cache = cache
+        self._words = KeyWords(order)
+        self._schema = key_schema.append(pa.field(SLOT, pa.int32(), False))
+
+    def find(self, runs: Sequence[Run], keys: pa.Table) -> Slots:
+        """The slot of each key; ``keys`` are sorted, each once. BrokenLookupFile when a run is gone or damaged."""
+        slots = np.full(keys.num_rows, -1, np.int32)
+        found = np.zeros(keys.num_rows, np.bool_)
+        probe = ProbeKeys(keys, self._words)
+        for run in runs:
+            located = self._open(run).locate(probe, 0, keys.num_rows, found)
+            if len(located.positions):
+                entries = self._open(run).rows_at(located.row_numbers, [SLOT])
+                slots[located.positions] = entries.column(SLOT).to_numpy()
+                found[located.positions] = True
+        return slots
+
+    def write(self, name: str, keys: pa.Table, slots: Slots) -> Run:
+        """A run of these entries; ``keys`` as in ``find``."""
+        entries = pa.Table.from_arrays([*keys.columns, pa.array(slots, pa.int32())], schema=self._schema)
+        self._cache.build(name, self._words, self._schema, [entries])
+        return Run(name, keys.num_rows)
+
+    def merged(self, name: str, runs: Sequence[Run]) -> Run:
+        """A run of the entries of several ones, which are given from the newest on."""
+        entries = concat([rows for run in runs for rows in self._open(run).verified().batches(LARGEST_RUN_ROWS)])
+        first, _ = self.order.distinct(entries)
+        entries = gather(entries, first)
+        return self.write(name, entries.drop_columns([SLOT]), entries.column(SLOT).to_numpy())
+
+    def discard(self, runs: Iterable[Run]) -> None:
+        """Delete files that no index names any more."""
+        self._cache.discard(run.name for run in runs)
+
+    def _open(self, run: Run) -> LookupFile:
+        opened = self._cache.open(run.name, self._words, self._schema)
+        if opened is None or opened.row_count != run.row_count:
+            raise BrokenLookupFile(f"run {run.name} of a key index is gone")
+        return opened
+
+
+def runs_to_merge(row_counts: Sequence[int]) -> int:
+    """How many of the newest runs are to become one, given their sizes from the newest on; 0 for none.
+
+    A run is taken along once those before it hold as much, so that an entry is rewritten a logarithmic number of times.
+    """
+    small = next((i for i, count in enumerate(row_counts) if count > LARGEST_RUN_ROWS // 2), len(row_counts))
+    if small <= MOST_SMALL_RUNS:
+        return 0
+    total, taken = 0, 0
+    for count in row_counts[:small]:
+        if taken >= 2 and (count > total or total + count > LARGEST_RUN_ROWS):
+            break
+        total, taken = total + count, taken + 1
+    return taken

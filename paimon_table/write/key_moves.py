@@ -1,0 +1,115 @@
+"""What becomes of rows whose key has been in another partition: pure decisions over all such rows of a batch.
+
+Implements Paimon's rules for rows that come for a key in another partition than the one it is in: deduplicate deletes
+the old row there and inserts the new one, partial-update and aggregation write to the old partition, first-row drops.
+Deletes go where the row is. Unlike Paimon's, a delete that a move needs has the values of the row that it deletes, and
+a row that another one of the same batch replaces elsewhere is neither written nor deleted. (Such tables have no
+``sequence.field``: what arrives later is newer.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_table.row_kind import RowKind, are_adds
+
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NOWHERE = -1
+"""The partition of a key without a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows of some keys, sorted by key, then as they arrived; the stored row of a key comes first if there is one."""
+
+    key: Indices
+    """Number of the key, rising."""
+    kinds: npt.NDArray[np.int8]
+    partition: Indices
+    """Number of the partition that a row names."""
+    is_stored: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What to write: version ``version[i]`` with this kind into this partition; for each key in order of arrival."""
+
+    version: Indices
+    kinds: npt.NDArray[np.int8]
+    partition: Indices
+    trigger: Indices
+    """The version whose arrival makes it be written: a row itself, or the row that a move makes room for."""
+
+    def only(self, keep: Mask) -> Writes:
+        return Writes(self.version[keep], self.kinds[keep], self.partition[keep], self.trigger[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The decision: what to write, and for each key in which partition its row is afterwards, if it has one."""
+
+    writes: Writes
+    partition: Indices
+    """By key, in their order: where its newest row is or was, NOWHERE when it neither is nor was anywhere."""
+
+
+def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
+    """The newest row of a key counts, wherever it is.
+
+    ``keeps_history``: every change is to be written, for a changelog that repeats the input. Otherwise rows are left
+    out that are replaced in the same batch in another partition.
+    """
+    first, dense = _first_of_key(versions)
+    at = np.arange(len(versions.key))
+    has_before = at > first[dense]
+    adds = are_adds(versions.kinds)
+    lives = has_before & np.roll(adds, 1)
+    old = np.where(lives, np.roll(versions.partition, 1), NOWHERE)
+    target = np.where(~adds & lives, old, versions.partition)
+    written = np.flatnonzero(~versions.is_stored & (adds | lives))
+    moving = np.flatnonzero(adds & lives & (old != versions.partition))
+
+    trigger = np.concatenate([moving, written])
+    order = np.argsort(trigger, kind="stable")  # the delete before the row that it makes room for
+    writes = Writes(
+        np.concatenate([moving - 1, written])[order],
+        np.concatenate([np.full(len(moving), RowKind.DELETE, np.int8), versions.kinds[written]])[order],
+        np.concatenate([old[moving], target[written]])[order],
+        trigger[order],
+    )
+    final = np.full(len(first), NOWHERE, np.int64)
+    final[dense[adds | lives]] = target[adds | lives]
+    if not keeps_history:
+        stored = np.full(len(first), NOWHERE, np.int64)
+        stored[dense[versions.is_stored]] = versions.partition[versions.is_stored]
+        number = dense[writes.trigger]
+        writes = writes.only((writes.partition == final[number]) | (writes.partition == stored[number]))
+    return Moves(writes, final)
+
+
+def redirected(versions: Versions) -> Moves:
+    """The partition in which a key is first is that of all of its rows."""
+    first, dense = _first_of_key(versions)
+    partition = versions.partition[first]
+    written = np.flatnonzero(~versions.is_stored)
+    return Moves(Writes(written, versions.kinds[written], partition[dense[written]], written), partition)
+
+
+def first_only(versions: Versions) -> Moves:
+    """As ``redirected``, without rows that come for another partition; retracts stay, for the engine to refuse."""
+    moves = redirected(versions)
+    writes = moves.writes
+    comes_late = are_adds(writes.kinds) & (versions.partition[writes.version] != writes.partition)
+    return Moves(writes.only(~comes_late), moves.partition)
+
+
+def _first_of_key(versions: Versions) -> tuple[Indices, Indices]:
+    """The first version of each key, and for each version the number of its key among those given, from 0."""
+    is_first = np.ones(len(versions.key), np.bool_)
+    is_first[1:] = versions.key[1:] != versions.key[:-1]
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1

@@ -1,0 +1,202 @@
+"""Tables whose key lacks the partition column: one row per key, whatever moves, fails or is lost on the way."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import ConfigError, LanesDoNotFit
+from paimon_table.storage.memory_io import MemoryFileIO
+from paimon_table.table import Table
+from paimon_table.write.bucket_assigner import open_assigner
+from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.plain_values import sorted_rows
+from tests.support.table_driver import TableDriver, new_table
+
+COLUMNS = [("pt", "STRING"), ("k", "INT"), ("v", "INT")]
+PARTITIONS = ("a", "b", "c")
+Row = list[Any]
+
+
+def cross_table(**options: str) -> Table:
+    named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
+    return new_table("memory/t", COLUMNS, ["k"], ["pt"], {"bucket": "-1", **named}, io=MemoryFileIO())
+
+
+def played(model: dict[int, Row], rows: list[Row]) -> None:
+    """What deduplicate makes of rows, wherever they are."""
+    for kind, pt, k, v in rows:
+        if kind == "-D":
+            model.pop(k, None)
+        else:
+            model[k] = [pt, k, v]
+
+
+def drawn(draw: random.Random, count: int, keys: int = 24) -> list[Row]:
+    kinds = ["+I", "+I", "+U", "-D"]
+    rows = [[draw.choice(kinds), draw.choice(PARTITIONS), draw.randrange(keys), draw.randrange(1000)]]
+    while len(rows) < count:
+        rows.append([draw.choice(kinds), draw.choice(PARTITIONS), draw.randrange(keys), draw.randrange(1000)])
+    return rows
+
+
+@pytest.mark.parametrize(("producer", "lanes"), [("none", 3), ("lookup", 1), ("lookup", 2), ("input", 3)])
+def test_a_key_has_its_newest_row_and_no_other(tmp_path: Path, producer: str, lanes: int) -> None:
+    """Two writers in turn, on machines of their own; now and then the files of one are lost."""
+    draw = random.Random(f"{producer} {lanes}")
+    counts = {"dynamic_bucket__initial_buckets": str(lanes), "dynamic_bucket__target_row_num": "4"}
+    table = cross_table(changelog_producer=producer, **counts)
+    drivers = [TableDriver(table, tmp_path / name, name) for name in ("one", "two")]
+    model: dict[int, Row] = {}
+    for number in range(10):
+        driver = draw.choice(drivers)
+        rows = drawn(draw, draw.randrange(1, 30))
+        driver.commit(rows, full_compact=draw.random() < 0.2)
+        played(model, rows)
+        assert driver.content() == sorted_rows(model.values()), f"commit {number}"
+        if draw.random() < 0.2:
+            shutil.rmtree(tmp_path / "one", ignore_errors=True)
+    if producer == "lookup":
+        assert replayed(driver) == sorted_rows(model.values())
+
+
+def replayed(driver: TableDriver) -> list[Row]:
+    """The table that the changelog leads to; every retract takes away a row that is there, value by value."""
+    rows: list[Row] = []
+    for changes in driver.changes():
+        retracts_first = sorted(changes.rows, key=lambda row: row[0] not in ("-U", "-D"))
+        for kind, *row in retracts_first:
+            rows.remove(row) if kind in ("-U", "-D") else rows.append(row)
+    return sorted_rows(rows)
+
+
+def test_a_move_deletes_the_row_that_was_there(tmp_path: Path) -> None:
+    driver = TableDriver(cross_table(changelog_producer="input"), tmp_path)
+    driver.commit([["+I", "a", 1, 10]])
+
+    driver.commit([["+I", "b", 1, 20], ["+U", "c", 1, 30]])
+
+    (changes,) = driver.changes(2)
+    by_partition = sorted(changes.rows, key=lambda row: (row[1], row[0] != "+I"))
+    assert by_partition == [["-D", "a", 1, 10], ["+I", "b", 1, 20], ["-D", "b", 1, 20], ["+U", "c", 1, 30]]
+
+
+def test_a_row_that_moves_twice_in_a_batch_leaves_nothing_between(tmp_path: Path) -> None:
+    driver = TableDriver(cross_table(), tmp_path)
+
+    driver.commit([["+I", "a", 1, 10], ["+I", "b", 1, 20], ["+I", "c", 1, 30], ["-D", "b", 2, 0]])
+
+    assert driver.content() == [["c", 1, 30]]
+    assert len(driver.state().files) == 1
+
+
+def test_buckets_fill_up_to_the_target_and_a_row_that_leaves_makes_room(tmp_path: Path) -> None:
+    table = cross_table(dynamic_bucket__initial_buckets="1", dynamic_bucket__target_row_num="3")
+    driver = TableDriver(table, tmp_path)
+    driver.commit([["+I", "a", k, 0] for k in range(5)])
+    driver.commit([["+I", "b", 0, 0]])
+
+    driver.commit([["+I", "a", 9, 0]])
+
+    of_partition = driver.table.context.partition_values
+    files = {b.bucket: files for b, files in driver.state().files.items() if of_partition(b.partition) == ("a",)}
+    assert sorted(files) == [0, 1]
+    assert [f.row_count for f in files[0]][-1] == 1
+
+
+def test_partial_update_stays_where_the_key_was_first(tmp_path: Path) -> None:
+    driver = TableDriver(cross_table(merge_engine="partial-update"), tmp_path)
+    driver.commit([["+I", "a", 1, 10]])
+
+    driver.commit([["+I", "b", 1, 20], ["+I", "b", 2, 5], ["+I", "c", 2, 6]])
+
+    assert driver.content() == [["a", 1, 20], ["b", 2, 6]]
+
+
+def test_a_deleted_key_of_partial_update_is_free_to_come_elsewhere(tmp_path: Path) -> None:
+    options = {"merge_engine": "partial-update", "partial_update__remove_record_on_delete": "true"}
+    driver = TableDriver(cross_table(**options), tmp_path)
+    driver.commit([["+I", "a", 1, 10]])
+    driver.commit([["-D", "b", 1, 10]])
+    assert driver.content() == []
+
+    driver.commit([["+I", "b", 1, 20]])
+
+    assert driver.content() == [["b", 1, 20]]
+
+
+def test_first_row_drops_what_comes_later_elsewhere(tmp_path: Path) -> None:
+    driver = TableDriver(cross_table(merge_engine="first-row", changelog_producer="lookup"), tmp_path)
+    driver.commit([["+I", "a", 1, 10], ["+I", "b", 1, 11]])
+
+    driver.commit([["+I", "b", 1, 20], ["+I", "a", 1, 30]])
+
+    assert driver.content() == [["a", 1, 10]]
+
+
+def with_lanes(table: Table, lanes: int) -> Table:
+    """The same table, its keys shared among another number of lanes."""
+    options = replace(table.options, dynamic_bucket_initial_buckets=lanes)
+    return replace(table, context=replace(table.context, options=options))
+
+
+@pytest.mark.parametrize(("other", "fitting"), [(3, 1), (2, 2), (6, 2)])
+def test_a_layout_of_other_lanes_is_noticed_and_shared_as_it_demands(tmp_path: Path, other: int, fitting: int) -> None:
+    table = cross_table(dynamic_bucket__initial_buckets="4", dynamic_bucket__target_row_num="10")
+    TableDriver(table, tmp_path / "one", "one").commit([["+I", "a", k, 0] for k in range(40)])
+    changed = with_lanes(table, other)
+    live = table.state().live_files()
+    driver = TableDriver(changed, tmp_path / "two", "two")
+    assigner = open_assigner(changed.context, live, WriterEnvironment(str(tmp_path / "two")))
+
+    for lane, part in changed.lanes(live).split(driver.arrow([["+I", "b", 1, 1]])):
+        if fitting == other:
+            list(assigner.assign(lane, part))
+        else:
+            with pytest.raises(LanesDoNotFit) as refused:
+                list(assigner.assign(lane, part))
+            assert refused.value.lanes == fitting
+
+    driver.commit([["+I", "b", k, 1] for k in range(40)])
+    assert driver.content() == sorted_rows(["b", k, 1] for k in range(40))
+
+
+def test_a_key_in_two_partitions_is_refused_with_its_places(tmp_path: Path) -> None:
+    table = cross_table()
+    one, two = (TableDriver(table, tmp_path / name, name) for name in ("one", "two"))
+    one.commit([["+I", "c", 9, 0]])
+    live = table.state().live_files()
+    assigned = table.assign(one.arrow([["+I", "a", 1, 10]]), live, one._environment)
+    two.commit([["+I", "b", 1, 20]])
+    ((bucket, rows),) = assigned.buckets.items()
+    writer = one._new_writer(table.context, bucket, table.state())
+    writer.write(rows)
+    one._publish([bucket], lambda _: writer.prepare_commit())
+
+    for name in ("one", "two", "three"):
+        with pytest.raises(ConfigError, match=r"k = 1.*pt="):
+            TableDriver(table, tmp_path / name, name).commit([["+I", "b", 1, 30]])
+
+
+def test_what_was_not_committed_is_forgotten(tmp_path: Path) -> None:
+    table = cross_table()
+    driver = TableDriver(table, tmp_path)
+    driver.commit([["+I", "a", 1, 10]])
+    rows_lost = driver.arrow([["+I", "b", 1, 11], ["+I", "b", 2, 11]])
+    lost = table.assign(rows_lost, table.state().live_files(), driver._environment)
+    messages = []
+    for bucket, rows in lost.buckets.items():
+        writer = driver._new_writer(table.context, bucket, table.state())
+        writer.write(rows)
+        messages.append(writer.prepare_append())
+    lost.appended(messages)
+
+    driver.commit([["+I", "a", 1, 20], ["+I", "c", 2, 20]])
+    driver.commit([["+I", "a", 2, 30]])
+
+    assert driver.content() == [["a", 1, 20], ["a", 2, 30]]
