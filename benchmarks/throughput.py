@@ -1,6 +1,7 @@
 """Kafka to Paimon, end to end: events per second, and where the time goes.
 
     python -m benchmarks.throughput [--events N] [--passes N] [--batch N] [--keys N] [--buckets N] [--producer lookup]
+                                   [--mode upsert,append]
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
 first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM goes
@@ -49,7 +50,16 @@ def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> i
     return total
 
 
-def pipeline(root: Path, broker: KafkaBroker, batch: int, buckets: int, producer: str, cores: int) -> PipelineConfig:
+RULES: Mapping[str, Mapping[str, object]] = {
+    "upsert": {},
+    "append": {"mode": "append", "on_change": "log"},
+}
+"""What the table rule says beside the source table; events are inserts, updates and deletes."""
+
+
+def pipeline(
+    root: Path, broker: KafkaBroker, batch: int, options: Mapping[str, str], mode: str, cores: int
+) -> PipelineConfig:
     return PipelineConfig.model_validate(
         {
             **YAML_DEFAULTS,
@@ -70,7 +80,8 @@ def pipeline(root: Path, broker: KafkaBroker, batch: int, buckets: int, producer
                     "match": {"table": "orders"},
                     "into": "lake.orders",
                     "columns": {"types": COLUMN_TYPES},
-                    "options": {"bucket": str(buckets), "changelog-producer": producer},
+                    "options": options,
+                    **RULES[mode],
                 }
             ],
         }
@@ -87,6 +98,11 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--producer", default="lookup")
+    parser.add_argument(
+        "--mode",
+        default="upsert",
+        help="of the table rule: upsert or append; several with commas between them take turns, pass after pass",
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
         root = Path(directory)
@@ -97,8 +113,20 @@ def main() -> None:
             print(
                 f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
             )
-            sizes = (args.batch, args.buckets, args.producer, args.cores)
-            run([pipeline(root / f"pass-{number}", broker, *sizes) for number in range(1, args.passes + 1)])
+            upsert = {"bucket": str(args.buckets), "changelog-producer": args.producer}
+            configs = [
+                pipeline(
+                    root / f"pass-{number}-{mode}",
+                    broker,
+                    args.batch,
+                    upsert if mode == "upsert" else {"bucket": "-1"},
+                    mode,
+                    args.cores,
+                )
+                for number in range(1, args.passes + 1)
+                for mode in args.mode.split(",")
+            ]
+            run(configs)
         finally:
             broker.stop()
 
@@ -107,7 +135,8 @@ def run(configs: Sequence[PipelineConfig]) -> None:
     """Run one pipeline after the other in one JVM, each until it is drained."""
     spark = open_session(configs)
     for number, config in enumerate(configs, start=1):
-        print(f"pass {number} of {len(configs)}")
+        mode = config.tables[0].mode
+        print(f"pass {number} of {len(configs)}: {mode}")
         run_pass(spark, config)
     spark.stop()
 
