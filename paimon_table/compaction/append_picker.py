@@ -2,8 +2,8 @@
 
 Implements what Paimon's coordinator of tables without buckets looks for (small files of a partition, in any order) and
 its rule for buckets (adjacent files only, so that rows stay in the order of their arrival). Where Paimon takes so many
-small files whatever their sizes, a file waits here for others that together are as large as it is: each row is written
-a few times and not once for every handful of new files.
+small files whatever their sizes, a file waits here for others that together are as large as it is, and for more of them
+the more there is to write: each row is written about twice, and not once for every handful of new files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from paimon_table.options.table_options import TableOptions
 OPEN_COST_BYTES = 4 << 20
 """What reading a file costs, as if it were so many bytes more."""
 
+CHEAP_BYTES = 8 << 20
+"""What can be written anew for the sake of as few files as the option says; twice of it for twice as many."""
+
+MOST_WAITING = 10
+"""So many times as many files as the option says are packed whatever they take."""
+
 Pack = tuple[DataFileMeta, ...]
 """Files that are written anew together, in this order."""
 
@@ -34,6 +40,13 @@ class PackLimits:
     enough_bytes: int
     """So much is packed whatever the number of files."""
     delete_ratio: float
+    cheap_bytes: int = CHEAP_BYTES
+
+    def pays_off(self, count: int, largest: int, total: int) -> bool:
+        """Whether so many files are worth writing anew, and the largest of them not for the sake of little more."""
+        wanted = int(self.min_file_count * min(1 + total / self.cheap_bytes, MOST_WAITING))
+        is_final = count >= self.min_file_count and total >= self.small_bytes
+        return (count >= wanted or is_final) and (count == 1 or largest <= total - largest)
 
     @staticmethod
     def of(options: TableOptions) -> PackLimits:
@@ -103,7 +116,7 @@ def _bin(files: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
     total = sum(file.file_size_bytes for file in files)
     for count in range(len(files), limits.min_file_count - 1, -1):
         largest = files[count - 1].file_size_bytes
-        if _pays_off(count, largest, total):
+        if limits.pays_off(count, largest, total):
             return tuple(files[:count])
         total -= largest
     return ()
@@ -119,14 +132,6 @@ def _window(run: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
             largest = max(largest, run[end].file_size_bytes)
             if end > start and size_bytes >= limits.enough_bytes:
                 return tuple(run[start : end + 1])
-        count = len(run) - start
-        if count < limits.min_file_count:
-            return ()
-        if _pays_off(count, largest, total):
+        if limits.pays_off(len(run) - start, largest, total):
             return tuple(run[start:])
     return ()
-
-
-def _pays_off(count: int, largest: int, total: int) -> bool:
-    """Whether the largest of so many files is not written anew for the sake of little more."""
-    return count == 1 or largest <= total - largest

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.json_changes.exact_parse import parse_json
@@ -49,6 +50,14 @@ class Heads:
     def taken(self, indices: npt.NDArray[np.int64]) -> Heads:
         is_before = None if self.is_before is None else self.is_before[indices]
         return Heads(taken(self.lines, indices), is_before)
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """How many bytes of each text lie before its tail."""
+        lines = np.asarray(pc.binary_length(self.lines)).astype(np.int64)
+        if self.is_before is None:
+            return lines - len(b"}\n")
+        around = np.where(self.is_before, sum(map(len, _BEFORE_ALONE)), len(_AFTER_ALONE))
+        return lines - len(b"\n") + around
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +100,9 @@ def _heads(
     texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> Heads:
     """The heads, as bare images if every head has the braces of one image where the other is null."""
-    is_after = _stands_at(data, starts, _AFTER_ALONE)
+    is_after = stands_at(data, starts, _AFTER_ALONE)
     left, right = _BEFORE_ALONE
-    is_before = ~is_after & _stands_at(data, starts, left) & _stands_at(data, ends - len(right), right)
+    is_before = ~is_after & stands_at(data, starts, left) & stands_at(data, ends - len(right), right)
     firsts = starts + np.where(is_before, len(left), len(_AFTER_ALONE))
     lasts = ends - np.where(is_before, len(right), 0)
     alone = (is_after | is_before) & (lasts - firsts >= 2)
@@ -127,7 +136,7 @@ def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.ND
             rest = rest[1:]
             continue
         at = offsets[rest + 1] - (end - start - cut)
-        fits = (at >= offsets[rest]) & _stands_at(data, at, _MARK)
+        fits = (at >= offsets[rest]) & stands_at(data, at, _MARK)
         cuts[rest[fits]] = at[fits]
         rest = rest[~fits]
     for index in rest.tolist():
@@ -136,7 +145,7 @@ def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.ND
     return cuts
 
 
-def _stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
+def stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
     """At which of the positions the text stands."""
     found = (positions >= 0) & (positions <= len(data) - len(text))
     if not found.any():
@@ -204,7 +213,7 @@ def _parsed_shapes(
             usable[shape_of == shape] = False
         for literal in literals or ():
             same = np.flatnonzero(shape_of == shape)
-            usable[same] &= _stands_at(data, cuts[same] + tail.index(literal), literal)
+            usable[same] &= stands_at(data, cuts[same] + tail.index(literal), literal)
         shapes.append(members or {})
     return tuple(shapes), usable
 

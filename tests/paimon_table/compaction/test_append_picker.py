@@ -9,7 +9,7 @@ from paimon_table.metadata.data_file import DataFileMeta
 from tests.support.builders import data_file
 
 MB = 1 << 20
-LIMITS = PackLimits(min_file_count=5, small_bytes=180 * MB, enough_bytes=512 * MB, delete_ratio=0.2)
+LIMITS = PackLimits(5, small_bytes=180 * MB, enough_bytes=512 * MB, delete_ratio=0.2, cheap_bytes=10_000 * MB)
 
 
 def files(*sizes_mb: int) -> list[DataFileMeta]:
@@ -66,14 +66,27 @@ def test_only_files_side_by_side_are_packed_where_order_counts(found: tuple[int,
     assert sizes(pick_packs(in_any_order, {}, LIMITS, keeps_order=True)) == packed
 
 
+def test_the_more_there_is_to_write_the_more_files_have_to_be_there() -> None:
+    limits = replace(LIMITS, cheap_bytes=8 * MB)
+    for keeps_order in (False, True):
+
+        def packed(count: int, size_mb: int, keeps_order: bool = keeps_order) -> int:
+            return sum(map(len, pick_packs(files(*[size_mb] * count), {}, limits, keeps_order=keeps_order)))
+
+        assert [packed(10, 1), packed(11, 1)] == [0, 11]
+        assert [packed(49, 2), packed(50, 2)] == [0, 50]
+        assert [packed(4, 45), packed(5, 45)] == [0, 5], "the result is large enough to be left alone"
+
+
 def test_each_row_is_written_a_few_times_only() -> None:
     """A thousand files of 1 MB that come one by one: the work of packing grows with the logarithm of the table."""
+    limits = replace(LIMITS, cheap_bytes=8 * MB)
     for keeps_order in (False, True):
         present: list[DataFileMeta] = []
         rewritten = 0
         for number, new in enumerate(files(*[1] * 1000)):
             present.append(new)
-            for pack in pick_packs(present, {}, LIMITS, keeps_order=keeps_order):
+            for pack in pick_packs(present, {}, limits, keeps_order=keeps_order):
                 rewritten += sum(file.file_size_bytes for file in pack)
                 merged = replace(
                     pack[0],
@@ -82,7 +95,7 @@ def test_each_row_is_written_a_few_times_only() -> None:
                     max_sequence_number=pack[-1].max_sequence_number,
                 )
                 present = [file for file in present if file not in pack] + [merged]
-        assert rewritten < 5 * 1000 * MB
+        assert rewritten < 3.5 * 1000 * MB
         assert len(present) < 40
 
 
