@@ -218,8 +218,8 @@ class JavaTables:
         options: dict[str, str] | None = None,
     ) -> Json:
         """One commit of rows ``[kind, values...]``; ``compact`` compacts every bucket fully in the same commit."""
-        with self._writer(path, commit_user, options) as (table, write, commit):
-            self._commit(table, write, commit, rows, identifier, compact)
+        with self._writer(path, commit_user, options) as opened:
+            self._commit(*opened, rows, identifier, compact)
         return {}
 
     def play(self, path: str, commits: list[list[Any]], commit_user: str, keeps_writer: bool) -> str | None:
@@ -227,7 +227,7 @@ class JavaTables:
 
         Stops at the first that fails and gives its error.
         """
-        opened: tuple[Any, Any, Any]
+        opened: tuple[Any, Any, Any, _DynamicPlaces | None]
         with ExitStack() as kept:
             for identifier, (rows, compact) in enumerate(commits, start=1):
                 if not keeps_writer or identifier == 1:
@@ -242,40 +242,54 @@ class JavaTables:
     @contextmanager
     def _writer(
         self, path: str, commit_user: str, options: dict[str, str] | None = None
-    ) -> Iterator[tuple[Any, Any, Any]]:
+    ) -> Iterator[tuple[Any, Any, Any, _DynamicPlaces | None]]:
         table = self._table(path, options)
         builder = table.newStreamWriteBuilder().withCommitUser(commit_user)
         write, commit = builder.newWrite(), builder.newCommit()
         write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
+        places = _DynamicPlaces(self.core, table, commit_user) if str(table.bucketMode()) == "HASH_DYNAMIC" else None
         try:
-            yield table, write, commit
+            yield table, write, commit, places
         finally:
             write.close()
             commit.close()
 
     def _commit(
-        self, table: Any, write: Any, commit: Any, rows: list[list[Any]], identifier: int, compact: bool
+        self,
+        table: Any,
+        write: Any,
+        commit: Any,
+        places: _DynamicPlaces | None,
+        rows: list[list[Any]],
+        identifier: int,
+        compact: bool,
     ) -> None:
         types = self._types(table.rowType())
         buckets = {}
         for kind, *values in rows:
             row = self._row(kind, values, types)
-            write.write(row)
+            if places is None:
+                write.write(row)
+            else:
+                write.write(row, places.bucket(row))
             if compact:
                 partition = write.getPartition(row).copy()
-                buckets[(str(partition), write.getBucket(row))] = partition
+                bucket = write.getBucket(row) if places is None else places.bucket(row)
+                buckets[(str(partition), bucket)] = partition
         if compact:
             for entry in table.newSnapshotReader().bucketEntries():
                 buckets[(str(entry.partition()), entry.bucket())] = entry.partition()
             for (_, bucket), partition in buckets.items():
                 write.compact(partition, bucket, True)
         commit.commit(identifier, write.prepareCommit(True, identifier))
+        if places is not None:
+            places.prepare_commit(identifier)
 
     def pack(self, path: str, commit_user: str, identifier: int) -> int:
         """Compact a table without buckets as a coordinator does; gives the number of its tasks."""
         table = self._table(path)
         tasks = list(self.core.append.AppendCompactCoordinator(table, False).run())
-        with self._writer(path, commit_user) as (_, _, commit):
+        with self._writer(path, commit_user) as (_, _, commit, _):
             write = table.store().newWrite(commit_user)
             messages = self.java.util.ArrayList()
             for task in tasks:
@@ -346,6 +360,35 @@ class JavaTables:
             if snapshot_id <= last and rows:
                 out.append({"snapshot": snapshot_id, "rows": rows})
         return out
+
+
+class _DynamicPlaces:
+    """Buckets of rows as Java's assigners give them, as many as the table's options say, one by default."""
+
+    def __init__(self, core: Any, table: Any, commit_user: str) -> None:
+        options = table.coreOptions()
+        named = [options.dynamicBucketInitialBuckets(), options.dynamicBucketAssignerParallelism()]
+        self._count = next((int(number) for number in named if number is not None), 1)
+        self._keys = core.table.sink.RowPartitionKeyExtractor(table.schema())
+        self._routes = core.index.BucketAssigner
+        handler = table.store().newIndexFileHandler()
+        target, most = options.dynamicBucketTargetRowNum(), options.dynamicBucketMaxBuckets()
+        self._assigners = [
+            core.index.HashBucketAssigner(
+                table.snapshotManager(), commit_user, handler, self._count, self._count, number, target, most
+            )
+            for number in range(self._count)
+        ]
+
+    def bucket(self, row: Any) -> int:
+        partition = self._keys.partition(row).copy()
+        key = int(self._keys.trimmedPrimaryKey(row).hashCode())
+        number = self._routes.computeAssigner(partition.hashCode(), key, self._count, self._count)
+        return int(self._assigners[int(number)].assign(partition, key))
+
+    def prepare_commit(self, identifier: int) -> None:
+        for assigner in self._assigners:
+            assigner.prepareCommit(identifier)
 
 
 COMMANDS = ("create_table", "alter", "write", "play", "pack", "buckets", "read", "changes")

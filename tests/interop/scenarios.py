@@ -419,6 +419,32 @@ CHANGELOGS = (
     _with_producer(DELETION_VECTORS, "lookup"),
 )
 
+
+def _dynamic_buckets() -> Scenario:
+    """Keys come, change, go and come again while buckets of seven keys fill up."""
+    keys = [(pt, k) for pt in ("a", "b") for k in range(25)]
+    steps = (
+        Step(tuple(_put(pt, k, "one") for pt, k in keys)),
+        Step(tuple(_put(pt, k + 15, "two") for pt, k in keys)),
+        Step((*(_delete(pt, k, "two") for pt, k in keys if k % 4 == 0), _delete("c", 1, "never"))),
+        Step(tuple(_put(pt, k * 2, "three") for pt, k in keys), compact=True),
+        Step(tuple(_put("c", k, "four") for k in range(9))),
+        Step(tuple(_put(pt, k + 40, "five") for pt, k in keys)),
+    )
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "7", "dynamic-bucket.initial-buckets": "1"}
+    columns = _columns(pt="STRING", k="INT", v="STRING")
+    return Scenario("dynamic-buckets", columns, ("pt", "k"), steps, ("pt",), options)
+
+
+DYNAMIC_BUCKETS = _dynamic_buckets()
+_THREE_ASSIGNERS = {"dynamic-bucket.initial-buckets": "3"}
+DYNAMIC_BUCKET_TABLES = (
+    DYNAMIC_BUCKETS,
+    DYNAMIC_BUCKETS.with_options("of-three", _THREE_ASSIGNERS),
+    DYNAMIC_BUCKETS.with_options("bounded", {"dynamic-bucket.max-buckets": "2"}),
+    DYNAMIC_BUCKETS.with_options("deletion-vectors", {**_THREE_ASSIGNERS, "deletion-vectors.enabled": "true"}),
+)
+
 TABLES = (
     *FORMATS,
     ALL_TYPES,
@@ -439,4 +465,5 @@ TABLES = (
     *SEQUENCES,
     EVOLUTION,
     *DELETION_VECTOR_TABLES,
+    *DYNAMIC_BUCKET_TABLES,
 )
