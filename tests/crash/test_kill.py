@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.table import Table
 from sinks.faults import CRASH_VARIABLE, POINTS
@@ -54,6 +56,27 @@ def test_a_batch_that_spark_took_for_done_is_compacted_after_the_restart(tmp_pat
     newest = table.snapshots.latest()
     assert newest is not None
     assert (newest.commit_identifier, newest.commit_kind) == (batches - 1, CommitKind.COMPACT)
+
+
+@pytest.mark.parametrize("point", ["between-data-files", "after-write", "before-append", "after-append"])
+def test_killed_batch_leaves_no_key_in_two_dynamic_buckets(tmp_path: Path, point: str) -> None:
+    """Killed around the commit that carries the index; the restart has other write tasks."""
+    histories = [History("orders", seed=4).extend(CHANGES)]
+    write_dump(tmp_path / "dumps", histories)
+    buckets = "bucket: -1, dynamic-bucket.target-row-num: 25"
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, buckets=buckets)
+
+    killed = run_once(file, {CRASH_VARIABLE: f"{point}@2"})
+    assert killed.returncode < 0, f"{point} was not reached:\n{killed.stderr}"
+    write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master="local[3]", buckets=buckets)
+    restarted = run_once(file)
+    assert restarted.returncode == 0, restarted.stderr
+
+    _check(tmp_path, histories)
+    table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
+    assert len(table.state().files) > 4
+    indexed = [read_hashes(table.io, table.paths, entry.file) for entry in table.state().index]
+    assert len(np.unique(np.concatenate(indexed))) == sum(map(len, indexed))
 
 
 def _check(directory: Path, histories: list[History]) -> None:

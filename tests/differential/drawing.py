@@ -52,6 +52,7 @@ def draw_history(seed: int) -> History:
         **_producer_options(rng, producer, plan.columns),
         **_compaction_options(rng),
         **_storage_options(rng, engine, producer),
+        **_bucket_options(random.Random(f"buckets of {seed}")),
     }
     for column in columns:
         options |= {f"fields.{column.name}.{option}": value for option, value in column.options.items()}
@@ -209,6 +210,18 @@ def _storage_options(rng: random.Random, engine: str, producer: str) -> dict[str
         options["force-lookup"] = "true"
     if rng.random() < 0.3:
         options["file.format"] = rng.choice(("orc", "avro"))
+    return options
+
+
+def _bucket_options(rng: random.Random) -> dict[str, str]:
+    """Nothing, which is one bucket; or dynamic buckets, small enough for several."""
+    if rng.random() < 0.7:
+        return {}
+    options = {"bucket": "-1", "dynamic-bucket.initial-buckets": rng.choice(("1", "1", "2"))}
+    if rng.random() < 0.8:
+        options["dynamic-bucket.target-row-num"] = rng.choice(("1", "2", "3"))
+    if rng.random() < 0.3:
+        options["dynamic-bucket.max-buckets"] = "2"
     return options
 
 

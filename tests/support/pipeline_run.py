@@ -27,7 +27,7 @@ spark:
   master: {master}
   spark.driver.memory: 1g
 defaults:
-  options: {{ bucket: 2, changelog-producer: {producer} }}
+  options: {{ {buckets}, changelog-producer: {producer} }}
 tables:
   - match: {{ schema: public, table: '(.*)' }}
     into: 'lake.{{table}}'
@@ -35,12 +35,17 @@ tables:
 
 
 def write_pipeline(
-    root: Path, dumps: Path, max_records: int = 400, producer: str = "lookup", master: str = "local[2]"
+    root: Path,
+    dumps: Path,
+    max_records: int = 400,
+    producer: str = "lookup",
+    master: str = "local[2]",
+    buckets: str = "bucket: 2",
 ) -> Path:
     """A pipeline file below ``root`` that reads ``dumps`` into ``root/warehouse``."""
     file = root / "pipeline.yaml"
-    text = YAML.format(name="shop", dumps=dumps, root=root, max_records=max_records, producer=producer, master=master)
-    file.write_text(text)
+    given = {"max_records": max_records, "producer": producer, "master": master, "buckets": buckets}
+    file.write_text(YAML.format(name="shop", dumps=dumps, root=root, **given))
     return file
 
 
