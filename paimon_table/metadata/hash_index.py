@@ -38,9 +38,10 @@ def assigners_of(file: IndexFileMeta) -> int | None:
 
 
 def write_hashes(io: FileIO, paths: TablePaths, name: str, hashes: KeyHashes) -> IndexFileMeta:
-    """Write one new index file, which is durable when this returns."""
+    """Write one new index file, which is durable after ``FileIO.sync``."""
     data = hashes.astype(_STORED).tobytes()
-    io.write_all([(paths.index_file(name), data)])
+    with io.open_output(paths.index_file(name)) as stream:
+        stream.write(data)
     return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))
 
 

@@ -16,6 +16,7 @@ from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.gather import concat
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.cross_partition import KeyAssigner, KeyLanes, key_lanes
 from paimon_table.write.dynamic_buckets import DynamicAssigner, dynamic_lanes
@@ -55,25 +56,27 @@ class AssignedRows:
 
     buckets: Mapping[BucketId, pa.Table]
     """The rows of each bucket in the order in which they were given."""
-    _assigner: BucketAssigner
+    assigner: BucketAssigner
     _lanes: tuple[Lane, ...]
     _total_buckets: int
+    _io: FileIO
 
     def noted(self, message: CommitMessage) -> CommitMessage:
         """The message of one of the buckets with what the commit must note of it."""
-        return replace(message, append_index=self._assigner.prepare_append(message.bucket))
+        change = self.assigner.prepare_append(message.bucket)
+        self._io.sync()
+        return replace(message, append_index=change)
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
         """Hear all messages of the commit before it is made."""
-        self._assigner.appended(messages)
+        self.assigner.appended(messages)
 
     def others(self) -> list[CommitMessage]:
         """What the commit must note of other buckets, once all rows are prepared."""
-        return [
-            CommitMessage(bucket=bucket, total_buckets=self._total_buckets, append_index=change)
-            for lane in self._lanes
-            for bucket, change in self._assigner.prepare_others(lane)
-        ]
+        changes = [change for lane in self._lanes for change in self.assigner.prepare_others(lane)]
+        self._io.sync()
+        total = self._total_buckets
+        return [CommitMessage(bucket=bucket, total_buckets=total, append_index=change) for bucket, change in changes]
 
 
 def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
@@ -92,4 +95,4 @@ def _assigned(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: W
         for bucket, part in assigner.assign(lane, of_lane):
             parts.setdefault(bucket, []).append(part)
     buckets = {bucket: concat(of_bucket) for bucket, of_bucket in parts.items()}
-    return AssignedRows(buckets, assigner, tuple(lane for lane, _ in lanes), ctx.options.bucket)
+    return AssignedRows(buckets, assigner, tuple(lane for lane, _ in lanes), ctx.options.bucket, ctx.io)

@@ -54,7 +54,11 @@ class BucketAssigner(Protocol):
         ...
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """What the commit of the rows must note of the bucket, all of it durable: part of the same APPEND snapshot."""
+        """What the commit of the rows must note of the bucket, durable after ``FileIO.sync``.
+
+        It becomes part of the same APPEND snapshot. Asked for before the rows are written, it is on its way to the disk
+        beside them.
+        """
         ...
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
@@ -62,7 +66,7 @@ class BucketAssigner(Protocol):
         ...
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """What it must note of buckets that got no rows; asked for when the lane's rows have all been prepared."""
+        """What it must note of buckets that got no rows, durable after ``FileIO.sync``; asked for after all others."""
         ...
 
 

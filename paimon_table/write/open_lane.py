@@ -112,7 +112,7 @@ class OpenLane:
 
     @timed("assign")
     def prepare(self, bucket: int) -> IndexChange:
-        """The index file of a bucket with its new keys, durable; no change when there is nothing new to say."""
+        """The index file of a bucket with its new keys; no change when there is nothing new to say."""
         new = self._new.pop(bucket, [])
         if not new and bucket not in self.unprepared:
             return IndexChange(seen=self._seen)

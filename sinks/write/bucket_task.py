@@ -157,13 +157,15 @@ class SlotWriter:
         filled = arrived.filled(lane)
         messages, due = [], []
         for bucket, rows in assigner.assign(lane, filled.rows):
+            noted = assigner.prepare_append(bucket)
             message, is_due = self._append_bucket(target_index, bucket, rows)
-            messages.append(replace(message, append_index=assigner.prepare_append(bucket)))
+            messages.append(replace(message, append_index=noted))
             if is_due:
                 due.append(bucket)
         for bucket, change in assigner.prepare_others(lane):
             total = target.context.options.bucket
             messages.append(CommitMessage(bucket=bucket, total_buckets=total, append_index=change))
+            target.context.io.sync()
         assigner.appended(messages)
         row_count = filled.rows.num_rows
         return WriteResult(target_index, tuple(messages), row_count, _steps(started), filled.unknown_count, tuple(due))

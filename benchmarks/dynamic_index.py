@@ -1,0 +1,211 @@
+"""Dynamic buckets beside a large index: time per batch and memory with 1, 20 and 100 million indexed keys.
+
+    python -m benchmarks.dynamic_index [--keys MILLIONS ...] [--batches N] [--rows N]
+
+Each size runs in a process of its own. The index is made of the hashes of that many keys, as a table that has got them
+would have it; data files there are none. A batch is ``--rows`` rows (100 000), nine of ten for keys that are there, all
+over the table, one of ten for new ones. "assign" is everything that dynamic buckets add to it: lanes, the index of each
+lane, buckets, and the durable index files of the buckets that grow. "batch" has the data files and the commit on top,
+for rows of the keys that came last (rows all over the table touch more buckets the larger it is, as with fixed ones).
+"first" is the first batch of a process, which reads and merges the index. "restart" is that of another process on the
+same machine, which finds it merged. Memory is that of the process: what is its own, and with the mapped index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.hash_index import hash_index_name, write_hashes
+from paimon_table.metadata.index_file import IndexChange
+from paimon_table.row_kind import VALUE_KIND
+from paimon_table.rows.hashes import murmur_hash_columns
+from paimon_table.surroundings import random_uuid
+from paimon_table.table import Table
+from paimon_table.types import parse_type
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.dynamic_lanes import assigner_numbers
+from paimon_table.write.held_hashes import held_hashes
+from paimon_table.write.owned_buckets import DEFAULT_ASSIGNERS
+from pipelines.spark.session import LOCAL_ALLOCATION
+from tests.support.table_driver import new_table
+
+BUCKET_ROWS = 2_000_000
+COLUMNS = [("id", "BIGINT"), ("name", "STRING"), ("amount", "BIGINT")]
+
+
+def fill_index(table: Table, key_count: int) -> None:
+    """Index files as they are when the keys from 0 on have come, and none other."""
+    hashes: list[list[np.ndarray]] = [[] for _ in range(DEFAULT_ASSIGNERS)]
+    for start in range(0, key_count, 1 << 22):
+        keys = pa.array(np.arange(start, min(start + (1 << 22), key_count)))
+        found = np.unique(murmur_hash_columns([keys], [parse_type("BIGINT")]))
+        numbers = assigner_numbers(found, DEFAULT_ASSIGNERS)
+        for number in range(DEFAULT_ASSIGNERS):
+            hashes[number].append(found[numbers == number])
+    messages = []
+    for number in range(DEFAULT_ASSIGNERS):
+        together = np.concatenate(hashes[number])
+        hashes[number] = []
+        _, first = np.unique(together, return_index=True)
+        in_order = together[np.sort(first)]
+        for nth, start in enumerate(range(0, len(in_order), BUCKET_ROWS)):
+            name = hash_index_name(random_uuid(), DEFAULT_ASSIGNERS)
+            part = np.sort(in_order[start : start + BUCKET_ROWS])
+            change = IndexChange(after=(write_hashes(table.io, table.paths, name, part),))
+            bucket = BucketId(EMPTY_ROW, number + nth * DEFAULT_ASSIGNERS)
+            messages.append(CommitMessage(bucket=bucket, total_buckets=-1, append_index=change))
+    table.new_commit("filler").commit(0, messages, {})
+
+
+def batch_of(keys: np.ndarray) -> pa.Table:
+    return pa.table({
+        "id": pa.array(keys, pa.int64()),
+        "name": pa.array([f"name {key % 1000}" for key in keys.tolist()]),
+        "amount": pa.array(keys % 10_000, pa.int64()),
+        VALUE_KIND: pa.array(np.zeros(len(keys), np.int8)),
+    })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds by the clock and of the processor, which others on the machine disturb less."""
+
+    clock_s: float
+    processor_s: float
+
+    @staticmethod
+    def since(started: Spent) -> Spent:
+        return Spent(time.perf_counter() - started.clock_s, time.process_time() - started.processor_s)
+
+    @staticmethod
+    def now() -> Spent:
+        return Spent(time.perf_counter(), time.process_time())
+
+
+def median(step: Callable[[], Spent], count: int) -> str:
+    spent = [step() for _ in range(count)]
+    clock, processor = statistics.median(s.clock_s for s in spent), statistics.median(s.processor_s for s in spent)
+    return f"{1000 * clock:5.0f} ms ({1000 * processor:4.0f} of the processor)"
+
+
+class Batches:
+    """Batches of rows, new keys coming behind those that are indexed."""
+
+    def __init__(self, table: Table, lookup_dir: str, key_count: int, rows: int) -> None:
+        self._table = table
+        self._commit = table.new_commit("bench")
+        self._environment = WriterEnvironment(lookup_dir)
+        self._key_count = key_count
+        self._rows = rows
+        self._random = np.random.default_rng(1)
+        self._identifier = 0
+
+    def assign(self) -> Spent:
+        """Seconds to give rows all over the table their buckets and to make that durable; commits the index."""
+        rows = batch_of(self._keys(0))
+        live = self._commit.refresh().live_files()
+        started = Spent.now()
+        assigned = self._table.assign(rows, live, self._environment)
+        changes = {bucket: assigned.assigner.prepare_append(bucket) for bucket in assigned.buckets}
+        self._table.io.sync()
+        spent = Spent.since(started)
+        messages = [CommitMessage(bucket=b, total_buckets=-1, append_index=change) for b, change in changes.items()]
+        self._publish(messages)
+        return spent
+
+    def write(self) -> Spent:
+        """Seconds for a whole batch of rows of the newest keys."""
+        rows = batch_of(self._keys(self._key_count - 500_000))
+        started = Spent.now()
+        live = self._commit.refresh().live_files()
+        assigned = self._table.assign(rows, live, self._environment)
+        messages = []
+        for bucket, part in assigned.buckets.items():
+            change = assigned.assigner.prepare_append(bucket)
+            writer = self._table.bucket_writer(bucket, live.of(bucket), self._environment)
+            writer.write(part)
+            messages.append(replace(writer.prepare_commit(), append_index=change))
+        self._publish(messages)
+        return Spent.since(started)
+
+    def _keys(self, oldest: int) -> np.ndarray:
+        new = self._rows // 10
+        known = self._random.integers(oldest, self._key_count, self._rows - new)
+        self._key_count += new
+        return np.concatenate([known, np.arange(self._key_count - new, self._key_count)])
+
+    def _publish(self, messages: list[CommitMessage]) -> None:
+        self._commit.commit(self._identifier, messages, {})
+        self._identifier += 1
+
+
+def memory_mib() -> Iterator[tuple[str, int]]:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, text = line.partition(":")
+        if name in ("VmHWM", "RssAnon", "RssFile"):
+            yield name, int(text.split()[0]) >> 10
+
+
+def measure(millions: int, batches: int, rows: int) -> str:
+    """The line of one size; runs in a process of its own."""
+    with tempfile.TemporaryDirectory() as root:
+        options = {"bucket": "-1", "write-only": "true"}
+        table = new_table(f"{root}/t", COLUMNS, ["id"], (), options)
+        fill_index(table, millions * 1_000_000)
+        code = subprocess.run(
+            [sys.executable, "-m", "benchmarks.dynamic_index", "--table", root, str(millions), str(batches), str(rows)],
+            env={**os.environ, **LOCAL_ALLOCATION},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return code.stdout.strip()
+
+
+def measure_table(root: str, millions: int, batches: int, rows: int) -> str:
+    table = Table.open(f"{root}/t")
+    work = Batches(table, f"{root}/lookup", millions * 1_000_000, rows)
+    first = work.assign().clock_s
+    work.assign()
+    held_hashes.cache_clear()
+    restart = work.assign().clock_s
+    assign, write = median(work.assign, batches), median(work.write, batches)
+    memory = dict(memory_mib())
+    return (
+        f"{millions:>5} M keys: assign {assign}, batch {write}, first {first:5.1f} s, restart "
+        f"{restart:4.1f} s; memory {memory['RssAnon']} MiB own, {memory['RssAnon'] + memory['RssFile']} MiB with the "
+        f"mapped index, {memory['VmHWM']} MiB at most"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, nargs="+", default=[1, 20, 100], help="millions of indexed keys")
+    parser.add_argument("--batches", type=int, default=9)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--table", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.table:
+        root, *numbers = given.table
+        print(measure_table(root, *map(int, numbers)))
+        return
+    for millions in given.keys:
+        print(measure(millions, given.batches, given.rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()
