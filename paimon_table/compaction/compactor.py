@@ -121,7 +121,7 @@ class Compactor:
         deletions: BucketDeletions,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """``chunk_bytes`` bounds the rows loaded at a time; half of it with a changelog, whose rows need room too."""
+        """``chunk_bytes`` bounds the rows loaded at a time: those that are looked up or published need room too."""
         self._files = files
         self._merger = merger
         self._order = order
@@ -206,7 +206,7 @@ class Compactor:
         """The changelog of a file that stays as it is; the rows that it replaces are marked as deleted."""
         recent = _RecentRows(self._chunk_bytes)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
-            for pieces in self._chunks(((file,),), self._chunk_bytes // 2, job):
+            for pieces in self._chunks(((file,),), self._chunk_bytes_of({file.level}, job), job):
                 merged = self._merge(pieces, {file.level}, job)
                 if merged.changelog is not None:
                     changelog.write(merged.changelog)
@@ -221,7 +221,7 @@ class Compactor:
     def _rewrite(self, step: Rewrite, job: _Job) -> CompactionResult:
         """Merge the files of the step into new ones on the output level."""
         levels = {file.level for file in step.files}
-        chunk_bytes = self._chunk_bytes // 2 if self._has_changelog(levels, job) else self._chunk_bytes
+        chunk_bytes = self._chunk_bytes_of(levels, job)
         recent = _RecentRows(self._chunk_bytes)
         with ExitStack() as stack:
             data = stack.enter_context(self._files.data_writer(job.output_level, FileSource.COMPACT))
@@ -239,6 +239,11 @@ class Compactor:
             self._deletions.forget(file.file_name)
         self._remember(result.after, recent.all())
         return result
+
+    def _chunk_bytes_of(self, levels: Iterable[int], job: _Job) -> int:
+        """Size of the rows that are loaded at a time, so that with what is found and published it stays the same."""
+        looks_up = self._options.needs_lookup and 0 in levels and bool(job.above)
+        return self._chunk_bytes >> (looks_up + self._has_changelog(levels, job))
 
     def _chunks(self, section: Section, chunk_bytes: int, job: _Job) -> Iterator[list[Piece]]:
         read: ReadBatches = self._cheapest_batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches

@@ -26,17 +26,17 @@ def in_batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
     """``rows``, at most ``batch_rows`` at a time and as few as the size demands, whatever rows are the large ones."""
     step = min(batch_rows, rows_per_batch(rows))
     for start in range(0, rows.num_rows, step):
-        yield from _halves(rows.slice(start, step))
+        yield from in_parts(rows.slice(start, step), _MOST_BATCH_BYTES)
 
 
-def _halves(rows: pa.Table) -> Iterator[pa.Table]:
-    """``rows``, in parts where they are much larger than a batch should be."""
-    if rows.num_rows <= 1 or rows.nbytes <= _MOST_BATCH_BYTES:
+def in_parts(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """``rows``, halved until no part takes more in memory; a single row may, and what is no more than a batch."""
+    if rows.num_rows <= 1 or rows.nbytes <= max(most_bytes, BATCH_BYTES):
         yield rows
         return
     half = rows.num_rows // 2
-    yield from _halves(rows.slice(0, half))
-    yield from _halves(rows.slice(half))
+    yield from in_parts(rows.slice(0, half), most_bytes)
+    yield from in_parts(rows.slice(half), most_bytes)
 
 
 def packed(batches: Iterator[pa.Table], schema: pa.Schema) -> pa.Buffer:

@@ -25,6 +25,7 @@ from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.row_kind import SEQUENCE_NUMBER
+from paimon_table.rows.batch_size import in_parts
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.incoming import IncomingRows
@@ -63,9 +64,10 @@ class AppendWriter:
         """See ``Writer``."""
         check_bucket_count(self._ctx, self._bucket.partition, self._partition_buckets)
         with self._aborting():
-            self._incoming.add(rows)
-            if self._incoming.size_bytes >= self._buffer_limit_bytes:
-                self._flush()
+            for part in in_parts(rows, self._buffer_limit_bytes):
+                self._incoming.add(part)
+                if self._incoming.size_bytes >= self._buffer_limit_bytes:
+                    self._flush()
 
     def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
         """See ``Writer``."""

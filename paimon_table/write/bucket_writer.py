@@ -34,6 +34,7 @@ from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.row_kind import VALUE_KIND, are_adds
+from paimon_table.rows.batch_size import in_parts
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.surroundings import now_ms, random_uuid
@@ -128,9 +129,10 @@ class BucketWriter:
                 f"{self._ctx.paths.root} has 'sequence.snapshot-ordering': write its rows with write-only=true and "
                 "compact it in a job of its own, without rows"
             )
-        self._incoming.add(rows)
-        if self._incoming.size_bytes >= self._buffer_limit_bytes:
-            self._flush()
+        for part in in_parts(rows, self._buffer_limit_bytes):
+            self._incoming.add(part)
+            if self._incoming.size_bytes >= self._buffer_limit_bytes:
+                self._flush()
 
     def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
         """Flush and compact; everything that the message names is durable.

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -85,6 +86,24 @@ def test_a_full_buffer_is_flushed_before_the_commit(lookup_dir: Path) -> None:
     bucket.apply(message)
     assert bucket.content() == [(1, 3), (11, 1), (12, 2), (13, 3)]
     assert bucket.changes(message.compact_changelog) == [("+I", 1, 3), ("+I", 11, 1), ("+I", 12, 2), ("+I", 13, 3)]
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_rows_that_are_more_than_the_buffer_are_written_part_by_part(lookup_dir: Path, producer: str) -> None:
+    bucket = _bucket(lookup_dir, changelog_producer=producer)
+    bucket.environment["write_buffer_bytes"] = 1 << 20
+    writer = bucket.new_writer()
+    numbers = np.arange(400_000, dtype=np.int32)
+    rows = {"k": numbers % 300, "v": numbers, VALUE_KIND: np.zeros(len(numbers), np.int8)}
+    writer.write(pa.table(rows, schema=bucket.table([]).schema))
+    message = writer.prepare_append()
+    bucket.apply(message)
+    assert len(message.new_files) >= 4
+    ranges = [(file.min_sequence_number, file.max_sequence_number) for file in message.new_files]
+    assert all(end < begin for (_, end), (begin, _) in pairwise(ranges)), "later rows have higher numbers"
+    assert sum(file.row_count for file in message.changelog_files) == (400_000 if producer == "input" else 0)
+    bucket.apply(bucket.new_writer().prepare_commit(full_compact=True))
+    assert bucket.content() == [(key, max(range(key, 400_000, 300))) for key in range(300)]
 
 
 def test_input_changelog_holds_every_row_by_key_and_arrival(lookup_dir: Path) -> None:
