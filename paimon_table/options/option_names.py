@@ -118,7 +118,7 @@ REFUSED: Mapping[str, Refusal] = {
     "pk-clustering-override": _off(
         "rows are clustered by the primary key; remove the option", change=never, misleads_readers=True
     ),
-    "clustering.columns": Refusal("rows are clustered by the primary key; remove the option"),
+    "clustering.columns": Refusal("rows are sorted by the primary key, or stay as they come; remove the option"),
     "manifest.delete-file-drop-stats": _off("DELETE entries repeat the statistics; remove the option"),
     "manifest.sidecar.enabled": _off("manifests have no sidecar files; remove the option"),
     "manifest-sort.enabled": _off("manifests are not sorted; remove the option"),
