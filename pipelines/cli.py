@@ -116,8 +116,10 @@ def run(
 def validate(files: Files) -> None:
     """Check pipeline files.
 
-    Prints a line file:line:column for each problem and exits with 2.
+    Prints the bucket mode of each rule's tables, a line file:line:column for each problem, and exits with 2 if there
+    are any.
     """
+    from pipelines.config.bucket_words import bucket_words
     from pipelines.config.config_file import check_together, load_pipeline
     from pipelines.config.config_notes import notes_on
 
@@ -130,6 +132,8 @@ def validate(files: Files) -> None:
         else:
             configs.append(config)
             typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
+            for rule in config.target_rules:
+                typer.echo(f"{file}:   {rule.into}: {bucket_words(rule)}")
             for note in notes_on(config):
                 typer.echo(f"{file}: {note}", err=True)
     if failures:

@@ -5,6 +5,7 @@ Implements the choice of Paimon's ``bucket`` option, which readers and writers o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
 from paimon_table.options.table_options import TableOptions
@@ -23,12 +24,15 @@ class BucketMode(Enum):
 
 def bucket_mode(schema: TableSchema, options: TableOptions) -> BucketMode:
     """The mode of a table. The options of its newest schema count: a rescaled table may have been in another one."""
-    if options.bucket == -2 and schema.primary_keys:
+    return mode_of(options.bucket, schema.primary_keys, schema.partition_keys)
+
+
+def mode_of(bucket: int, primary_keys: Collection[str], partition_keys: Collection[str]) -> BucketMode:
+    """The mode of a table by all that decides it: option ``bucket`` and its keys."""
+    if bucket == -2 and primary_keys:
         return BucketMode.POSTPONE_MODE
-    if options.bucket != -1:
+    if bucket != -1:
         return BucketMode.HASH_FIXED
-    if not schema.primary_keys:
+    if not primary_keys:
         return BucketMode.BUCKET_UNAWARE
-    if set(schema.partition_keys) <= set(schema.primary_keys):
-        return BucketMode.HASH_DYNAMIC
-    return BucketMode.KEY_DYNAMIC
+    return BucketMode.HASH_DYNAMIC if set(partition_keys) <= set(primary_keys) else BucketMode.KEY_DYNAMIC

@@ -196,6 +196,12 @@ class PipelineConfig(ConfigModel):
             (rule.on_change or "fail") if rule.mode == "append" else None,
         )
 
+    @property
+    def target_rules(self) -> tuple[TargetRule, ...]:
+        """All rules by which tables are made, in their order, `otherwise` last."""
+        created = self.created_rule()
+        return (*map(self.target_rule, self.tables), *(() if created is None else (created,)))
+
     def created_rule(self) -> TargetRule | None:
         """What `otherwise: create` makes of a table; None under another policy."""
         create = self.otherwise.create

@@ -12,9 +12,9 @@ _POSTPONED = "-2"
 
 def notes_on(config: PipelineConfig) -> Iterator[str]:
     """One line each."""
-    created = config.created_rule()
-    rules = [config.target_rule(rule) for rule in config.tables] + ([created] if created is not None else [])
-    postponed = sorted({rule.into for rule in rules if (rule.options.get(BUCKET) or "").strip() == _POSTPONED})
+    postponed = sorted(
+        {rule.into for rule in config.target_rules if (rule.options.get(BUCKET) or "").strip() == _POSTPONED}
+    )
     if postponed:
         yield (
             f"'bucket' = -2 ({', '.join(postponed)}): readers see rows only after `tidemark table compact`, or a"
