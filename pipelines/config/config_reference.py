@@ -60,13 +60,42 @@ otherwise: skip
   than 50 blocks within each other, or in which aliases give more than 200 000 values.
 """
 
+_BUCKET_MODES = """\
+## Which bucket mode
+
+A bucket is what one task writes and compacts. Option `bucket` and the keys decide how rows find theirs;
+`tidemark validate` prints the mode of each rule's tables. [SEMANTICS.md](SEMANTICS.md) has the details.
+
+| mode | how to get it | take it when | limits |
+|---|---|---|---|
+| fixed buckets | `bucket: 4`, primary key with all partition columns | the size of the table or of its partitions \
+is known; the fastest one with a key | another number needs `tidemark table rescale` |
+| dynamic buckets | `bucket: -1`, primary key with all partition columns | partitions grow, or differ much | one job \
+writes a partition at a time; the hashes of the keys of the partitions in use are held in memory |
+| dynamic buckets, rows move | `bucket: -1`, primary key without all partition columns | the partition column of a \
+row changes, and its key is unique in the whole table | one job writes the table; an index of all keys lies on local \
+disks; `deduplicate` moves a row, `partial-update` and `aggregation` leave it in its partition, `first-row` drops \
+the newcomer |
+| postponed buckets | `bucket: -2`, primary key with all partition columns | data is filled in in bulk | readers see \
+nothing before `tidemark table compact` |
+| append, no buckets | `mode: append` | logs of events | rows have no order among tasks, and are never updated |
+| append, fixed buckets | `mode: append`, `bucket: 4`, `bucket-key` | logs whose readers need the order of each key \
+| as fixed buckets |
+
+All merge engines and changelog producers go with the modes that have a primary key, except where their rules say
+otherwise. Aim at buckets of up to about 2 GB of files: a full compaction of one rewrites it in one task, for which
+1 GiB of memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch takes less than that,
+however many of its rows fall into one bucket. A batch that touches thousands of partitions makes a file in each of
+them: partition by days rather than by hours or names, where there is a choice.
+"""
+
 
 def reference_page() -> str:
     """The whole page."""
     schema = PipelineConfig.model_json_schema()
     defaults = ", ".join(f"`{name} = {value}`" for name, value in DEFAULT_TABLE_OPTIONS.items())
     parts = [_INTRODUCTION.replace("{table_defaults}", defaults)]
-    parts += _sections("", schema, schema["$defs"])
+    parts += [_BUCKET_MODES, *_sections("", schema, schema["$defs"])]
     return "\n".join(parts)
 
 
