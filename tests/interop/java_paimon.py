@@ -96,6 +96,14 @@ class JavaPaimon:
         """Compact a table without buckets as Java's coordinator does; gives the number of its tasks."""
         return int(self._ask("pack", path=path, commit_user=commit_user, identifier=identifier))
 
+    def compact_postponed(self, path: str, commit_user: str = "java-compact", identifier: int = 1) -> None:
+        """Give postponed rows their bucket, one per partition."""
+        self._ask("compact_postponed", path=path, commit_user=commit_user, identifier=identifier)
+
+    def drop_partitions(self, path: str, *partitions: Mapping[str, str]) -> None:
+        """Drop partitions, by the texts of their values."""
+        self._ask("drop_partitions", path=path, partitions=[dict(partition) for partition in partitions])
+
     def buckets(self, path: str, rows: Rows) -> list[int]:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 

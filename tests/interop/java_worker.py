@@ -299,6 +299,52 @@ class JavaTables:
             write.close()
         return len(tasks)
 
+    def compact_postponed(self, path: str, commit_user: str, identifier: int) -> Json:
+        """Give postponed rows their bucket, one per partition, as Java's job does: row by row in order of creation."""
+        table = self._table(path)
+        real = self.core.table.PostponeUtils.tableForFixBucketWrite(table)
+        builder = real.newStreamWriteBuilder().withCommitUser(commit_user)
+        write, commit = builder.newWrite(), builder.newCommit()
+        write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
+        messages = self.java.util.ArrayList()
+        for split in table.newSnapshotReader().withBucket(-2).read().dataSplits():
+            files = sorted(split.dataFiles(), key=lambda file: int(file.creationTimeEpochMillis()))
+            for file in files:
+                one = self.core.table.source.DataSplit.builder().withPartition(split.partition())
+                one = one.withBucket(split.bucket()).withBucketPath(split.bucketPath()).isStreaming(False)
+                one = one.withTotalBuckets(split.totalBuckets()).withDataFiles(self._list([file])).build()
+                rows = table.newRead().createReader(one).toCloseableIterator()
+                while rows.hasNext():
+                    write.write(rows.next())
+                rows.close()
+            messages.add(self._compaction(split, self._list(files), self._list([])))
+        for message in write.prepareCommit(True, identifier):
+            messages.add(self._compaction(message, self._list([]), message.newFilesIncrement().newFiles()))
+        commit.commit(identifier, messages)
+        write.close()
+        commit.close()
+        return {}
+
+    def _compaction(self, of: Any, before: Any, after: Any) -> Any:
+        """A message about the place of a split or of another message."""
+        io, sink = self.core.io, self.core.table.sink
+        increment = io.CompactIncrement(before, after, self._list([]))
+        nothing = io.DataIncrement.emptyIncrement()
+        return sink.CommitMessageImpl(of.partition(), of.bucket(), of.totalBuckets(), nothing, increment)
+
+    def _list(self, items: list[Any]) -> Any:
+        out = self.java.util.ArrayList()
+        for item in items:
+            out.add(item)
+        return out
+
+    def drop_partitions(self, path: str, partitions: list[dict[str, str]]) -> Json:
+        """Drop partitions by the texts of their values."""
+        commit = self._table(path).newBatchWriteBuilder().newCommit()
+        commit.truncatePartitions(self._list([self._options(partition) for partition in partitions]))
+        commit.close()
+        return {}
+
     def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
         """The bucket that Java gives to each row."""
         table = self._table(path)
@@ -391,7 +437,18 @@ class _DynamicPlaces:
             assigner.prepareCommit(identifier)
 
 
-COMMANDS = ("create_table", "alter", "write", "play", "pack", "buckets", "read", "changes")
+COMMANDS = (
+    "create_table",
+    "alter",
+    "write",
+    "play",
+    "pack",
+    "compact_postponed",
+    "drop_partitions",
+    "buckets",
+    "read",
+    "changes",
+)
 
 
 def _causes(error: Any) -> str:

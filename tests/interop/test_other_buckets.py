@@ -1,0 +1,144 @@
+"""Tables with other numbers of buckets, dropped partitions and postponed buckets: Java and Tidemark go on in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.partitions import drop_partitions, partition_facts
+from paimon_table.maintenance.postponed import compact_postponed
+from paimon_table.maintenance.rescale import rescale
+from paimon_table.metadata.bucket_id import POSTPONED
+from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.interop.java_paimon import JavaPaimon
+from tests.interop.worker import WorkerError
+from tests.support.plain_values import Plain, sorted_rows
+from tests.support.table_driver import TableDriver, new_table
+
+COLUMNS = [("k", "INT"), ("p", "STRING"), ("g", "INT"), ("a", "INT"), ("b", "BIGINT")]
+ENGINES: list[dict[str, str]] = [
+    {},
+    {"changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
+    {"merge-engine": "partial-update", "fields.g.sequence-group": "a"},
+    {"merge-engine": "aggregation", "fields.b.aggregate-function": "sum", "fields.a.aggregate-function": "max"},
+    {"merge-engine": "first-row"},
+    {"sequence.field": "g", "file.format": "avro"},
+]
+
+
+def rows(commit: int) -> list[list[Plain]]:
+    keys = range(commit * 10, commit * 10 + 40)
+    return [["+I", k, "xy"[k % 2], (k * 7 + commit) % 5, None if k % 3 else commit, k * commit] for k in keys]
+
+
+def driver(path: Path) -> TableDriver:
+    return TableDriver(
+        Table.open(str(path)), path.parent / "lookup", "tidemark", 100 + len(list(path.glob("snapshot/*")))
+    )
+
+
+def job(path: Path) -> Job:
+    return Job(WriterEnvironment(str(path.parent / "job")))
+
+
+def by_java(java: JavaPaimon, path: Path) -> list[list[Plain]]:
+    return sorted_rows(row[1:] for row in java.read(str(path)))
+
+
+@pytest.mark.parametrize("numbers", [(2, 3), (4, 1)], ids=str)
+@pytest.mark.parametrize("options", ENGINES, ids=str)
+def test_a_rescaled_table_goes_on_as_one_that_never_was(
+    java: JavaPaimon, tmp_path: Path, options: Mapping[str, str], numbers: tuple[int, int]
+) -> None:
+    path, twin = tmp_path / "t", tmp_path / "twin"
+    for where in (path, twin):
+        given = {**options, "bucket": str(numbers[0])}
+        java.create_table(str(where), COLUMNS, ["k", "p"], ["p"], given)
+        java.write(str(where), rows(0), identifier=1)
+        driver(where).commit(rows(1))
+    rescale(Table.open(str(path)), numbers[1], job(path))
+    for commit in (2, 3):
+        assert by_java(java, path) == driver(path).content() == by_java(java, twin)
+        for where in (path, twin):
+            java.write(str(where), rows(commit), identifier=commit)
+            driver(where).commit(rows(commit + 1))
+    assert by_java(java, path) == driver(path).content() == by_java(java, twin)
+    assert set(Table.open(str(path)).state().total_buckets.values()) == {numbers[1]}
+
+
+def test_java_refuses_a_partition_that_kept_its_number(java: JavaPaimon, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    java.create_table(str(path), COLUMNS, ["k", "p"], ["p"], {"bucket": "2"})
+    java.write(str(path), rows(0), identifier=1)
+    table = Table.open(str(path))
+    (x, _) = partition_facts(table.context, table.state())
+    rescale(table, 3, job(path), chosen=lambda partition: partition == x)
+    java.write(str(path), [row for row in rows(1) if row[2] == "x"], identifier=2)
+    with pytest.raises(WorkerError, match="new bucket num 3, but the previous bucket num is 2"):
+        java.write(str(path), rows(1), identifier=3)
+
+
+def test_dropped_partitions_are_gone_for_both(java: JavaPaimon, tmp_path: Path) -> None:
+    columns = [("k", "INT"), ("d", "DATE"), ("s", "STRING"), ("n", "DECIMAL(6, 2)"), ("v", "INT")]
+    values: list[list[Plain]] = [
+        ["+I", 1, "2024-01-01", "a b/c=d:%", "1.50", 1],
+        ["+I", 2, "2024-01-01", "", "1.50", 1],
+        ["+I", 3, "1969-12-31", "   ", "-0.01", 1],
+        ["+I", 4, "2024-01-02", "it's", "100.00", 1],
+    ]
+    for by in ("java", "tidemark"):
+        path = tmp_path / by
+        new_table(path, columns, ["k", "d", "s", "n"], ["d", "s", "n"])
+        driver(path).commit(values[:2])
+        java.write(str(path), values[2:], identifier=2)
+        if by == "java":
+            java.drop_partitions(str(path), {"d": "2024-01-01", "s": "a b/c=d:%", "n": "1.50"})
+        else:
+            table = Table.open(str(path))
+            facts = partition_facts(table.context, table.state())
+            named = [p for p, fact in facts.items() if fact.directory == "d=19723/s=a b%2Fc%3Dd%3A%25/n=1.50"]
+            drop_partitions(table, named, job(path))
+        assert by_java(java, path) == driver(path).content() == sorted_rows(row[1:] for row in values[1:])
+        newest = Table.open(str(path)).snapshots.latest()
+        assert newest is not None
+        assert (str(newest.commit_kind), newest.total_record_count) == ("OVERWRITE", 3)
+
+
+@pytest.mark.parametrize("options", [ENGINES[0], *ENGINES[2:]], ids=str)
+@pytest.mark.parametrize("by", ["java", "tidemark", "both"])
+def test_postponed_rows_get_their_buckets_from_whoever_compacts(
+    java: JavaPaimon, tmp_path: Path, options: Mapping[str, str], by: str
+) -> None:
+    path, twin = tmp_path / "t", tmp_path / "twin"
+    java.create_table(str(path), COLUMNS, ["k", "p"], ["p"], {**options, "bucket": "-2"})
+    java.create_table(str(twin), COLUMNS, ["k", "p"], ["p"], {**options, "bucket": "1"})
+    for commit in range(4):
+        for where in (path, twin):
+            if commit % 2:
+                java.write(str(where), rows(commit), identifier=commit + 1)
+            else:
+                driver(where).commit(rows(commit))
+        assert POSTPONED in {bucket.bucket for bucket in Table.open(str(path)).state().files}
+        if by == "java" or (by == "both" and commit % 2):
+            java.compact_postponed(str(path), identifier=commit + 1)
+        else:
+            compact_postponed(Table.open(str(path)), job(path), lambda _: True)
+        if options.get("merge-engine") == "first-row":
+            driver(path).compact()
+            driver(twin).compact()
+        assert by_java(java, path) == driver(path).content() == by_java(java, twin)
+
+
+def test_files_of_several_commits_are_replayed_in_order_by_java(java: JavaPaimon, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    new_table(path, COLUMNS[:2], ["k"], options={"bucket": "-2"})
+    for text in "abcdef":
+        driver(path).commit([["+I", key, text] for key in range(30)])
+    driver(path).commit([["-D", key, "f"] for key in range(5)])
+    assert by_java(java, path) == []
+    java.compact_postponed(str(path))
+    assert by_java(java, path) == driver(path).content() == sorted_rows([key, "f"] for key in range(5, 30))
