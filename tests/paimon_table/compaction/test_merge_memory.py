@@ -71,3 +71,19 @@ def test_memory_follows_the_chunk_size_however_well_rows_compress(
         with _measured() as pool:
             assert merge(bucket) == _RUNS * _ROWS
             assert pool.max_memory() < _LIMIT_BYTES, merge
+
+
+def test_memory_of_a_batch_follows_the_write_buffer(tmp_path: Path) -> None:
+    """Rows of a batch lie in mapped files; what is made of them goes to disk part by part."""
+    buffer_bytes = 4 << 20
+    ctx = context((("k", "INT"), ("text", "STRING")), ["k"], {}, LocalFileIO(), str(tmp_path / "table"))
+    bucket = BucketHarness(ctx, tmp_path / "lookup", environment={"write_buffer_bytes": buffer_bytes})
+    rows = bucket.table([("+I", key * 7_919 % 30_011, _TEXT) for key in range(30_000)])
+    assert rows.nbytes > 20 * buffer_bytes
+    with _measured() as pool, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("paimon_table.write.bucket_writer.KEPT_BYTES", buffer_bytes)
+        writer = bucket.new_writer()
+        writer.write(rows)
+        message = writer.prepare_append()
+        assert pool.max_memory() < 10 * buffer_bytes
+    assert sum(file.row_count for file in message.new_files) == 30_000
