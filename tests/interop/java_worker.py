@@ -13,7 +13,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import jpype
 
@@ -227,7 +227,7 @@ class JavaTables:
 
         Stops at the first that fails and gives its error.
         """
-        opened: tuple[Any, Any, Any, _DynamicPlaces | None]
+        opened: tuple[Any, Any, Any, _Places | None]
         with ExitStack() as kept:
             for identifier, (rows, compact) in enumerate(commits, start=1):
                 if not keeps_writer or identifier == 1:
@@ -242,12 +242,17 @@ class JavaTables:
     @contextmanager
     def _writer(
         self, path: str, commit_user: str, options: dict[str, str] | None = None
-    ) -> Iterator[tuple[Any, Any, Any, _DynamicPlaces | None]]:
+    ) -> Iterator[tuple[Any, Any, Any, _Places | None]]:
         table = self._table(path, options)
         builder = table.newStreamWriteBuilder().withCommitUser(commit_user)
         write, commit = builder.newWrite(), builder.newCommit()
         write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
-        places = _DynamicPlaces(self.core, table, commit_user) if str(table.bucketMode()) == "HASH_DYNAMIC" else None
+        places: _Places | None = None
+        match str(table.bucketMode()):
+            case "HASH_DYNAMIC":
+                places = _DynamicPlaces(self.core, table, commit_user)
+            case "KEY_DYNAMIC":
+                places = _FirstBucket()
         try:
             yield table, write, commit, places
         finally:
@@ -259,7 +264,7 @@ class JavaTables:
         table: Any,
         write: Any,
         commit: Any,
-        places: _DynamicPlaces | None,
+        places: _Places | None,
         rows: list[list[Any]],
         identifier: int,
         compact: bool,
@@ -406,6 +411,24 @@ class JavaTables:
             if snapshot_id <= last and rows:
                 out.append({"snapshot": snapshot_id, "rows": rows})
         return out
+
+
+class _Places(Protocol):
+    """Buckets of rows that do not follow from the row alone."""
+
+    def bucket(self, row: Any) -> int: ...
+
+    def prepare_commit(self, identifier: int) -> None: ...
+
+
+class _FirstBucket:
+    """One bucket in each partition; Java's own index of keys needs RocksDB, so who gives the rows moves them."""
+
+    def bucket(self, row: Any) -> int:
+        return 0
+
+    def prepare_commit(self, identifier: int) -> None:
+        """Nothing is assigned."""
 
 
 class _DynamicPlaces:
