@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.hash_index import hash_index_name, write_hashes
+from paimon_table.metadata.hash_index import distinct, hash_index_name, write_hashes
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.hashes import murmur_hash_columns
@@ -44,30 +44,24 @@ from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import new_table
 
 BUCKET_ROWS = 2_000_000
+"""Keys of a full bucket, as many as by default."""
 COLUMNS = [("id", "BIGINT"), ("name", "STRING"), ("amount", "BIGINT")]
 
 
 def fill_index(table: Table, key_count: int) -> None:
-    """Index files as they are when the keys from 0 on have come, and none other."""
-    hashes: list[list[np.ndarray]] = [[] for _ in range(DEFAULT_ASSIGNERS)]
-    for start in range(0, key_count, 1 << 22):
-        keys = pa.array(np.arange(start, min(start + (1 << 22), key_count)))
-        found = np.unique(murmur_hash_columns([keys], [parse_type("BIGINT")]))
-        numbers = assigner_numbers(found, DEFAULT_ASSIGNERS)
-        for number in range(DEFAULT_ASSIGNERS):
-            hashes[number].append(found[numbers == number])
+    """Index files as they are when the keys from 0 on have come; a hash that two keys share may be in two of them."""
     messages = []
-    for number in range(DEFAULT_ASSIGNERS):
-        together = np.concatenate(hashes[number])
-        hashes[number] = []
-        _, first = np.unique(together, return_index=True)
-        in_order = together[np.sort(first)]
-        for nth, start in enumerate(range(0, len(in_order), BUCKET_ROWS)):
+    chunk = BUCKET_ROWS * DEFAULT_ASSIGNERS
+    for nth, start in enumerate(range(0, key_count, chunk)):
+        keys = pa.array(np.arange(start, min(start + chunk, key_count)))
+        hashes = distinct(murmur_hash_columns([keys], [parse_type("BIGINT")]))
+        numbers = assigner_numbers(hashes, DEFAULT_ASSIGNERS)
+        for number in range(DEFAULT_ASSIGNERS):
             name = hash_index_name(random_uuid(), DEFAULT_ASSIGNERS)
-            part = np.sort(in_order[start : start + BUCKET_ROWS])
-            change = IndexChange(after=(write_hashes(table.io, table.paths, name, part),))
+            written = write_hashes(table.io, table.paths, name, hashes[numbers == number])
             bucket = BucketId(EMPTY_ROW, number + nth * DEFAULT_ASSIGNERS)
-            messages.append(CommitMessage(bucket=bucket, total_buckets=-1, append_index=change))
+            messages.append(CommitMessage(bucket=bucket, total_buckets=-1, append_index=IndexChange(after=(written,))))
+    table.io.sync()
     table.new_commit("filler").commit(0, messages, {})
 
 

@@ -23,6 +23,7 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.hash_index import (
     KeyHashes,
     assigners_of,
+    distinct,
     hash_index_name,
     hash_index_path,
     read_hashes,
@@ -90,24 +91,24 @@ class OpenLane:
 
     def find(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash in the table as it is; ``UNKNOWN`` where there is none."""
-        distinct, inverse = np.unique(hashes, return_inverse=True)
-        return self._index.find(distinct)[inverse]
+        known, inverse = np.unique(hashes, return_inverse=True)
+        return self._index.find(known)[inverse]
 
     @timed("assign")
     def assign(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash; new ones get theirs in order of arrival."""
-        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        if (assigner_numbers(distinct, self._plan.assigners) != self._plan.lane.number).any():
+        each, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        if (assigner_numbers(each, self._plan.assigners) != self._plan.lane.number).any():
             raise BrokenInvariant(
                 f"keys of another assigner came to {self._plan.lane}; nothing was written: report this"
             )
-        buckets = np.maximum(self._index.find(distinct), place_of(distinct, *self._fresh))
+        buckets = np.maximum(self._index.find(each), place_of(each, *self._fresh))
         unknown = np.flatnonzero(buckets == UNKNOWN)
         if len(unknown):
             arrived = unknown[np.argsort(first[unknown])]
-            for number, places in groups_of(assigner_numbers(distinct[arrived], self._promised)):
+            for number, places in groups_of(assigner_numbers(each[arrived], self._promised)):
                 buckets[arrived[places]] = self._owned[number].fill(len(places))
-            self._note(distinct[unknown], buckets[unknown])
+            self._note(each[unknown], buckets[unknown])
         return buckets[inverse]
 
     @timed("assign")
@@ -184,8 +185,8 @@ class OpenLane:
         for file in self._plan.data_files.get(bucket, ()):
             partition = self._ctx.partition_values(place.partition)
             for rows in iter_key_value_batches(self._ctx, self._ctx.bucket_dir(place), file, names, partition):
-                found.append(np.unique(key_hashes(rows, self._ctx.schema)))
-        self._made_again[bucket] = np.unique(np.concatenate(found))
+                found.append(distinct(key_hashes(rows, self._ctx.schema)))
+        self._made_again[bucket] = distinct(np.concatenate(found))
         self.unprepared.add(bucket)
         return self._made_again[bucket]
 
