@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +31,9 @@ RANGE_ROWS = 1 << 20
 
 MAX_BYTES = 4 << 30
 """Size of all merged files of a directory; those used longest ago go first."""
+
+MOST_MAPPED = 1024
+"""Merged files that a process keeps mapped, those used last."""
 
 _PREFIX = "merged-"
 
@@ -57,17 +62,47 @@ class MergedHashes:
         return place_of(hashes, self.hashes, self.buckets)
 
 
+class _Mapped:
+    """The merged files that a process has mapped: mapping one anew costs a page fault for each page touched."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[Path, MergedHashes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: Path) -> MergedHashes:
+        """OSError or ValueError when there is no whole file."""
+        with self._lock:
+            file = self._files.pop(path, None)
+        return self.keep(file or MergedHashes(path))
+
+    def keep(self, file: MergedHashes) -> MergedHashes:
+        with self._lock:
+            self._files[file.path] = file
+            while len(self._files) > MOST_MAPPED:
+                self._files.popitem(last=False)
+        return file
+
+    def let_go(self, directory: Path, present: Collection[Path]) -> None:
+        """Unmap the files of a lane that others have replaced."""
+        with self._lock:
+            for path in [path for path in self._files if path.parent == directory and path not in present]:
+                del self._files[path]
+
+
+_MAPPED = _Mapped()
+
+
 def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | None:
     """The merged file of a lane that holds most of the ``wanted`` index files; None when no file holds any."""
     best, most = None, 0
-    with suppress(FileNotFoundError):
-        for path in directory.iterdir():
-            if path.name.startswith(_PREFIX):
-                with suppress(OSError, ValueError, KeyError):
-                    merged = MergedHashes(path)
-                    count = sum(wanted.get(bucket) == name for bucket, name in merged.files.items())
-                    if count > most:
-                        best, most = merged, count
+    present = list(directory.glob(f"{_PREFIX}*"))
+    _MAPPED.let_go(directory, present)
+    for path in present:
+        with suppress(OSError, ValueError, KeyError):
+            merged = _MAPPED.open(path)
+            count = sum(wanted.get(bucket) == name for bucket, name in merged.files.items())
+            if count > most:
+                best, most = merged, count
     if best is not None:
         with suppress(OSError):
             os.utime(best.path)
@@ -96,13 +131,14 @@ def merge(
             for hashes, buckets in _merged_ranges(old, kept, added, rows):
                 low.write(hashes.tobytes())
                 high.write(buckets.tobytes())
-        merged = MergedHashes(temporary.rename(path))
+        merged = _MAPPED.keep(MergedHashes(temporary.rename(path)))
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise SinkUnavailable(f"key hashes cannot be written to {directory} ({error}); make room there") from error
     for other in directory.glob(f"{_PREFIX}*"):
         if other != path:
             other.unlink(missing_ok=True)
+    _MAPPED.let_go(directory, [path])
     _make_room(directory.parent, path)
     return merged
 

@@ -84,7 +84,7 @@ def test_evolution_that_loses_the_race_comes_on_top_of_the_winner() -> None:
 def test_invalid_table_leaves_nothing_behind() -> None:
     disk = MemoryDisk()
     with pytest.raises(UnsupportedFeature):
-        Table.create("/w/t", orders_schema({"bucket": "-2"}), io=MemoryFileIO(disk))
+        Table.create("/w/t", orders_schema({"merge-engine": "nonsense"}), io=MemoryFileIO(disk))
     assert disk.files == {}
 
 

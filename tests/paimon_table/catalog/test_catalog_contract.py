@@ -63,7 +63,7 @@ def test_a_table_that_is_there_is_given_to_whoever_would_make_it(catalog: Catalo
 
 def test_a_schema_that_no_table_can_have_makes_none(catalog: Catalog) -> None:
     with pytest.raises(UnsupportedFeature):
-        catalog.create(ORDERS, orders_schema({"bucket": "-2"}))
+        catalog.create(ORDERS, orders_schema({"merge-engine": "nonsense"}))
     assert catalog.names() == []
 
 

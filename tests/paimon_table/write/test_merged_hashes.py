@@ -70,7 +70,8 @@ def test_a_file_that_is_cut_short_is_passed_over(tmp_path: Path, length: int) ->
     hashes = buckets_of_hashes(9, 100)
     names = {bucket: f"i{bucket}" for bucket in hashes}
     merged = merge(tmp_path / "lane", None, (), {bucket: (names[bucket], hashes[bucket]) for bucket in hashes})
-    merged.path.write_bytes(merged.path.read_bytes()[:length])
+    merged.path.with_name("merged-cut").write_bytes(merged.path.read_bytes()[:length])
+    merged.path.unlink()
     assert newest_merged(tmp_path / "lane", names) is None
     assert_found(open_lane_index(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__), hashes)
 
