@@ -23,6 +23,7 @@ COMBINATIONS = tuple((engine, producer) for engine, producers in _ENGINES.items(
 
 _SEQUENCE = ValueType("INT", lambda rng: rng.randint(0, 9))
 _TEXT_SEQUENCE = ValueType("STRING", lambda rng: rng.choice(("", "1", "10", "2", "B", "a", "é")))
+_SHARE_WITHOUT_KEY = 0.08
 _LARGE = 60
 _ADDS = ("+I", "+I", "+I", "+I", "+U")
 _ALL_KINDS = ("+I", "+I", "+I", "+I", "+U", "-U", "-D", "-D")
@@ -39,6 +40,9 @@ class _Plan:
 
 def draw_history(seed: int) -> History:
     """The history of a seed, the same on every machine."""
+    kinds_of_tables = random.Random(f"key of {seed}")
+    if kinds_of_tables.random() < _SHARE_WITHOUT_KEY:
+        return _without_key(kinds_of_tables)
     rng = random.Random(seed)
     engine, producer = COMBINATIONS[seed % len(COMBINATIONS)]
     plan = _PLANS[engine](rng)
@@ -64,6 +68,26 @@ def draw_history(seed: int) -> History:
         commits=_commits(rng, columns, plan.kinds, producer, one_row_a_key),
         keeps_writer=rng.random() < 0.5,
         unordered=tuple(column.name for column in columns if column.unordered),
+    )
+
+
+def _without_key(rng: random.Random) -> History:
+    """A table without primary key, with buckets or without; Java's writers compact only where there are some."""
+    columns = (Column("k", INT), *_plain_columns(rng, rng.randint(1, 3)))
+    has_buckets = rng.random() < 0.5
+    options = {"bucket": rng.choice(("1", "2")), "bucket-key": "k"} if has_buckets else {"bucket": "-1"}
+    options["compaction.min.file-num"] = rng.choice(("2", "3", "5"))
+    if rng.random() < 0.5:
+        options["file.format"] = rng.choice(("orc", "avro"))
+    commits = _commits(rng, columns, _ADDS, "none", one_row_a_key=False)
+    if not has_buckets:
+        commits = tuple(Commit(commit.rows) for commit in commits if commit.rows)
+    return History(
+        columns=tuple((column.name, column.type.sql) for column in columns),
+        primary_key=(),
+        options=options,
+        commits=commits,
+        keeps_writer=rng.random() < 0.5,
     )
 
 

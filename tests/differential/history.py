@@ -50,8 +50,9 @@ class History:
         return replace(self, commits=commits)
 
     def key_of(self, row: Row) -> str:
-        """The key of a row ``(kind, values...)`` as text."""
-        positions = [i for i, (name, _) in enumerate(self.columns, start=1) if name in self.primary_key]
+        """The key of a row ``(kind, values...)`` as text; without one the first column, whose rows keep their order."""
+        key = self.primary_key or (self.columns[0][0],)
+        positions = [i for i, (name, _) in enumerate(self.columns, start=1) if name in key]
         return json.dumps([row[i] for i in positions])
 
     def text(self) -> str:

@@ -34,6 +34,7 @@ def test_a_seed_gives_the_same_history_again_and_every_combination_comes_up() ->
     histories = [draw_history(seed) for seed in range(3 * count)]
     assert histories == [draw_history(seed) for seed in range(3 * count)]
     assert {(h.engine, h.producer) for h in histories} == set(COMBINATIONS)
+    assert any(not h.primary_key for h in histories)
 
 
 def test_changes_are_compared_per_key_and_free_orders_are_equal() -> None:
