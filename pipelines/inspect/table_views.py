@@ -82,7 +82,7 @@ def changes(
 ) -> None:
     """The changelog, oldest first."""
     table = open_table(path, storage)
-    if table.options.changelog_producer == "none":
+    if table.options.changelog_producer == "none" and table.schema.primary_keys:
         note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
         typer.echo(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
     names = _column_names(columns, table.schema.column_names)
