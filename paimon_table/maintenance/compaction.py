@@ -53,8 +53,8 @@ class Compacted:
 def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted:
     """Compact the buckets of the chosen partitions: as their strategy wants it, or all of each into its highest level.
 
-    CommitConflict when others keep changing the same files; what was published until then stays. Other exceptions leave
-    the same, and no file that nothing names.
+    CommitConflict when others keep changing the same files; what was published until then stays, also after other
+    exceptions.
     """
     commit = job.commit_to(table)
     state = commit.refresh()
@@ -105,26 +105,27 @@ def _compact_share(
 ) -> Compacted:
     """One snapshot; done anew while others are faster."""
     for attempt in range(ATTEMPTS):
-        messages = list[CommitMessage]()
+        messages: list[CommitMessage] = []
         live = commit.state.live_files()
         try:
             for bucket in buckets:
-                writer = open_writer(ctx, bucket, live.of(bucket), job.environment)
-                message = writer.compact_only(full_compact=fully)
+                message = open_writer(ctx, bucket, live.of(bucket), job.environment).compact_only(full_compact=fully)
                 if not message.is_empty:
                     messages.append(message)
                 if attempt == 0:
                     job.progress.advance(_rows(commit.state, bucket))
-            snapshot = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms()).compact
+        except BaseException:
+            # Unreferenced: nothing of this attempt was given to a commit.
+            remove_unpublished(ctx, messages)
+            raise
+        try:
+            result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
         except CommitConflict:
             # Unreferenced: a conflict publishes nothing.
             remove_unpublished(ctx, messages)
             commit.refresh()
             continue
-        except KeyboardInterrupt:
-            # Unreferenced: only progress is interrupted, which comes before the commit.
-            remove_unpublished(ctx, messages)
-            raise
+        snapshot = result.compact
         return done if snapshot is None else done.with_messages(messages, snapshot.id)
     raise CommitConflict(
         f"{ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; stop the pipelines that "
