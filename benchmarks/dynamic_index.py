@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.hash_index import distinct, hash_index_name, write_hashes
+from paimon_table.metadata.hash_index import distinct, write_hashes
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.hashes import murmur_hash_columns
@@ -57,8 +57,8 @@ def fill_index(table: Table, key_count: int) -> None:
         hashes = distinct(murmur_hash_columns([keys], [parse_type("BIGINT")]))
         numbers = assigner_numbers(hashes, DEFAULT_ASSIGNERS)
         for number in range(DEFAULT_ASSIGNERS):
-            name = hash_index_name(random_uuid(), DEFAULT_ASSIGNERS)
-            written = write_hashes(table.io, table.paths, name, hashes[numbers == number])
+            owned = hashes[numbers == number]
+            written = write_hashes(table.io, table.paths, random_uuid(), DEFAULT_ASSIGNERS, owned)
             bucket = BucketId(EMPTY_ROW, number + nth * DEFAULT_ASSIGNERS)
             messages.append(CommitMessage(bucket=bucket, total_buckets=-1, append_index=IndexChange(after=(written,))))
     table.io.sync()

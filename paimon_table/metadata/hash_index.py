@@ -2,14 +2,16 @@
 
 Implements Paimon's HASH index file: big-endian 32-bit hashes one behind the other, in any order; here they are sorted.
 
-The name of a file that Tidemark writes ends with a number of assigners: every hash h in it belongs to the assigner
-|h % assigners| that owns the bucket. So the index manifest says by how many assigners a partition may be continued,
-without a look into the files; a promise of the file itself, it goes and comes back with it, whoever commits.
+The name of a file that Tidemark writes ends with a checksum of its bytes, which the format has no room for, and with a
+number of assigners: every hash h in it belongs to the assigner |h % assigners| that owns the bucket. So the index
+manifest says by how many assigners a partition may be continued, without a look into the files; a promise of the file
+itself, it goes and comes back with it, whoever commits.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 
 import numpy as np
 import numpy.typing as npt
@@ -23,23 +25,22 @@ KeyHashes = npt.NDArray[np.int32]
 """Sorted, each once."""
 
 _STORED = np.dtype(">i4")
-_NAME = re.compile(r"index-.*-of-([1-9]\d*)")
-
-
-def hash_index_name(uuid: str, assigners: int) -> str:
-    """The name of a new file whose hashes all belong to the owner, among so many assigners, of its bucket."""
-    return f"index-{uuid}-of-{assigners}"
+_NAME = re.compile(r"index-.*-([0-9a-f]{8})-of-([1-9]\d*)")
 
 
 def assigners_of(file: IndexFileMeta) -> int | None:
     """The number of assigners that the file was written by; None: its writer does not say."""
     found = _NAME.fullmatch(file.file_name)
-    return int(found[1]) if found else None
+    return int(found[2]) if found else None
 
 
-def write_hashes(io: FileIO, paths: TablePaths, name: str, hashes: KeyHashes) -> IndexFileMeta:
-    """Write one new index file, which is durable after ``FileIO.sync``."""
+def write_hashes(io: FileIO, paths: TablePaths, uuid: str, assigners: int, hashes: KeyHashes) -> IndexFileMeta:
+    """Write one new index file, which is durable after ``FileIO.sync``.
+
+    All hashes belong to the owner, among so many ``assigners``, of its bucket.
+    """
     data = hashes.astype(_STORED).tobytes()
+    name = f"index-{uuid}-{zlib.crc32(data):08x}-of-{assigners}"
     with io.open_output(paths.index_file(name)) as stream:
         stream.write(data)
     return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))
@@ -61,6 +62,11 @@ def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes
         raise CorruptFile(
             f"index file {path} has {len(data)} bytes instead of {file.file_size_bytes}; restore it, or let a writer "
             "make it again"
+        )
+    found = _NAME.fullmatch(file.file_name)
+    if found is not None and int(found[1], 16) != zlib.crc32(data):
+        raise CorruptFile(
+            f"index file {path} does not hold what was written; restore it, or let a writer make it again"
         )
     hashes = np.frombuffer(data, _STORED).astype(np.int32)
     return hashes if bool(np.all(hashes[1:] > hashes[:-1])) else distinct(hashes)

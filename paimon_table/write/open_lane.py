@@ -24,7 +24,6 @@ from paimon_table.metadata.hash_index import (
     KeyHashes,
     assigners_of,
     distinct,
-    hash_index_name,
     hash_index_path,
     read_hashes,
     write_hashes,
@@ -121,8 +120,8 @@ class OpenLane:
         before = self._files.get(bucket)
         is_known = before is not None or bucket in self._made_again
         hashes = _merged(self._load(bucket) if is_known else np.empty(0, np.int32), new)
-        name = hash_index_name(self._environment.new_uuid(), self._promised)
-        written = write_hashes(self._ctx.io, self._ctx.paths, name, hashes)
+        uuid = self._environment.new_uuid()
+        written = write_hashes(self._ctx.io, self._ctx.paths, uuid, self._promised, hashes)
         held_hashes().put(hash_index_path(self._ctx.paths, written), hashes)
         return IndexChange(() if before is None else (before,), (written,), self._seen)
 

@@ -175,7 +175,7 @@ def test_index_files_of_others_are_looked_at_once(
     assert len(of.content()) == 151
 
 
-@pytest.mark.parametrize("damage", ["missing", "half", "no entry"])
+@pytest.mark.parametrize("damage", ["missing", "half", "one bit", "no entry"])
 def test_a_lost_index_is_made_again_from_the_keys(tmp_path: Path, damage: str) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="10", dynamic_bucket__initial_buckets="2")
     of.commit(rows(range(40)))
@@ -185,8 +185,11 @@ def test_a_lost_index_is_made_again_from_the_keys(tmp_path: Path, damage: str) -
     path = Path(of.table.paths.index_file(lost.file.file_name))
     if damage == "no entry":
         publish_index(of, lambda entries: [replace(entries[0], kind=DELETE)])
+    elif damage == "missing":
+        path.unlink()
     else:
-        path.write_bytes(path.read_bytes()[:-4]) if damage == "half" else path.unlink()
+        data = path.read_bytes()
+        path.write_bytes(data[:-4] if damage == "half" else bytes([data[0] ^ 1]) + data[1:])
     held_hashes.cache_clear()
     of.commit(rows(range(60), "b"))
     check(of)
