@@ -28,6 +28,7 @@ from paimon_table.commit.conflict import (
     find_inconsistency,
     find_unseen,
     find_unseen_hashes,
+    find_unseen_vectors,
 )
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
@@ -295,7 +296,8 @@ class TableCommit:
             or delta.conflict
             or find_conflict(self._state, delta.entries, self._key_types)
             or find_unseen_hashes(self._state, delta.hashes_seen)
-            or find_index_conflict(self._state.index, delta.index)
+            or find_index_conflict(self._state.index, delta.index, many_vector_files=self._options.is_unaware)
+            or find_unseen_vectors(self._state, delta.entries, delta.index)
             or find_unseen(self._state, delta.seen)
         )
         if conflict is None:
@@ -315,7 +317,7 @@ class TableCommit:
         draft = self._draft()
         manifests = self._merged_manifests(draft)
         base = draft.add_list(manifests)
-        index = combined(self._state.index, delta.index)
+        index = combined(self._state.index, delta.index, many_vector_files=self._options.is_unaware)
         previous = self._state.snapshot
         index_manifest = previous.index_manifest if previous else None
         if delta.index:

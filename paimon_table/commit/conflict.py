@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from paimon_table.mergetree.levels import find_overlap
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import HASH
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH
+from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
 from paimon_table.metadata.table_state import TableState
 from paimon_table.types import DataType
@@ -69,6 +70,24 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
         overlap = find_overlap([f for f in live[bucket].values() if f.level == level], key_types)
         if overlap is not None:
             return f"LSM conflict in bucket {bucket.bucket} on level {level}: {overlap}"
+    return None
+
+
+def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index: Iterable[IndexEntry]) -> str | None:
+    """The first file that goes although rows of it were marked as deleted in an index file that stays.
+
+    Whoever rewrote the file did not know of that, or would have replaced the index file too: the rows would be back.
+    """
+    delta = tuple(delta)
+    added = {(entry.bucket, entry.file.file_name) for entry in delta if entry.kind == ADD}
+    gone = {(entry.bucket, entry.file.file_name) for entry in delta if entry.kind != ADD} - added
+    buckets = {bucket for bucket, _ in gone}
+    replaced = {entry.file.file_name for entry in index if entry.kind != ADD}
+    for entry in state.index:
+        if entry.bucket in buckets and entry.file.index_type == DELETION_VECTORS:
+            for r in entry.file.vector_ranges or () if entry.file.file_name not in replaced else ():
+                if (entry.bucket, r.data_file) in gone:
+                    return f"rows of {r.data_file} of bucket {entry.bucket.bucket} were deleted while it was compacted"
     return None
 
 

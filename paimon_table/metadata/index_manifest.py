@@ -1,7 +1,9 @@
 """The index manifest: the complete list of the index files of one snapshot.
 
 Implements Paimon's record layout, version 1, and the rule by which changes are combined with the list before: of the
-types HASH and DELETION_VECTORS a (partition, bucket) has one file at most, which a new one replaces.
+types HASH and DELETION_VECTORS a (partition, bucket) has one file at most, which a new one replaces. Only in tables
+without keys and buckets, where a bucket is a whole partition, it may have many files with deletion vectors
+(``many_vector_files``), one at most with that of a given data file.
 """
 
 from __future__ import annotations
@@ -91,40 +93,54 @@ def decode_index_manifest(data: bytes, name: str) -> tuple[IndexEntry, ...]:
     return entries
 
 
-def combined(present: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> tuple[IndexEntry, ...]:
+def combined(
+    present: Sequence[IndexEntry], changes: Iterable[IndexEntry], *, many_vector_files: bool = False
+) -> tuple[IndexEntry, ...]:
     """The list after the changes; deletions go first, so that a file may be deleted and replaced at once."""
     changes = tuple(changes)
-    files = {_place(entry): entry for entry in present}
+    files = {_place(entry, many_vector_files): entry for entry in present}
     for change in changes:
         if change.kind != ADD:
-            files.pop(_place(change), None)
+            files.pop(_place(change, many_vector_files), None)
     for change in changes:
         if change.kind == ADD:
-            files[_place(change)] = change
+            files[_place(change, many_vector_files)] = change
     return tuple(files.values())
 
 
-def find_index_conflict(present: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> str | None:
+def find_index_conflict(
+    present: Sequence[IndexEntry], changes: Iterable[IndexEntry], *, many_vector_files: bool = False
+) -> str | None:
     """Why ``changes`` cannot follow the list ``present``; None when they can.
 
-    A deleted file must be live, and the bucket of an added one may have no other file of the type left: whoever wrote
-    the new file did not know that one's contents.
+    A deleted file must be live, and nothing that an added one says may stand in another one that is left, be it for the
+    whole bucket or for a data file: whoever wrote the new file did not know that one's contents.
     """
-    live = {_place(entry): entry.file.file_name for entry in present}
+    live = {_place(entry, many_vector_files): entry.file for entry in present}
     changes = tuple(changes)
     for change in changes:
-        if change.kind != ADD and live.pop(_place(change), None) != change.file.file_name:
-            return f"index file {change.file.file_name} of bucket {change.bucket.bucket} is no longer live"
-    for change in changes:
-        if change.kind == ADD and live.setdefault(_place(change), change.file.file_name) != change.file.file_name:
+        if change.kind != ADD:
+            gone = live.pop(_place(change, many_vector_files), None)
+            if gone is None or gone.file_name != change.file.file_name:
+                return f"index file {change.file.file_name} of bucket {change.bucket.bucket} is no longer live"
+    added = [change for change in changes if change.kind == ADD]
+    if many_vector_files and added:
+        marked = {(bucket, r.data_file) for (bucket, _, _), file in live.items() for r in file.vector_ranges or ()}
+        for change in added:
+            for r in change.file.vector_ranges or ():
+                if (change.bucket, r.data_file) in marked:
+                    return f"data file {r.data_file} of bucket {change.bucket.bucket} has got another deletion vector"
+    for change in added:
+        if live.setdefault(_place(change, many_vector_files), change.file).file_name != change.file.file_name:
             return f"bucket {change.bucket.bucket} has got another {change.file.index_type} index file"
     return None
 
 
-def _place(entry: IndexEntry) -> tuple[BucketId, str, str]:
+def _place(entry: IndexEntry, many_vector_files: bool) -> tuple[BucketId, str, str]:
     """What there is at most one file of."""
     file = entry.file
-    return (entry.bucket, file.index_type, "" if file.index_type in {HASH, DELETION_VECTORS} else file.file_name)
+    is_alone = file.index_type == HASH or (file.index_type == DELETION_VECTORS and not many_vector_files)
+    return (entry.bucket, file.index_type, "" if is_alone else file.file_name)
 
 
 def _record(entry: IndexEntry) -> dict[str, Any]:

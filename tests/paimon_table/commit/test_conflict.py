@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from paimon_table.commit.conflict import find_bucket_change, find_conflict, find_inconsistency, find_unseen
+from paimon_table.commit.conflict import (
+    find_bucket_change,
+    find_conflict,
+    find_inconsistency,
+    find_unseen,
+    find_unseen_vectors,
+)
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta, VectorRange
+from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.metadata.table_state import TableState
 from tests.support.builders import KEY_TYPES, data_file
@@ -90,3 +100,19 @@ def test_rows_that_came_above_level_0_after_a_lookup_are_a_conflict() -> None:
     assert "b on level 4" in (find_unseen(now, {BUCKET: frozenset({(5, "c")})}) or "")
     assert "b on level 3" in (find_unseen(now, {BUCKET: frozenset({(3, "b"), (5, "c")})}) or "")
     assert "d on level 1" in (find_unseen(now, {BUCKET: frozenset({(1, "d"), (4, "b"), (5, "c")})}) or "")
+
+
+def test_a_file_whose_rows_were_marked_meanwhile_cannot_go() -> None:
+    marks = IndexFileMeta(
+        index_type=DELETION_VECTORS,
+        file_name="marks",
+        file_size_bytes=9,
+        row_count=1,
+        vector_ranges=(VectorRange("a", 1, 2, 1),),
+    )
+    now = replace(state(data_file("a"), data_file("b")), index=(IndexEntry(ADD, BUCKET, marks),))
+    assert "rows of a of bucket 0" in str(find_unseen_vectors(now, [entry(DELETE, "a"), entry(ADD, "c")], ()))
+    assert find_unseen_vectors(now, [entry(DELETE, "a")], [IndexEntry(DELETE, BUCKET, marks)]) is None
+    assert find_unseen_vectors(now, [entry(DELETE, "a"), entry(ADD, "a", 5)], ()) is None
+    assert find_unseen_vectors(now, [entry(DELETE, "b"), entry(ADD, "c")], ()) is None
+    assert find_unseen_vectors(now, [entry(DELETE, "a", bucket=BucketId(b"other", 0))], ()) is None

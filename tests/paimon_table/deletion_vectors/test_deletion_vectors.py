@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,14 +15,11 @@ from hypothesis import strategies as st
 
 from paimon_table.commit.commit import TableCommit
 from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
-from paimon_table.errors import CommitConflict, ConfigError, UnsupportedFeature
+from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
-from paimon_table.metadata.index_file import HASH, IndexFileMeta
-from paimon_table.metadata.index_manifest import IndexEntry, encode_index_manifest
-from paimon_table.metadata.manifest import ADD
-from paimon_table.metadata.snapshot import CommitKind, to_json
+from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.scan.scan import TableScan
-from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
+from paimon_table.storage.memory_io import MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
@@ -312,24 +308,6 @@ def test_the_mode_changes_with_permission_only(tmp_path: Path) -> None:
         it.table.evolve([SetOption("deletion-vectors.enabled", "false")], 0)
     same = it.table.evolve([SetOption("deletion-vectors.enabled", "TRUE")], 0)
     assert same.options.deletion_vectors
-
-
-def test_a_table_with_dynamic_buckets_is_refused_by_name(tmp_path: Path) -> None:
-    disk = MemoryDisk()
-    it = driver(tmp_path, MemoryFileIO(disk))
-    result = it.commit(adds([1], "a"))
-    assert result.compact is not None
-    table = it.table
-    hashes = IndexFileMeta(index_type=HASH, file_name="index-u-0", file_size_bytes=4, row_count=1)
-    disk.files[table.paths.manifest_file("index-manifest-u-0")] = encode_index_manifest(
-        [IndexEntry(ADD, BUCKET, hashes)], "zstd"
-    )
-    changed = replace(result.compact, index_manifest="index-manifest-u-0")
-    disk.files[table.paths.snapshot_file(changed.id)] = to_json(changed).encode()
-    with pytest.raises(UnsupportedFeature, match="HASH: dynamic buckets"):
-        content(it)
-    with pytest.raises(UnsupportedFeature, match="HASH: dynamic buckets"):
-        it.changes()
 
 
 # ---------------------------------------------------------------- other writers, crashes

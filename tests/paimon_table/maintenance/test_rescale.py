@@ -190,7 +190,7 @@ def test_an_empty_table_gets_the_option_alone(tmp_path: Path) -> None:
     assert table.table.snapshots.latest_id() is None
 
 
-@pytest.mark.parametrize("number", [0, -1, -2])
+@pytest.mark.parametrize("number", [0, -1, -3])
 def test_other_kinds_of_numbers_are_refused(tmp_path: Path, number: int) -> None:
     with pytest.raises(ConfigError, match="is no number of buckets"):
         rescale(plain(tmp_path).table, number, job(tmp_path))

@@ -131,3 +131,25 @@ def test_changes_conflict_with_files_that_their_writer_did_not_know() -> None:
     assert "no longer live" in str(find_index_conflict((), [delete(vectors("a")), add(vectors("b"))]))
     assert "no longer live" in str(find_index_conflict(present, [delete(vectors("z"))]))
     assert "another DELETION_VECTORS" in str(find_index_conflict(present, [add(vectors("b"))]))
+
+
+def test_a_table_without_buckets_has_many_files_with_vectors_in_a_partition() -> None:
+    def of(name: str, *data_files: str) -> IndexFileMeta:
+        return vectors(name, *(VectorRange(data_file, 1, 20, 1) for data_file in data_files))
+
+    a, b, c = of("a", "data-1"), of("b", "data-2", "data-3"), of("c", "data-3")
+    present = (add(a), add(b), add(hashes("h")))
+    assert combined(present, [add(of("x", "data-1"), 1)], many_vector_files=True)[:3] == present
+    assert combined(present, [delete(b), add(c)], many_vector_files=True) == (add(a), add(hashes("h")), add(c))
+
+    def conflict(*changes: IndexEntry) -> str | None:
+        return find_index_conflict(present, changes, many_vector_files=True)
+
+    assert conflict(delete(a)) is None
+    assert conflict(delete(b), add(c)) is None
+    assert conflict(add(of("d", "data-4"))) is None
+    assert conflict(add(of("d", "data-3"), 1)) is None
+    assert conflict(delete(a), delete(b), add(of("d", "data-1", "data-2"))) is None
+    assert "c of bucket 0 is no longer live" in str(conflict(delete(c)))
+    assert "data-3 of bucket 0 has got another deletion vector" in str(conflict(add(c)))
+    assert "another HASH" in str(conflict(add(hashes("k"))))

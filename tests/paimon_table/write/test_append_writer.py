@@ -2,18 +2,26 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_table.errors import ConfigError, MalformedRecord
+from paimon_table.deletion_vectors.deletion_vector import NOTHING_DELETED
+from paimon_table.deletion_vectors.deletion_vector_index import write_vectors
+from paimon_table.errors import CommitConflict, ConfigError, MalformedRecord
+from paimon_table.maintenance.compaction import compact
+from paimon_table.maintenance.job import Job
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn, SetOption, WidenColumn
 from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver, new_table
 
 UNAWARE = {"bucket": "-1"}
@@ -208,3 +216,72 @@ def test_an_overwrite_replaces_partitions(tmp_path: Path) -> None:
 def test_options_about_rows_of_one_key_are_refused(tmp_path: Path, option: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="without primary key"):
         driver(tmp_path, {**UNAWARE, **option})
+
+
+# ---------------------------------------------------------------- rows that other engines delete
+
+
+class Deleter:
+    """Marks rows as engines do: every commit brings an index file of its own."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.count = 0
+
+    def delete_first_row(self, bucket: BucketId, data_file: str) -> None:
+        self.count += 1
+        vector = {data_file: NOTHING_DELETED.with_deleted(np.array([0]))}
+        file = write_vectors(self.table.io, self.table.paths, f"index-{self.count}-0", vector, bitmap64=False)
+        message = CommitMessage(bucket=bucket, total_buckets=-1, append_index=IndexChange((), (file,)))
+        self.table.new_commit("deleter").commit(self.count, [message], {})
+
+
+DELETABLE = {**UNAWARE, "deletion-vectors.enabled": "true", "compaction.delete-ratio-threshold": "0.9"}
+
+
+def three_files(tmp_path: Path, partition_by: tuple[str, ...] = ()) -> TableDriver:
+    writer = driver(tmp_path, DELETABLE, partition_by)
+    for number in (0, 10, 20):
+        writer.commit([["+I", number, "p"], ["+I", number + 1, "p"], ["+I", number, "q"], ["+I", number + 1, "q"]])
+    return writer
+
+
+def test_deleted_rows_stay_deleted_whatever_is_committed(tmp_path: Path) -> None:
+    writer = three_files(tmp_path, ("v",))
+    deleter = Deleter(writer.table)
+    of_p, of_q = sorted(writer.state().files, key=lambda bucket: bucket.partition)
+    for bucket, count in ((of_p, 2), (of_q, 1)):
+        for file in writer.state().files_of(bucket)[:count]:
+            deleter.delete_first_row(bucket, file.file_name)
+    expected = writer.content()
+    assert (len(expected), len(writer.state().index)) == (9, 3)
+
+    writer.commit([["+I", 99, "p"]])
+    expected = sorted_rows([*expected, [99, "p"]])
+    job = Job(WriterEnvironment(str(tmp_path / "lookup")))
+    assert compact(writer.table, job, lambda partition: partition == of_q.partition, fully=True).buckets == 1
+    assert (writer.content(), len(writer.state().index)) == (expected, 2)
+    assert compact(writer.table, job, lambda _: True, fully=True).buckets == 1
+    assert (writer.content(), writer.state().index) == (expected, ())
+
+
+@pytest.mark.parametrize("has_marks_before", [False, True])
+def test_rows_that_are_deleted_while_their_file_is_packed_stay_deleted(tmp_path: Path, has_marks_before: bool) -> None:
+    writer = three_files(tmp_path)
+    deleter = Deleter(writer.table)
+    ((bucket, files),) = writer.state().files.items()
+    if has_marks_before:
+        deleter.delete_first_row(bucket, files[0].file_name)
+    environment = WriterEnvironment(str(tmp_path / "lookup"))
+    packed = writer.table.bucket_writer(bucket, writer.state().live_files().of(bucket), environment)
+    message = packed.compact_only(full_compact=True)
+    deleter.delete_first_row(bucket, files[1].file_name)
+    expected = writer.content()
+
+    with pytest.raises(CommitConflict, match="were deleted while it was compacted"):
+        writer.table.new_commit("packer").commit(1, [message], {})
+    compact(writer.table, Job(environment), lambda _: True, fully=True)
+
+    assert writer.content() == expected
+    assert len(expected) == 11 - has_marks_before
+    assert (len(writer.state().files_of(bucket)), writer.state().index) == (1, ())
