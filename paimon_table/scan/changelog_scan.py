@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.metadata.bucket_id import POSTPONED
@@ -18,8 +19,9 @@ from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.table_options import TableOptions
-from paimon_table.row_kind import VALUE_KIND
+from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.scan.scan import refuse_unreadable
 from paimon_table.scan.selection import checked_columns
 from paimon_table.types import arrow_type
@@ -34,8 +36,9 @@ def read_changes(
     """The changes of each snapshot in [from, to] that has some; default: all snapshots that have not expired.
 
     The tables hold ``_VALUE_KIND`` and then the columns, in the table's current schema, in stored order: files of one
-    bucket in listed order, buckets in the order of their first file. Raises ConfigError for snapshots that have
-    expired or do not exist yet.
+    bucket in listed order, buckets in the order of their first file. Where rows move between partitions and a
+    compaction found the changes, all -D of a snapshot come before its other rows: a key goes before it comes back.
+    Raises ConfigError for snapshots that have expired or do not exist yet.
     """
     for snapshot in ctx.snapshots.between(from_snapshot, to_snapshot):
         batches = list(changes_of(ctx, snapshot, columns))
@@ -48,9 +51,30 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
     reader = ManifestReader(ctx.io, ctx.paths)
     refuse_unreadable(ctx.schema, ctx.options, reader.index_entries(snapshot))
     names = checked_columns(ctx.schema, columns)
-    for entry in _in_bucket_order(_entries(reader, snapshot, ctx.options)):
-        if entry.bucket.bucket != POSTPONED:
+    entries = [e for e in _in_bucket_order(_entries(reader, snapshot, ctx.options)) if e.bucket.bucket != POSTPONED]
+    if not _moves_rows(ctx):
+        for entry in entries:
             yield from _rows(ctx, entry, names)
+        return
+    # Files say how many of their rows are retracts, so those without are read once.
+    for entry in entries:
+        if entry.file.delete_row_count != 0:
+            for rows in _rows(ctx, entry, names):
+                yield from _some(rows.filter(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)))
+    for entry in entries:
+        for rows in _rows(ctx, entry, names):
+            yield from _some(rows.filter(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)))
+
+
+def _moves_rows(ctx: TableContext) -> bool:
+    """Whether a key may be in two buckets of a snapshot's changelog, once in each."""
+    is_found = ctx.options.changelog_producer in {"lookup", "full-compaction"}
+    return is_found and bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC
+
+
+def _some(rows: pa.Table) -> Iterator[pa.Table]:
+    if rows.num_rows:
+        yield rows
 
 
 def _entries(reader: ManifestReader, snapshot: Snapshot, options: TableOptions) -> list[ManifestEntry]:

@@ -15,6 +15,7 @@ from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.write.bucket_assigner import open_assigner
 from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.changelog import replay_strictly
 from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver, new_table
 
@@ -66,13 +67,10 @@ def test_a_key_has_its_newest_row_and_no_other(tmp_path: Path, producer: str, la
 
 
 def replayed(driver: TableDriver) -> list[Row]:
-    """The table that the changelog leads to; every retract takes away a row that is there, value by value."""
-    rows: list[Row] = []
-    for changes in driver.changes():
-        retracts_first = sorted(changes.rows, key=lambda row: row[0] not in ("-U", "-D"))
-        for kind, *row in retracts_first:
-            rows.remove(row) if kind in ("-U", "-D") else rows.append(row)
-    return sorted_rows(rows)
+    """The table that the changelog leads to, change by change and by the key alone."""
+    columns = driver.table.schema.column_names
+    content = replay_strictly((rows for _, rows in driver.table.changes()), ["k"])
+    return sorted_rows([row[name] for name in columns] for row in content.values())
 
 
 def test_a_move_deletes_the_row_that_was_there(tmp_path: Path) -> None:
