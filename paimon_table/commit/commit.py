@@ -28,6 +28,7 @@ from paimon_table.commit.conflict import (
     find_inconsistency,
     find_unseen,
     find_unseen_hashes,
+    find_unseen_rows,
     find_unseen_vectors,
 )
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
@@ -298,6 +299,7 @@ class TableCommit:
             or find_unseen_hashes(self._state, delta.hashes_seen)
             or find_index_conflict(self._state.index, delta.index, many_vector_files=self._options.is_unaware)
             or find_unseen_vectors(self._state, delta.entries, delta.index)
+            or find_unseen_rows(delta.keys_seen, self._state, self._snapshots.find)
             or find_unseen(self._state, delta.seen)
         )
         if conflict is None:

@@ -5,14 +5,15 @@ Implements Paimon's commit conflict checks over the changed buckets, as pure fun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from paimon_table.mergetree.levels import find_overlap
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, HASH
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, SeenSnapshot
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
+from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_state import TableState
 from paimon_table.types import DataType
 
@@ -107,6 +108,33 @@ def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[i
             return (
                 f"index file {name} of bucket {bucket} came or went while keys were given their buckets: another job "
                 "writes to this partition; only one may where buckets are dynamic"
+            )
+    return None
+
+
+def find_unseen_rows(
+    seen: SeenSnapshot | None, state: TableState, find: Callable[[int], Snapshot | None]
+) -> str | None:
+    """The first snapshot after ``seen`` by which others may have put the same keys into other buckets or partitions.
+
+    ``find`` reads a snapshot by its id, None when it is gone. Compactions move no keys.
+    """
+    newest = state.snapshot
+    if seen is None or seen == (SeenSnapshot(0, None) if newest is None else SeenSnapshot(newest.id, newest.uuid)):
+        return None
+    if seen.id:
+        at = find(seen.id) if seen.id < state.snapshot_id else None
+        if at is None or at.uuid != seen.uuid:
+            return f"snapshot {seen.id}, by which keys were given their places over all partitions, is gone"
+    for snapshot_id in range(seen.id + 1, state.snapshot_id + 1):
+        snapshot = newest if newest is not None and newest.id == snapshot_id else find(snapshot_id)
+        if snapshot is None:
+            return f"snapshot {snapshot_id} came and went while keys were given their places over all partitions"
+        adds_rows = snapshot.commit_kind is CommitKind.APPEND and snapshot.delta_record_count != 0
+        if adds_rows or snapshot.commit_kind is CommitKind.OVERWRITE:
+            return (
+                f"{snapshot.commit_kind} {snapshot.commit_identifier} of user {snapshot.commit_user} came while keys "
+                "were given their places over all partitions: another job writes this table"
             )
     return None
 

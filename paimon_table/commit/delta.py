@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import IndexChange
+from paimon_table.metadata.index_file import IndexChange, SeenSnapshot
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
 from paimon_table.metadata.snapshot import CommitKind
@@ -40,6 +40,8 @@ class Delta:
     """Index files deleted and added."""
     hashes_seen: Mapping[bytes, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Per partition bucket and name of its HASH index files, which others may not have changed meanwhile."""
+    keys_seen: SeenSnapshot | None = None
+    """A snapshot since which others may not have added rows anywhere in the table."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
     conflict: str | None = None
@@ -69,7 +71,8 @@ def append_delta(messages: Sequence[CommitMessage]) -> Delta:
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)]
     index = [entry for m in messages for entry in _index_entries(m.bucket, m.append_index)]
     seen = {m.bucket.partition: m.append_index.seen for m in messages if m.append_index.seen is not None}
-    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog), tuple(index), hashes_seen=seen)
+    keys_seen = min((m.append_index.keys_seen for m in messages if m.append_index.keys_seen), key=_id, default=None)
+    return Delta(CommitKind.APPEND, tuple(added), tuple(changelog), tuple(index), hashes_seen=seen, keys_seen=keys_seen)
 
 
 def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
@@ -80,6 +83,10 @@ def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
     index = [entry for m in messages for entry in _index_entries(m.bucket, m.compact_index)]
     seen = {m.bucket: m.compact_seen for m in messages if m.compact_seen is not None}
     return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(index), seen=seen)
+
+
+def _id(snapshot: SeenSnapshot) -> int:
+    return snapshot.id
 
 
 def _entries(kind: int, message: CommitMessage, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:

@@ -44,6 +44,14 @@ class IndexFileMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenSnapshot:
+    """A snapshot by its id and uuid; id 0 is the table before its first."""
+
+    id: int
+    uuid: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexChange:
     """The index files of a bucket that go, and those that come in their place."""
 
@@ -53,6 +61,11 @@ class IndexChange:
     """Bucket and name of all HASH files of the partition that the rows were given their buckets by.
 
     None: nobody looked at them.
+    """
+    keys_seen: SeenSnapshot | None = None
+    """The snapshot whose keys, over all partitions, the rows were given their places by. None: nobody looked at them.
+
+    Rows that others have added since may have the same keys in other places.
     """
 
     @property

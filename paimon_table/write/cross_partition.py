@@ -20,7 +20,7 @@ from paimon_table.lookup.cache import shared_lookup_cache
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
+from paimon_table.metadata.index_file import IndexChange, SeenSnapshot
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
@@ -104,11 +104,11 @@ class KeyAssigner:
                 yield index.buckets[slot], gather(keys, positions)
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """Nothing: the table itself says where its keys are."""
-        return NO_INDEX_CHANGE
+        """No file, the table itself says where its keys are; but by which snapshot they got their places."""
+        return IndexChange(keys_seen=SeenSnapshot(self._live.snapshot_id, self._live.snapshot_uuid))
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """Nothing, as ``prepare_append``."""
+        """Nothing: buckets without rows have nothing to note."""
         return iter(())
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from paimon_table.errors import (
     BrokenInvariant,
     BucketCountChanged,
+    CommitConflict,
     LanesDoNotFit,
     MalformedRecord,
     SchemaChangeRefused,
@@ -42,6 +43,9 @@ MAX_PLANS = 10
 
 RESCALE_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 """How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets."""
+
+CONFLICT_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""How long a batch waits before it is planned anew because others have changed what its keys were placed by."""
 
 
 def process_batch(
@@ -69,7 +73,7 @@ def append_batch(
 ) -> AppendedBatch:
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables."""
     clock = Stopwatch()
-    waits_s = list(RESCALE_WAITS_S)
+    waits_s = {BucketCountChanged: list(RESCALE_WAITS_S), CommitConflict: list(CONFLICT_WAITS_S)}
     for _ in range(MAX_PLANS):
         if exchange.is_one_job:
             compactions.wait()
@@ -102,12 +106,14 @@ def append_batch(
             return append(plan, written, tables, clock)
         except LanesDoNotFit:
             share_keys(plan, written.result.failures, tables)
-        except BucketCountChanged as error:
+        except (BucketCountChanged, CommitConflict) as error:
             # Somebody rescales a table: its files and its option change one after the other, or did since the plan.
-            if not waits_s:
+            # Or others wrote it after the plan, so that keys may have other places.
+            left_s = waits_s[type(error)]
+            if not left_s:
                 raise
             log.info("batch %d: %s; it is planned anew", batch.id, error)
-            time.sleep(waits_s.pop(0))
+            time.sleep(left_s.pop(0))
             clock.lap("wait")
     raise BrokenInvariant(
         f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_table import BucketId, Snapshot
-from paimon_table.errors import BucketCountChanged
+from paimon_table.errors import BucketCountChanged, CommitConflict
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.exchange import Written
@@ -50,7 +50,8 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
     Nothing is published unless every record is accounted for and every task has done its part; what could not be done
-    is raised. After BucketCountChanged the batch can be planned anew: tables that have its rows are known.
+    is raised. After BucketCountChanged or CommitConflict the batch can be planned anew: tables that have its rows are
+    known.
     """
     result = written.result
     if result.failures:
@@ -80,7 +81,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted)
     try:
         _publish(appended, result, tables)
-    except BucketCountChanged:
+    except (BucketCountChanged, CommitConflict):
         _discard_unpublished(plan, written, tables)
         raise
     clock.lap("append")

@@ -11,13 +11,15 @@ from paimon_table.commit.conflict import (
     find_conflict,
     find_inconsistency,
     find_unseen,
+    find_unseen_rows,
     find_unseen_vectors,
 )
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta, VectorRange
+from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta, SeenSnapshot, VectorRange
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
+from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_state import TableState
 from tests.support.builders import KEY_TYPES, data_file
 
@@ -116,3 +118,51 @@ def test_a_file_whose_rows_were_marked_meanwhile_cannot_go() -> None:
     assert find_unseen_vectors(now, [entry(DELETE, "a"), entry(ADD, "a", 5)], ()) is None
     assert find_unseen_vectors(now, [entry(DELETE, "b"), entry(ADD, "c")], ()) is None
     assert find_unseen_vectors(now, [entry(DELETE, "a", bucket=BucketId(b"other", 0))], ()) is None
+
+
+def snapshot(id: int, kind: CommitKind, rows: int = 1) -> Snapshot:
+    return Snapshot(
+        id=id,
+        uuid=f"u{id}",
+        schema_id=0,
+        base_manifest_list="b",
+        delta_manifest_list="d",
+        commit_user="other",
+        commit_identifier=id,
+        commit_kind=kind,
+        time_ms=0,
+        total_record_count=9,
+        delta_record_count=rows,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "conflict"),
+    [
+        (CommitKind.APPEND, 1, True),
+        (CommitKind.APPEND, 0, False),
+        (CommitKind.COMPACT, -3, False),
+        (CommitKind.ANALYZE, 0, False),
+        (CommitKind.OVERWRITE, 0, True),
+    ],
+)
+@pytest.mark.parametrize("seen_id", [0, 4])
+def test_rows_that_others_added_since_keys_were_placed_are_a_conflict(
+    kind: CommitKind, rows: int, conflict: bool, seen_id: int
+) -> None:
+    others = [snapshot(n, CommitKind.COMPACT) for n in range(1, seen_id + 2)]
+    table = {s.id: s for s in [*others, snapshot(seen_id + 2, kind, rows)]}
+    now = TableState(snapshot=table[seen_id + 2])
+    seen = SeenSnapshot(seen_id, f"u{seen_id}" if seen_id else None)
+
+    assert (find_unseen_rows(seen, now, table.get) is not None) == conflict
+    assert find_unseen_rows(None, now, table.get) is None
+    assert find_unseen_rows(SeenSnapshot(seen_id + 2, f"u{seen_id + 2}"), now, table.get) is None
+    assert find_unseen_rows(seen, now, {**table, seen_id + 1: None}.get) is not None
+
+
+def test_keys_placed_by_a_state_that_the_table_went_back_from_are_a_conflict() -> None:
+    table = {n: snapshot(n, CommitKind.COMPACT) for n in range(1, 4)}
+    for seen in (SeenSnapshot(3, "other"), SeenSnapshot(2, "other"), SeenSnapshot(4, "u4")):
+        assert "is gone" in (find_unseen_rows(seen, TableState(snapshot=table[3]), table.get) or "")
+    assert "is gone" in (find_unseen_rows(SeenSnapshot(2, "u2"), TableState(), table.get) or "")

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from paimon_table.errors import ConfigError, LanesDoNotFit
+from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.write.bucket_assigner import open_assigner
@@ -164,17 +166,74 @@ def test_a_layout_of_other_lanes_is_noticed_and_shared_as_it_demands(tmp_path: P
     assert driver.content() == sorted_rows(["b", k, 1] for k in range(40))
 
 
+def prepared(of: TableDriver, rows: list[Row], *, notes: bool = True) -> list[CommitMessage]:
+    """What a job has written and not committed yet; Java's jobs do not note by which snapshot keys got their places."""
+    state = of.state()
+    assigned = of.table.assign(of.arrow(rows), state.live_files(), of._environment)
+    messages = []
+    for bucket, part in assigned.buckets.items():
+        writer = of._new_writer(of.table.context, bucket, state)
+        writer.write(part)
+        message = writer.prepare_append()
+        messages.append(assigned.noted(message) if notes else message)
+    return messages
+
+
+@pytest.mark.parametrize("partition", ["a", "b"])
+@pytest.mark.parametrize("is_new", [True, False], ids=["an empty table", "a table with rows"])
+def test_a_second_job_is_refused(tmp_path: Path, partition: str, is_new: bool) -> None:
+    table = cross_table()
+    one, two = (TableDriver(table, tmp_path / name, name) for name in ("one", "two"))
+    if not is_new:
+        one.commit([["+I", "c", 9, 0]])
+    messages = prepared(one, [["+I", "a", 1, 10]])
+    two.commit([["+I", partition, 1, 20]])
+
+    with pytest.raises(CommitConflict, match=r"of user two came .* another job writes this table"):
+        table.new_commit("one").commit(99, messages, {})
+
+    one.commit([["+I", "a", 1, 30]])
+    assert [row for row in one.content() if row[1] == 1] == [["a", 1, 30]]
+
+
+def test_compactions_of_others_do_not_disturb(tmp_path: Path) -> None:
+    table = cross_table()
+    one, two = (TableDriver(table, tmp_path / name, name) for name in ("one", "two"))
+    one.commit([["+I", "c", 9, 0]])
+    messages = prepared(one, [["+I", "a", 1, 10]])
+    two.compact()
+    newest = table.state().snapshot
+    assert newest is not None and newest.commit_kind == CommitKind.COMPACT
+
+    table.new_commit("one").commit(99, messages, {})
+
+    assert one.content() == [["a", 1, 10], ["c", 9, 0]]
+
+
+def test_rows_placed_by_a_state_that_is_gone_are_refused(tmp_path: Path) -> None:
+    table = cross_table()
+    driver = TableDriver(table, tmp_path)
+    driver.commit([["+I", "c", 9, 0]])
+    messages = prepared(driver, [["+I", "a", 1, 10]])
+    driver.overwrite([["+I", "c", 8, 0]])
+
+    with pytest.raises(CommitConflict, match="OVERWRITE"):
+        table.new_commit("late").commit(1, messages, {})
+
+    driver.compact()
+    for file in (1, 2):
+        table.io.delete(table.paths.snapshot_file(file))
+    with pytest.raises(CommitConflict, match=r"snapshot 1, by which .* is gone"):
+        table.new_commit("late").commit(1, messages, {})
+
+
 def test_a_key_in_two_partitions_is_refused_with_its_places(tmp_path: Path) -> None:
     table = cross_table()
     one, two = (TableDriver(table, tmp_path / name, name) for name in ("one", "two"))
     one.commit([["+I", "c", 9, 0]])
-    live = table.state().live_files()
-    assigned = table.assign(one.arrow([["+I", "a", 1, 10]]), live, one._environment)
+    messages = prepared(one, [["+I", "a", 1, 10]], notes=False)
     two.commit([["+I", "b", 1, 20]])
-    ((bucket, rows),) = assigned.buckets.items()
-    writer = one._new_writer(table.context, bucket, table.state())
-    writer.write(rows)
-    one._publish([bucket], lambda _: writer.prepare_commit())
+    table.new_commit("one").commit(99, messages, {})
 
     for name in ("one", "two", "three"):
         with pytest.raises(ConfigError, match=r"k = 1.*pt="):
