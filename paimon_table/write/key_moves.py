@@ -92,12 +92,20 @@ def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
     return Moves(writes, final)
 
 
-def redirected(versions: Versions) -> Moves:
-    """The partition in which a key is first is that of all of its rows."""
-    first, dense = _first_of_key(versions)
-    partition = versions.partition[first]
+def redirected(versions: Versions, *, deletes_free: bool = False) -> Moves:
+    """The partition in which a key is first is that of all of its rows.
+
+    ``deletes_free``: a delete takes the row away, so that what follows it is first again, as in a batch of its own.
+    """
+    first, _ = _first_of_key(versions)
+    is_first = np.zeros(len(versions.key), np.bool_)
+    is_first[first] = True
+    if deletes_free:
+        is_first[1:] |= versions.kinds[:-1] == RowKind.DELETE
+    partition = versions.partition[is_first][np.cumsum(is_first) - 1]
     written = np.flatnonzero(~versions.is_stored)
-    return Moves(Writes(written, versions.kinds[written], partition[dense[written]], written), partition)
+    last = np.append(first[1:], len(versions.key)) - 1
+    return Moves(Writes(written, versions.kinds[written], partition[written], written), partition[last])
 
 
 def first_only(versions: Versions) -> Moves:

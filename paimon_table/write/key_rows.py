@@ -183,7 +183,7 @@ class _MovingRows:
             case "first-row":
                 return first_only(self.versions)
             case _:
-                return redirected(self.versions)
+                return redirected(self.versions, deletes_free=_deletes_remove_rows(ctx.options))
 
     def merged_into(self, others: _Placing, moves: Moves) -> _Placing:
         """What is decided among what passes through, by arrival; the delete of a move right before its row."""
@@ -220,12 +220,16 @@ def _stored_rows(
 
 
 def _rows_may_vanish(options: TableOptions) -> bool:
-    """Whether a retract may remove a row of an engine that keeps keys where they are."""
-    return bool(
-        options.aggregation_remove_record_on_delete
-        or options.partial_update_remove_record_on_delete
-        or options.partial_update_remove_record_on_sequence_group
+    """Whether a retract or time may remove a row of an engine that keeps keys where they are."""
+    return (
+        _deletes_remove_rows(options)
+        or bool(options.partial_update_remove_record_on_sequence_group)
+        or options.record_expire_time_ms is not None
     )
+
+
+def _deletes_remove_rows(options: TableOptions) -> bool:
+    return options.aggregation_remove_record_on_delete or options.partial_update_remove_record_on_delete
 
 
 def _written(

@@ -130,6 +130,52 @@ def test_a_deleted_key_of_partial_update_is_free_to_come_elsewhere(tmp_path: Pat
     assert driver.content() == [["b", 1, 20]]
 
 
+NOW_S = 1_700_000_000
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["the index is kept", "the index is lost"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_a_key_whose_row_has_expired_is_free_to_come_elsewhere(tmp_path: Path, engine: str, is_kept: bool) -> None:
+    """Until a compaction has taken the row along, it keeps its key where it is."""
+    expiry = {"record_level__expire_time": "100 s", "record_level__time_field": "v"}
+    producer = "lookup" if engine == "first-row" else "none"
+    driver = TableDriver(cross_table(merge_engine=engine, changelog_producer=producer, **expiry), tmp_path / "kept")
+    driver._environment = replace(driver._environment, clock_ms=lambda: NOW_S * 1000)
+    driver.commit([["+I", "a", 1, NOW_S - 200], ["+I", "a", 2, NOW_S]])
+    driver.commit([["+I", "b", 2, NOW_S]])
+    driver.compact()
+    assert driver.content() == [["a", 2, NOW_S]]
+    if not is_kept:
+        shutil.rmtree(tmp_path / "kept")
+
+    driver.commit([["+I", "b", 1, NOW_S], ["+I", "b", 2, NOW_S]], full_compact=True)
+    driver.commit([["+I", "c", 1, NOW_S]], full_compact=True)
+
+    assert driver.content() == [["a", 2, NOW_S], ["b", 1, NOW_S]]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+@pytest.mark.parametrize("first", [[["+I", "a", 1, 10]], []], ids=["a stored row", "no stored row"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (4,), (2, 2), (3, 1)])
+def test_where_rows_after_a_delete_go_does_not_depend_on_batches(
+    tmp_path: Path, engine: str, first: list[Row], sizes: tuple[int, ...]
+) -> None:
+    driver = TableDriver(
+        cross_table(merge_engine=engine, **{f"{engine.replace('-', '_')}__remove_record_on_delete": "true"}), tmp_path
+    )
+    if first:
+        driver.commit(first)
+    rows = [["-D", "b", 1, 10], ["+I", "b", 1, 20], ["+I", "c", 1, 30], ["+I", "d", 2, 40]]
+    for size in sizes:
+        driver.commit(rows[:size])
+        rows = rows[size:]
+
+    assert driver.content() == [["b", 1, 30], ["d", 2, 40]]
+
+    driver.commit([["-D", "a", 1, 0], ["-D", "b", 1, 0], ["+I", "c", 1, 50]])
+    assert driver.content() == [["c", 1, 50], ["d", 2, 40]]
+
+
 def test_first_row_drops_what_comes_later_elsewhere(tmp_path: Path) -> None:
     driver = TableDriver(cross_table(merge_engine="first-row", changelog_producer="lookup"), tmp_path)
     driver.commit([["+I", "a", 1, 10], ["+I", "b", 1, 11]])
