@@ -13,8 +13,8 @@ from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.partitions import drop_partitions
 from paimon_table.write.bucket_writer import WriterEnvironment
 from sinks import faults
-from tests.pipelines.batch.test_moving_rows import moving_tables, records, rows_of, stored
 from tests.support.local_batches import pipeline_tables, processed, task_settings
+from tests.support.moving_rows import moving_tables, records, rows_of, stored
 from tests.support.table_driver import TableDriver
 
 FIRST = records([("c", None, {"id": 1, "dt": "a", "body": "one"}), ("c", None, {"id": 9, "dt": "c", "body": "nine"})])
