@@ -70,8 +70,10 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
         _check_postponed(options)
         return
     if options.bucket <= 0:
+        others = "-1 for dynamic buckets, or -2 for postponed ones" if schema.primary_keys else "-1 for none"
         raise ConfigError(
-            f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0; set it",
+            f"option 'bucket' = {options.bucket}: the number of buckets needs to be greater than 0, or {others};"
+            " set it",
             option=BUCKET,
         )
 

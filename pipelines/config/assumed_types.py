@@ -13,6 +13,7 @@ from paimon_table.options.field_options import field_option, readable_settings
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
     DEFAULT_AGGREGATE_FUNCTION,
+    RECORD_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
 )
@@ -30,6 +31,8 @@ def assumed_type(column: str, options: Mapping[str, str]) -> DataType:
     for name in (SEQUENCE_FIELD, ROWKIND_FIELD):
         if column in columns_named_by(name, options.get(name, "")):
             return string()
+    if column == options.get(RECORD_TIME_FIELD):
+        return parse_type("BIGINT")
     if f"{column}[" in options.get(BLOOM_FILTER_COLUMNS.name, ""):
         return parse_type("MAP<STRING, STRING>")
     function = options.get(field_option(column, AGGREGATE_FUNCTION), options.get(DEFAULT_AGGREGATE_FUNCTION, ""))

@@ -32,8 +32,9 @@ def test_all_columns_that_options_name_are_known() -> None:
         "fields.b.aggregate-function": "collect",
         "file-index.bloom-filter.columns": "i,m[key]",
         "changelog-producer.row-deduplicate-ignore-fields": "n",
+        "record-level.time-field": "w",
     }
     assert {name: str(type_) for name, type_ in assumed_columns(options).items()} == {
         "s": "STRING", "t": "STRING", "op": "STRING", "g": "INT", "h": "INT", "a": "INT", "b": "ARRAY<STRING>",
-        "i": "INT", "m": "MAP<STRING, STRING>", "n": "INT",
+        "i": "INT", "m": "MAP<STRING, STRING>", "n": "INT", "w": "BIGINT",
     }  # fmt: skip
