@@ -30,6 +30,7 @@ from paimon_table.commit.conflict import (
     find_unseen_hashes,
     find_unseen_rows,
     find_unseen_vectors,
+    find_waiting,
 )
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
@@ -48,15 +49,18 @@ from paimon_table.errors import (
     CorruptFile,
     SinkUnavailable,
 )
+from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import IndexEntry, combined, find_index_conflict
-from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.metadata.manifest import ADD, ManifestFileMeta
 from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
 from paimon_table.metadata.publisher import Publisher
+from paimon_table.metadata.schema_files import read_schema
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
+from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import TableOptions
 
 CLOCK_SKEW_MS = 600_000
@@ -165,8 +169,8 @@ class TableCommit:
         snapshots raises CommitOutcomeUnknown instead of risking a second commit.
 
         Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
-        CommitOutcomeUnknown (repeat the whole commit: it finds out), BucketCountChanged (the number of buckets differs
-        from that of the partition's files), SinkUnavailable, CorruptFile.
+        CommitOutcomeUnknown (repeat the whole commit: it finds out), BucketCountChanged (the rows were written for
+        another number of buckets, or before older ones that wait have theirs), SinkUnavailable, CorruptFile.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         with self._storage_errors():
@@ -290,8 +294,7 @@ class TableCommit:
         return stamped(delta, self._state.snapshot_id + 1) if self._options.snapshot_ordering else delta
 
     def _check_conflict(self, request: Commit, delta: Delta, shared: ManifestDraft) -> None:
-        replaces = delta.kind is CommitKind.OVERWRITE
-        changed = None if replaces else find_bucket_change(self._state, delta.entries)
+        changed = self._find_other_buckets(delta)
         conflict = (
             changed
             or delta.conflict
@@ -306,13 +309,35 @@ class TableCommit:
             return
         shared.discard()
         if changed is not None:
-            raise BucketCountChanged(
-                f"{self._name(request, delta.kind)}: {changed}; set 'bucket' back or overwrite the partition to "
-                "rescale it"
-            )
+            raise BucketCountChanged(f"{self._name(request, delta.kind)}: {changed}")
         raise CommitConflict(
             f"{self._name(request, delta.kind)}: {conflict}; nothing was published: restore the state and retry"
         )
+
+    def _find_other_buckets(self, delta: Delta) -> str | None:
+        """Why the rows of ``delta`` were written for other buckets than the table has now, and what to do."""
+        if any(entry.kind == ADD and entry.bucket.bucket == POSTPONED for entry in delta.entries):
+            number = self._newest_bucket_option()
+            if number != POSTPONED:
+                return f"its rows would wait for a bucket, but 'bucket' has become {number}: write them again"
+        if delta.kind is CommitKind.OVERWRITE:
+            return None
+        behind = find_waiting(self._state, delta.entries) if delta.kind is CommitKind.APPEND else None
+        if behind is not None:
+            return (
+                f"it adds rows to bucket {behind.bucket} of a partition in which older ones still wait for a bucket "
+                f"('bucket' was {POSTPONED}): give them theirs by 'tidemark table compact {self._paths.root}'"
+            )
+        changed = find_bucket_change(self._state, delta.entries)
+        return changed and f"{changed}; set 'bucket' back or overwrite the partition to rescale it"
+
+    def _newest_bucket_option(self) -> int:
+        """The option ``bucket`` as others may have changed it since the table was opened."""
+        newest = self._latest_schema_id()
+        if newest == self._schema.id:
+            return self._options.bucket
+        schema = read_schema(self._io, self._paths, newest)
+        return parse_options(schema.options, schema).bucket
 
     def _attempt(self, request: Commit, delta: Delta, lists: ManifestLists) -> Snapshot | None:
         """Write a base list for the current state and publish the next snapshot; None when the race was lost."""

@@ -44,6 +44,15 @@ def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str
     return None
 
 
+def find_waiting(state: TableState, delta: Iterable[ManifestEntry]) -> BucketId | None:
+    """The first bucket that gets rows while older ones of its partition wait in bucket -2: those would replace them."""
+    for entry in delta:
+        waits = BucketId(entry.bucket.partition, POSTPONED)
+        if entry.kind == ADD and entry.bucket.bucket != POSTPONED and state.files_of(waits):
+            return entry.bucket
+    return None
+
+
 def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> str | None:
     """The first reason why ``delta`` cannot follow ``state``; None when it can.
 

@@ -53,13 +53,14 @@ class Rescaled:
 def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = None) -> Rescaled:
     """Give the chosen partitions, by default all, ``bucket_count`` buckets, and new partitions as well.
 
-    -2 lets rows wait in postponed buckets from now on; partitions keep the buckets that they have.
+    -2 lets rows wait in postponed buckets from now on, in all partitions; they keep the buckets that they have. The
+    other way, rows that wait get buckets, in partitions that are not chosen too.
 
     Raises CommitConflict when others keep committing to the partitions: nothing of theirs and no row is lost, and the
     option is as it was unless a partition has the new number already. What others than ``job.progress`` interrupt may
     leave files that nothing names.
     """
-    check_rescale(table, bucket_count)
+    check_rescale(table, bucket_count, is_partial=chosen is not None)
     done = Rescaled(option_before=table.options.bucket)
     if bucket_count == POSTPONED:
         table.evolve([SetOption(BUCKET, str(POSTPONED))], job.environment.clock_ms())
@@ -71,7 +72,7 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
             state = table.state()
             done.left = {p: number for p, number in state.total_buckets.items() if number != bucket_count}
             return done
-        # Writers that do not know of the new number yet may start partitions with the old one.
+        # Writers that do not know of the new number yet may start partitions with the old one, or let rows wait.
         table = table.evolve([SetOption(BUCKET, str(bucket_count))], job.environment.clock_ms())
     raise CommitConflict(
         f"{table.paths.root}: others keep changing its option 'bucket'; look who does, then rescale it again"
@@ -83,11 +84,15 @@ def stale_partitions(state: TableState, bucket_count: int, chosen: Chosen) -> di
     return {p: number for p, number in state.total_buckets.items() if number != bucket_count and chosen(p)}
 
 
-def check_rescale(table: Table, bucket_count: int) -> None:
-    """ConfigError for what cannot be rescaled, or not to this number."""
+def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) -> None:
+    """ConfigError for what cannot be rescaled, or not to this number; ``is_partial``: some partitions of it."""
     if bucket_count < 1 and bucket_count != POSTPONED:
         raise ConfigError(
             f"{bucket_count} is no number of buckets; give one of at least 1, or -2 for buckets that are postponed"
+        )
+    if bucket_count == POSTPONED and is_partial:
+        raise ConfigError(
+            "buckets are postponed in all partitions or in none, and those that they have stay; leave --partition out"
         )
     mode = bucket_mode(table.schema, table.options)
     if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE) or not table.schema.primary_keys:
@@ -135,11 +140,14 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
 def _settled(
     table: Table, commit: TableCommit, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled
 ) -> TableState:
-    """The newest state, once compactions have brought all rows of stale partitions to those who wait for them."""
+    """The newest state, once compactions have brought all rows of stale partitions to those who wait for them.
+
+    Postponed rows of all partitions get buckets, chosen or not: nobody may write behind them to fixed ones.
+    """
     for _ in range(ATTEMPTS):
         state = commit.refresh()
-        if any(bucket.bucket == POSTPONED and chosen(bucket.partition) for bucket in state.files):
-            given = compact_postponed(table, job, chosen, new_count=bucket_count)
+        if any(bucket.bucket == POSTPONED for bucket in state.files):
+            given = compact_postponed(table, job, _all, new_count=bucket_count)
             done.snapshot_ids += given.snapshot_ids
             continue
         stale = stale_partitions(state, bucket_count, chosen)

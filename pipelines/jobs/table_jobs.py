@@ -52,10 +52,10 @@ def compact(path: str, full: bool, specs: Specs, storage: Options) -> None:
 def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Options) -> None:
     """Give partitions another number of buckets, and the table for new ones."""
     table = open_table(path, storage, for_reading=False)
-    check_rescale(table, buckets)
+    check_rescale(table, buckets, is_partial=bool(specs))
     facts = partition_facts(table.context, table.state())
     chosen = named_partitions(table.context, facts, specs) if specs else facts
-    stale = {partition: fact for partition, fact in chosen.items() if fact.bucket_count != buckets}
+    stale = {p: fact for p, fact in chosen.items() if buckets > 0 and fact.bucket_count != buckets}
     pipelines = marking_pipelines(table.io, table.paths)
     if dry_run:
         _tell_rescale_plan(table, buckets, stale)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.errors import ConfigError, MalformedRecord, UnsupportedFeature
+from paimon_table.errors import BucketCountChanged, ConfigError, MalformedRecord, UnsupportedFeature
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import bucket_number, compact_postponed
 from paimon_table.maintenance.rescale import rescale
@@ -18,6 +18,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW, POSTPONED, BucketId
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.support.builders import data_file
 from tests.support.job_steps import Steps
@@ -254,6 +255,96 @@ def test_postponed_buckets_become_fixed_and_fixed_ones_postponed(tmp_path: Path)
     assert [row for row in driver.content() if row[0] == 3] == [[3, 2]]
     settle(driver, tmp_path)
     assert [row for row in driver.content() if row[0] == 3] == [[3, 7]]
+
+
+def fresh(driver: TableDriver, tmp_path: Path, user: str = "fresh") -> TableDriver:
+    """A writer that knows the newest options."""
+    return TableDriver(Table.open(driver.table.paths.root, io=driver.table.io), tmp_path / "l", user)
+
+
+def by_day(tmp_path: Path) -> TableDriver:
+    options = {"bucket": "-2"}
+    table = new_table(tmp_path / "t", COLUMNS, ["k", "dt"], ["dt"], options, MemoryFileIO())
+    return TableDriver(table, tmp_path / "l")
+
+
+def test_a_rescale_of_one_partition_leaves_no_rows_waiting_in_others(tmp_path: Path) -> None:
+    driver = by_day(tmp_path)
+    driver.commit([["+I", 1, 1, "a"], ["+I", 1, 1, "b"], ["+I", 2, 1, "b"]])
+    first = min(bucket.partition for bucket in driver.state().files)
+
+    done = rescale(driver.table, 2, Job(WriterEnvironment(str(tmp_path / "job"))), {first}.__contains__)
+
+    assert (dict(done.left), POSTPONED in {bucket.bucket for bucket in driver.state().files}) == ({}, False)
+    writer = fresh(driver, tmp_path)
+    assert writer.content() == [[1, 1, "a"], [1, 1, "b"], [2, 1, "b"]]
+    writer.commit([["+U", 1, 2, "b"], ["-D", 2, 1, "b"]])
+    settle(writer, tmp_path)
+    assert writer.content() == [[1, 1, "a"], [1, 2, "b"]]
+
+
+def test_rows_that_would_wait_behind_a_fixed_number_are_refused(tmp_path: Path) -> None:
+    driver = postponed(tmp_path)
+    driver.commit([["+I", 1, 1]])
+    rescale(driver.table, 2, Job(WriterEnvironment(str(tmp_path / "job"))))
+    for write in (driver.commit, driver.overwrite):
+        with pytest.raises(BucketCountChanged, match="would wait for a bucket, but 'bucket' has become 2"):
+            write([["+I", 1, 2]])
+    writer = fresh(driver, tmp_path)
+    writer.commit([["+I", 1, 3]])
+    settle(writer, tmp_path)
+    assert writer.content() == [[1, 3]]
+
+
+def test_rows_are_never_written_behind_those_that_wait(tmp_path: Path) -> None:
+    driver = by_day(tmp_path)
+    driver.commit([["+I", 1, 1, "a"]])
+    driver.evolve([SetOption("bucket", "2")])
+    with pytest.raises(BucketCountChanged, match=r"older ones still wait .*'tidemark table compact .*/t'"):
+        driver.commit([["+I", 1, 2, "a"], ["+I", 1, 2, "b"]])
+    driver.commit([["+I", 1, 2, "b"]])
+    settle(driver, tmp_path)
+    driver.commit([["+I", 1, 2, "a"]])
+    assert driver.content() == [[1, 2, "a"], [1, 2, "b"]]
+
+
+def test_a_writer_that_does_not_know_that_rows_wait_now_is_refused(tmp_path: Path) -> None:
+    driver = postponed(tmp_path, bucket="2")
+    driver.commit([["+I", 1, 1]])
+    rescale(driver.table, POSTPONED, Job(WriterEnvironment(str(tmp_path / "job"))))
+    fresh(driver, tmp_path).commit([["+I", 1, 2]])
+    with pytest.raises(BucketCountChanged, match="older ones still wait"):
+        driver.commit([["+I", 1, 3]])
+    settle(driver, tmp_path)
+    assert fresh(driver, tmp_path).content() == [[1, 2]]
+
+
+def test_rows_that_come_to_wait_while_the_option_changes_get_their_buckets(tmp_path: Path) -> None:
+    driver = postponed(tmp_path)
+    driver.commit([["+I", 1, 1]])
+
+    class Straggler(MemoryFileIO):
+        """Lets the batch in flight be committed right before the new option is."""
+
+        def publish(self, path: str, data: bytes) -> bool:
+            if path.endswith("/schema-1"):
+                driver.commit([["+U", 1, 2]])
+            return super().publish(path, data)
+
+    io = driver.table.io
+    assert isinstance(io, MemoryFileIO)
+    table = Table.open(driver.table.paths.root, io=Straggler(io.disk))
+    rescale(table, 3, Job(WriterEnvironment(str(tmp_path / "job"))))
+    writer = fresh(driver, tmp_path)
+    assert writer.content() == [[1, 2]]
+    writer.commit([["+U", 1, 3]])
+    settle(writer, tmp_path)
+    assert writer.content() == [[1, 3]]
+
+
+def test_postponing_single_partitions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="leave --partition out"):
+        rescale(by_day(tmp_path).table, POSTPONED, Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
 
 
 def test_options_that_do_not_go_with_it_are_refused(tmp_path: Path) -> None:

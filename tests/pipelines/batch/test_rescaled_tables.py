@@ -9,6 +9,7 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
@@ -67,6 +68,26 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
     assert set(table.state().total_buckets.values()) == {table.options.bucket}
     if producer == "lookup":
         replay_strictly((rows for _, rows in table.changes()), ["id"])
+
+
+@pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
+@pytest.mark.parametrize("step", ["before-decode", "after-decode", "after-write", "before-append", "after-append"])
+@pytest.mark.parametrize("numbers", [(-2, 5), (2, -2)], ids=str)
+def test_a_running_pipeline_goes_from_and_to_postponed_buckets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, numbers: tuple[int, int], is_one_job: bool
+) -> None:
+    history = History("orders", seed=5, keys=60).extend(240)
+    old, new = numbers
+    at_step = AtStep(step, lambda: to_buckets(tmp_path, new))
+    monkeypatch.setattr(faults, "reached", at_step)
+    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+
+    tables = pipeline_tables(tmp_path, ALL_TABLES, bucket=str(old))
+    processed(tables, batches(history), task_settings(tmp_path), is_one_job=is_one_job)
+
+    assert (at_step.is_done, opened(tmp_path).options.bucket) == (True, new)
+    compact_postponed(opened(tmp_path), Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
+    assert content(tmp_path) == history.rows
 
 
 def test_the_position_outlives_the_snapshots_of_others(tmp_path: Path) -> None:
