@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.key_index.index_runs import whole_key_order
 from paimon_table.key_index.lane_index import LANES_PROPERTY, IndexPlace, LaneIndex
 from paimon_table.key_index.stored_keys import LaneNumber, key_magnitudes
 from paimon_table.lookup.cache import shared_lookup_cache
@@ -29,6 +30,7 @@ from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
+from paimon_table.write.former_places import FormerPlaces
 from paimon_table.write.incoming import kept_kinds, row_kinds
 from paimon_table.write.key_rows import LaneRows, PlacedRows, place_rows
 from paimon_table.write.lanes import Lane, groups_of
@@ -74,6 +76,7 @@ class KeyAssigner:
         self._environment = environment
         self._lane_count = key_lanes(ctx.options, live)
         self._indexes: dict[int, LaneIndex] = {}
+        self._former_places: dict[int, FormerPlaces] = {}
         self._placed: dict[int, PlacedRows] = {}
         self._writers: dict[BucketId, BucketWriter] = {}
 
@@ -102,6 +105,14 @@ class KeyAssigner:
         for slot, positions in groups_of(slots):
             if slot >= 0:
                 yield index.buckets[slot], gather(keys, positions)
+
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """See ``BucketAssigner``. The index does not tell: built anew it does not know where deleted rows were."""
+        keys = gather(keys, whole_key_order(self._ctx.schema, self._ctx.options).distinct(keys)[0])
+        if lane.number not in self._former_places:
+            number = LaneNumber(self._lane_count, lane.number)
+            self._former_places[lane.number] = FormerPlaces(self._ctx, self._live, number, self._environment)
+        return self._former_places[lane.number].find(keys.select(list(self._ctx.schema.primary_keys)))
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """No file, the table itself says where its keys are; but by which snapshot they got their places."""

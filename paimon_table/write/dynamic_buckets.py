@@ -61,6 +61,10 @@ class DynamicAssigner:
         """See ``BucketAssigner``."""
         yield from _by_bucket(lane, keys, self._lane(lane).find(key_hashes(keys, self._ctx.schema)))
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """As ``find``: a key never changes its bucket."""
+        return self.find(lane, keys)
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """A new index file if the bucket got new keys, and all that the partition had before."""
         number = bucket.bucket % self._lanes.assigners_in(bucket.partition)

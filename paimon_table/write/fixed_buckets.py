@@ -52,6 +52,10 @@ class FixedAssigner:
         """See ``BucketAssigner``."""
         yield BucketId(lane.partition, lane.number), keys
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """As ``find``: a key never changes its bucket."""
+        return self.find(lane, keys)
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: the number of the bucket follows from the key."""
         return NO_INDEX_CHANGE

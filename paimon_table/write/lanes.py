@@ -53,6 +53,10 @@ class BucketAssigner(Protocol):
         """The keys of each bucket that has some in the table as it was before the batch; assigns nothing."""
         ...
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """The keys of each bucket that may have had some in a former snapshot, the likeliest first."""
+        ...
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """What the commit of the rows must note of the bucket, durable after ``FileIO.sync``.
 

@@ -57,6 +57,10 @@ class PostponedAssigner:
             " or set a number of buckets"
         )
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """As ``find``: a key never changes its bucket."""
+        return self.find(lane, keys)
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: rows have no bucket yet."""
         return NO_INDEX_CHANGE

@@ -39,6 +39,10 @@ class OneBucket:
         """See ``BucketAssigner``."""
         yield BucketId(lane.partition, 0), keys
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """As ``find``: a key never changes its bucket."""
+        return self.find(lane, keys)
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """Nothing: there is one bucket."""
         return NO_INDEX_CHANGE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,16 +65,18 @@ class ArrivedRows:
             known = Histories(
                 rows,
                 self._context.schema.primary_keys,
-                lambda keys: self._found(lane, keys, self._current_rows),
-                lambda keys: self._found(lane, keys, self._former_rows),
+                lambda keys: self._found(self._assigner.find(lane, keys), self._current_rows),
+                lambda keys: self._found(self._assigner.find_former(lane, keys), self._former_rows),
             )
             self._histories[lane] = known
         return known
 
-    def _found(self, lane: Lane, keys: pa.Table, look_up: Callable[[BucketId, pa.Table], pa.Table]) -> pa.Table:
-        """The rows of keys of a lane, whatever buckets hold them."""
+    def _found(
+        self, places: Iterable[tuple[BucketId, pa.Table]], look_up: Callable[[BucketId, pa.Table], pa.Table]
+    ) -> pa.Table:
+        """The rows of keys in the buckets that may hold them."""
         trimmed = list(self._context.schema.trimmed_primary_keys)
-        found = [look_up(bucket, part.select(trimmed)) for bucket, part in self._assigner.find(lane, keys)]
+        found = [look_up(bucket, part.select(trimmed)) for bucket, part in places]
         return pa.concat_tables(found) if found else self._context.schema.arrow_schema.empty_table()
 
     def _current_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:

@@ -36,6 +36,9 @@ class OddAndEven:
     def appended(self, messages: Sequence[CommitMessage]) -> None:
         pass
 
+    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        return self.find(lane, keys)
+
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         name = f"index-of-{bucket.bucket}"
         return _noted(name)
