@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_table.commit.commit import TableCommit
-from paimon_table.errors import CommitConflict
+from paimon_table.errors import BucketCountChanged, CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
@@ -120,8 +120,8 @@ def _compact_share(
             raise
         try:
             result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
-        except CommitConflict:
-            # Unreferenced: a conflict publishes nothing.
+        except (CommitConflict, BucketCountChanged):
+            # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
             remove_unpublished(ctx, messages)
             commit.refresh()
             continue

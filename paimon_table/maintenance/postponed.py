@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_table.commit.commit import TableCommit
 from paimon_table.data_files.key_value_file import iter_key_value_batches
-from paimon_table.errors import CommitConflict, TidemarkError
+from paimon_table.errors import BucketCountChanged, CommitConflict, TidemarkError
 from paimon_table.maintenance.compaction import Chosen, Compacted, compacting
 from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
@@ -101,8 +101,8 @@ def _compact_share(
             raise
         try:
             result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
-        except CommitConflict:
-            # Unreferenced: a conflict publishes nothing.
+        except (CommitConflict, BucketCountChanged):
+            # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
             remove_unpublished(ctx, messages)
             commit.refresh()
             continue

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import BucketCountChanged, ConfigError, MalformedRecord, UnsupportedFeature
+from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import bucket_number, compact_postponed
 from paimon_table.maintenance.rescale import rescale
@@ -340,6 +341,37 @@ def test_rows_that_come_to_wait_while_the_option_changes_get_their_buckets(tmp_p
     writer.commit([["+U", 1, 3]])
     settle(writer, tmp_path)
     assert writer.content() == [[1, 3]]
+
+
+def test_a_compaction_that_a_rescale_overtakes_is_done_again(tmp_path: Path) -> None:
+    driver = postponed(tmp_path, **{"postpone.default-bucket-num": "2", "num-sorted-run.compaction-trigger": "9"})
+    driver.commit([["+I", key, 1] for key in range(50)])
+    settle(driver, tmp_path)
+    driver.commit([["+U", key, 2] for key in range(25)])
+
+    def other(step: int) -> None:
+        if step == 0:
+            rescale(driver.table, 3, Job(WriterEnvironment(str(tmp_path / "other"))))
+
+    compact_postponed(driver.table, Job(WriterEnvironment(str(tmp_path / "job")), Steps(other)), lambda _: True)
+    settle(driver, tmp_path)
+    left = fresh(driver, tmp_path)
+    assert left.content() == sorted_rows([key, 2 if key < 25 else 1] for key in range(50))
+
+
+def test_a_compaction_of_fixed_buckets_that_a_rescale_overtakes_is_done_again(tmp_path: Path) -> None:
+    driver = postponed(tmp_path, bucket="2", **{"write-only": "true"})
+    for value in range(3):
+        driver.commit([["+I", key, value] for key in range(50)])
+
+    def other(step: int) -> None:
+        if step == 0:
+            rescale(driver.table, 4, Job(WriterEnvironment(str(tmp_path / "other"))))
+
+    job = Job(WriterEnvironment(str(tmp_path / "job")), Steps(other))
+    compact(driver.table, job, lambda _: True, fully=True)
+    left = fresh(driver, tmp_path)
+    assert left.content() == sorted_rows([key, 2] for key in range(50))
 
 
 def test_postponing_single_partitions_is_refused(tmp_path: Path) -> None:
