@@ -85,7 +85,8 @@ class PostponedWriter:
         self._settings = postponed_file_settings(ctx.options)
         self._open: dict[int, KeyValueFileWriter] = {}
         self._youngest_ms = max((file.creation_time_ms or 0 for file in state.files), default=0)
-        self._has_tried_retract = False
+        self._order = KeyOrder(ctx.schema, ctx.options)
+        self._function = merge_function(ctx.schema, ctx.options)
 
     def write(self, rows: pa.Table) -> None:
         """See ``Writer``."""
@@ -131,7 +132,7 @@ class PostponedWriter:
         rows = self._incoming.take()
         if rows is None:
             return
-        self._try_retract(rows)
+        self._try_retracts(rows)
         unnumbered = pa.array(np.full(rows.num_rows, -1, np.int64))
         rows = rows.set_column(rows.schema.get_field_index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, unnumbered)
         for lane, members in groups_of(self._lanes(rows)):
@@ -163,16 +164,12 @@ class PostponedWriter:
         self._youngest_ms = max(file.creation_time_ms or 0, self._youngest_ms + 1)
         return replace(file, creation_time_ms=self._youngest_ms)
 
-    def _try_retract(self, rows: pa.Table) -> None:
-        """The first retract meets the engine now: what it refuses must not fail in the compaction."""
-        if self._has_tried_retract:
-            return
+    def _try_retracts(self, rows: pa.Table) -> None:
+        """Retracts meet the engine now: what it refuses must not fail in the compaction."""
         retracts = np.flatnonzero(~are_adds(rows.column(VALUE_KIND).to_numpy()))
         if len(retracts):
-            self._has_tried_retract = True
-            row = rows.slice(int(retracts[0]), 1)
-            order = KeyOrder(self._ctx.schema, self._ctx.options)
-            merge_function(self._ctx.schema, self._ctx.options).merge(row, order.sort(row), single_passes=False)
+            tried = rows.take(pa.array(retracts))
+            self._function.merge(tried, self._order.sort(tried), single_passes=False)
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:

@@ -139,6 +139,18 @@ def test_what_the_engine_refuses_is_refused_at_once(tmp_path: Path) -> None:
     assert not any("bucket-" in path for path in io.disk.files)
 
 
+def test_every_retract_meets_the_engine_at_once(tmp_path: Path) -> None:
+    options = {"bucket": "-2", "merge-engine": "partial-update", "fields.s.sequence-group": "n"}
+    options["fields.n.aggregate-function"] = "max"
+    table = new_table(tmp_path / "t", [("k", "INT"), ("s", "INT"), ("n", "INT")], ["k"], [], options, MemoryFileIO())
+    driver = TableDriver(table, tmp_path / "l")
+    driver.commit([["+I", 1, 1, 5], ["-D", 1, None, 5]])
+    with pytest.raises(MalformedRecord, match="'max' does not support retraction"):
+        driver.commit([["-D", 1, None, 5], ["-D", 1, 2, 5]])
+    settle(driver, tmp_path)
+    assert driver.content() == [[1, 1, 5]]
+
+
 @pytest.mark.parametrize(
     ("options", "present", "number"),
     [
