@@ -10,15 +10,15 @@ import os
 import pickle
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_table.errors import SinkUnavailable
-from paimon_table.key_index.index_runs import Slots
-from paimon_table.key_index.key_index import KeyIndex
+from paimon_table.key_index.index_runs import Run, Slots
+from paimon_table.key_index.key_index import IndexAt, KeyIndex
 from paimon_table.key_index.stored_keys import LaneNumber
 from paimon_table.lookup.lookup_file import boot_id
 from paimon_table.metadata.bucket_id import BucketId
@@ -26,6 +26,8 @@ from paimon_table.storage.private_directory import ensure_private, make_file
 
 _MOST_PENDING = 16
 """Assignments that are kept while none of them is known to be committed: those of a batch that is tried so often."""
+
+_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ class Pending:
     slots: Slots
     buckets: tuple[BucketId, ...]
     """The bucket that each slot stands for."""
+
+
+_LAYOUT = repr(
+    [(made, [(f.name, f.type) for f in fields(made)]) for made in (Pending, KeyIndex, IndexAt, Run, BucketId)]
+).encode()
+"""What the classes of saved values look like."""
 
 
 class IndexFiles:
@@ -88,7 +96,8 @@ class IndexFiles:
         try:
             ensure_private(str(path.parent))
             make_file(str(temporary))
-            temporary.write_bytes(pickle.dumps((boot_id(), value)))
+            payload = pickle.dumps((boot_id(), value))
+            temporary.write_bytes(_digest(payload) + payload)
             os.replace(temporary, path)
         except OSError as error:
             raise SinkUnavailable(
@@ -98,9 +107,18 @@ class IndexFiles:
 
 
 def _read(path: Path) -> Any:
-    """What was written to the path since the machine started; None for anything else."""
+    """What was written to the path since the machine started, by this version; None for anything else."""
     try:
-        boot, value = pickle.loads(path.read_bytes())
-    except (OSError, pickle.PickleError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError):
+        content = path.read_bytes()
+    except OSError:
         return None
+    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if digest != _digest(payload):
+        return None
+    boot, value = pickle.loads(payload)
     return value if boot == boot_id() else None
+
+
+def _digest(payload: bytes) -> bytes:
+    """Depends on what a value is made of too: another version of the classes is not read."""
+    return hashlib.sha256(_LAYOUT + payload).digest()

@@ -286,6 +286,24 @@ def test_a_key_in_two_partitions_is_refused_with_its_places(tmp_path: Path) -> N
             TableDriver(table, tmp_path / name, name).commit([["+I", "b", 1, 30]])
 
 
+def test_damaged_files_of_the_index_are_not_believed(tmp_path: Path) -> None:
+    draw = random.Random(8)
+    table = cross_table(dynamic_bucket__initial_buckets="1")
+    one = TableDriver(table, tmp_path, "one")
+    one.commit([["+I", "a", k, 0] for k in range(3)])
+    for number in range(24):
+        one.commit([["+U", draw.choice(PARTITIONS), draw.randrange(3), number], ["+I", "b", 7, number]])
+        saved = sorted(path for path in tmp_path.rglob("*.index*") if path.is_file())
+        assert len(saved) == 2
+        for path in saved:
+            content = bytearray(path.read_bytes())
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+            path.write_bytes(content[: draw.choice((len(content), len(content), draw.randrange(len(content))))])
+
+        one.commit([["+U", draw.choice(PARTITIONS), k, number] for k in range(3)])
+        assert [row[1] for row in sorted(one.content(), key=lambda row: row[1])] == [0, 1, 2, 7]
+
+
 def test_what_was_not_committed_is_forgotten(tmp_path: Path) -> None:
     table = cross_table()
     driver = TableDriver(table, tmp_path)
