@@ -19,8 +19,8 @@ def due_compactions(
 
     ``fully``: all with files below their highest level, or with rows that have expired. Otherwise, where readers wait
     for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there already, uncompacted,
-    these are among them. Without, only where nobody would see such rows until more arrive. Of a table
-    without buckets: those with small files. Of one with postponed buckets: none, a job of their own compacts them.
+    these are among them. Without, only where nobody would see such rows, or their changes, until more arrive. Of a
+    table without buckets: those with small files. Of one with postponed buckets: none, a job of their own does it.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)
@@ -28,8 +28,8 @@ def due_compactions(
         return ()
     if fully:
         return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, expiry))
-    is_hidden = options.hides_level0 and options.level0_patience == 1
-    if not options.needs_lookup or not (is_appended or is_hidden):
+    is_hidden = options.hides_level0 or options.changelog_producer == "lookup"
+    if not options.needs_lookup or not (is_appended or (is_hidden and options.level0_patience == 1)):
         return ()
     patience = options.level0_patience
     return tuple(b for b, files in state.files.items() if sum(f.level == 0 for f in files) >= patience)

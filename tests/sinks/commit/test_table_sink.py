@@ -22,8 +22,11 @@ def disk() -> MemoryDisk:
     return MemoryDisk()
 
 
-def test_level_0_that_nobody_compacted_is_compacted_by_the_next_batch(disk: MemoryDisk, tmp_path: Path) -> None:
-    hidden = table(disk, **VECTORS)
+@pytest.mark.parametrize("options", [VECTORS, {"changelog-producer": "lookup"}], ids=["rows", "changes"])
+def test_level_0_that_nobody_compacted_is_compacted_by_the_next_batch(
+    disk: MemoryDisk, tmp_path: Path, options: dict[str, str]
+) -> None:
+    hidden = table(disk, **options)
     TableDriver(hidden, tmp_path, write_only=True).commit(rows(1))
     assert sink(hidden).pending_compactions(7, None) == (BUCKET,)
     TableDriver(hidden, tmp_path, commit_user="compactor").compact()
