@@ -108,11 +108,12 @@ def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, Partiti
 
 
 def _tell_partitions(what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
-    lines = [
-        f"  {facts.directory or 'the table'}: {counted(facts.bucket_count, 'bucket')}, "
-        f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
-        for facts in partitions.values()
-    ]
+    def told(facts: PartitionFacts) -> str:
+        buckets = f"{counted(facts.bucket_count, 'bucket')}, " if facts.bucket_count > 0 else ""
+        rows = f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
+        return f"  {facts.directory or 'the table'}: {buckets}{rows}"
+
+    lines = [told(facts) for facts in partitions.values()]
     typer.echo("\n".join([f"{what}:", *first_of(lines, _LISTED, "partitions")]))
 
 

@@ -96,10 +96,13 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     """Rows written with another number of buckets would miss the older rows of their keys."""
     wanted = next((change.value for change in changes if change.name == BUCKET), None)
     if wanted is not None and table.snapshots.latest_id() is not None:
+        present = table.options.bucket
+        # What the command takes: fixed and postponed buckets of keys. Elsewhere a new table is all that is left.
+        has_command = bool(table.schema.primary_keys) and present != -1 and wanted.strip() != "-1"
+        command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
+        remedy = f", or give the table the new number first: {command}" if has_command else ""
         raise ConfigError(
-            "option 'bucket' cannot change while the table holds rows in so many buckets; state"
-            f" {table.options.bucket}, or give the table the new number first: tidemark table rescale"
-            f" {table.paths.root} --buckets {wanted}",
+            f"option 'bucket' cannot change while the table holds rows in its buckets; state {present}{remedy}",
             option=BUCKET,
         )
 

@@ -76,6 +76,14 @@ def test_a_table_partitioned_outside_of_its_key_can_still_be_read(tmp_path: Path
     assert Table.open_for_reading(str(tmp_path / "warehouse" / "lake.db" / "t")).to_arrow().num_rows == 0
 
 
+def test_rows_in_dynamic_buckets_keep_them_and_nobody_is_sent_to_a_command_that_refuses(tmp_path: Path) -> None:
+    make(tmp_path, ["id"])
+    run(tmp_path)
+
+    with pytest.raises(ConfigError, match=r"'bucket' cannot change .* state -1; nothing was written.*another `into`"):
+        run(tmp_path, options={"bucket": 4})
+
+
 def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path: Path) -> None:
     make(tmp_path, ["id"])
 
