@@ -19,7 +19,15 @@ from pipelines.inspect.tables_below import tables_below
 from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import write_rows
-from pipelines.report.table_report import all_snapshots, file_rows, kinds_first, show_table, snapshot_rows
+from pipelines.report.table_report import (
+    all_snapshots,
+    file_rows,
+    kinds_first,
+    show_table,
+    snapshot_rows,
+    waiting_row_count,
+    waiting_text,
+)
 from sources.wording import first_of
 
 TABLE_FORMAT_LIMIT = 100
@@ -157,11 +165,9 @@ def _tell_reading_options(table: Table) -> None:
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
     if table.schema.options.get("bucket") != str(POSTPONED):
         return
-    files = table.state(snapshot).files.items()
-    waiting = sum(file.row_count for bucket, of_bucket in files if bucket.bucket == POSTPONED for file in of_bucket)
+    waiting = waiting_row_count(table.state(snapshot))
     if waiting:
-        note = f"{waiting:,} rows wait in postponed buckets ('bucket' = -2); readers see them after a compaction"
-        typer.echo(f"{note}: tidemark table compact {table.paths.root}", err=True)
+        typer.echo(waiting_text(waiting, table.paths.root), err=True)
 
 
 def _type_names(schema: TableSchema) -> dict[str, str]:

@@ -13,7 +13,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
-from pipelines.report.table_report import all_snapshots, kinds_first
+from pipelines.report.table_report import all_snapshots, bucket_count, kinds_first, waiting_row_count
 
 SAMPLE_ROWS = 5
 SAMPLE_COLUMNS = 8
@@ -60,10 +60,11 @@ def _table_summary(identifier: str, table: Table) -> TableSummary:
         identifier,
         table.paths.root,
         sum(part.num_rows for part in table.read(key)) if is_counted else stored,
-        len(state.files),
+        bucket_count(state),
         len(snapshots),
         sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
         is_counted,
+        waiting_row_count(state),
     )
 
 

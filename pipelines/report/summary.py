@@ -14,6 +14,7 @@ from pipelines.own_command import own_command, short_path
 from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
 from pipelines.report.run_totals import Totals
+from pipelines.report.table_report import waiting_text
 
 HIDDEN_SHOWN = 8
 
@@ -30,6 +31,8 @@ class TableSummary:
     changelog_row_count: int
     is_counted: bool = True
     """Whether ``row_count`` is exact; else it is the stored rows before merging, an upper bound."""
+    waiting_row_count: int = 0
+    """Rows in postponed buckets, which ``row_count`` leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)
+    for table in summary.tables:
+        if table.waiting_row_count:
+            waiting = waiting_text(table.waiting_row_count, short_path(table.path))
+            out.print(Text(f"{table.identifier}: {waiting}"), soft_wrap=True)
     for identifier, reason in summary.unread.items():
         out.print(Text(f"{identifier} was written, but cannot be read: {reason}"), soft_wrap=True)
     if summary.sample is not None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from rich.text import Text
 
-from paimon_table import BucketId, DataFileMeta, Snapshot, Table, TableState
+from paimon_table import POSTPONED, BucketId, DataFileMeta, Snapshot, Table, TableState
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import sql
@@ -109,11 +109,12 @@ def table_facts(table: Table) -> dict[str, Any]:
         "options": dict(schema.options),
         "snapshot": None if latest is None else _snapshot_facts(latest),
         "partitions": len({bucket.partition for bucket in state.files}),
-        "buckets": len(state.files),
+        "buckets": bucket_count(state),
         "files": len(files),
         "file_bytes": sum(file.file_size_bytes for file in files),
         "file_rows": sum(file.row_count for file in files),
         "rows": live_row_count(table, state),
+        "waiting_rows": waiting_row_count(state),
         "levels": _levels(state),
     }
 
@@ -127,6 +128,22 @@ def live_row_count(table: Table, state: TableState) -> int | None:
         return sum(int(part.num_rows) for part in table.read(key))
     except UnsupportedFeature:
         return None
+
+
+def bucket_count(state: TableState) -> int:
+    """Buckets with files that readers see."""
+    return sum(bucket.bucket != POSTPONED for bucket in state.files)
+
+
+def waiting_row_count(state: TableState) -> int:
+    """Rows in postponed buckets: readers see them after a compaction."""
+    return sum(file.row_count for bucket, files in state.files.items() if bucket.bucket == POSTPONED for file in files)
+
+
+def waiting_text(count: int, path: str) -> str:
+    """That so many rows wait, and for what."""
+    note = f"{count:,} rows wait in postponed buckets ('bucket' = -2); readers see them after a compaction"
+    return f"{note}: tidemark table compact {path}"
 
 
 def _snapshot_facts(snapshot: Snapshot) -> dict[str, Any]:
@@ -168,6 +185,8 @@ def _print_facts(facts: dict[str, Any]) -> None:
         "files": f"{facts['files']} with {facts['file_rows']:,} stored rows, {facts['file_bytes']:,} bytes",
         "files per level": ", ".join(f"{level}: {n}" for level, n in facts["levels"].items()) or "none",
     }
+    if facts["waiting_rows"]:
+        lines["waiting"] = waiting_text(facts["waiting_rows"], facts["path"])
     for name, value in lines.items():
         state.add_row(Text(name, style="bold"), Text(cell_text(value)))
     sys.stdout.write("\n")

@@ -13,9 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.bucket_id import EMPTY_ROW, POSTPONED, BucketId
-from paimon_table.metadata.table_state import BucketState
-from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.inspect.table_commands import table_app
 from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat
@@ -167,15 +164,9 @@ def test_changes_are_not_suggested_without_a_changelog() -> None:
 
 
 def test_rows_in_postponed_buckets_are_told_and_not_shown(warehouse: Path) -> None:
-    """As Java Paimon writes them: their bucket is -2, the table's as well, and the directory has a name of its own."""
     path = warehouse / "shop.db" / "late"
-    table = new_table(path, [("id", "INT"), ("name", "STRING")], ["id"])
-    environment = WriterEnvironment(str(warehouse / "lookup"))
-    writer = table.bucket_writer(BucketId(EMPTY_ROW, POSTPONED), BucketState(), environment)
-    writer.write(TableDriver(table, warehouse / "lookup").arrow([["+I", 1, "a"], ["+I", 2, "b"]]))
-    table.new_commit("java").commit(1, [writer.prepare_append()], {})
-    schema = path / "schema" / "schema-0"
-    schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "-2"'))
+    table = new_table(path, [("id", "INT"), ("name", "STRING")], ["id"], options={"bucket": "-2"})
+    TableDriver(table, warehouse / "lookup").commit([["+I", 1, "a"], ["+I", 2, "b"]])
 
     rows, told = run("scan", str(path))
 
@@ -183,3 +174,6 @@ def test_rows_in_postponed_buckets_are_told_and_not_shown(warehouse: Path) -> No
     assert rows.split() == ["id", "name"]
     assert "2 rows wait in postponed buckets" in told
     assert run("changes", str(path), "--format", "json")[0] == ""
+    shown = run("show", str(path))[0]
+    assert "2 rows wait in postponed buckets" in shown
+    assert "0 with data" in shown

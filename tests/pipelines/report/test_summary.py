@@ -128,6 +128,13 @@ def test_the_summary_shows_tables_samples_and_next_commands() -> None:
     assert " -m tidemark table scan '/data/my lake/lake.db/orders' --limit 10" in text
 
 
+def test_rows_that_wait_for_a_compaction_are_told_with_the_command() -> None:
+    waiting = replace(ORDERS, row_count=0, waiting_row_count=400)
+    summary = RunSummary("shop", Totals(400, seconds=1.0), (waiting,))
+    assert "lake.orders: 400 rows wait in postponed buckets" in printed(summary)
+    assert "wait" not in printed(replace(summary, tables=(ORDERS,)))
+
+
 def test_a_run_of_one_batch_has_no_rate() -> None:
     summary = RunSummary("shop", Totals(10, seconds=4.0, first_record_count=10, first_seconds=4.0), ())
     assert headline(summary) == "shop: 10 events in 4.0 s, most of it the start of Spark's workers"
