@@ -214,6 +214,10 @@ class TableRule(ConfigModel):
         if self.before is not None and self.on_change != "log":
             text = "with `mode: append` old rows are stored with `on_change: log` only; remove it or add that"
             raise refused(text, "before")
+        own = [name for name, _ in EVENT_COLUMNS if name in self.columns.types]
+        if own and self.on_change == "log":
+            text = f"`on_change: log` stores its own values under {own[0]}; remove the type or choose another on_change"
+            raise refused(text, "columns", "types", own[0])
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         return self.match.matches(database, schema, table, topic)
