@@ -2,7 +2,8 @@
 
 A search in it takes as long as one in a single index file, and its pages are shared by the processes of a machine. It
 names the index files that it was made of and holds nothing that they do not hold; it may go at any moment. Layout:
-eight bytes with the length of the JSON header, the header, 32-bit hashes, 16-bit buckets, as the machine orders bytes.
+eight bytes with the length of the JSON header, the header, 32-bit hashes, 16-bit buckets, as the machine orders bytes;
+then two checksums, of what comes before the buckets and of the buckets.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import threading
 import uuid
+import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +38,7 @@ MOST_MAPPED = 1024
 """Merged files that a process keeps mapped, those used last."""
 
 _PREFIX = "merged-"
+_CHECKSUM_BYTES = 4
 
 
 class MergedHashes:
@@ -45,17 +48,27 @@ class MergedHashes:
         """OSError or ValueError when there is no whole one."""
         self.path = path
         with path.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length))
+            prefix = stream.read(8)
+            length = int.from_bytes(prefix, "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"{path} does not hold what was written")
+            text = stream.read(length)
+            header = json.loads(text)
+            stream.seek(-2 * _CHECKSUM_BYTES, os.SEEK_END)
+            checksums = stream.read()
         self.files: Mapping[int, str] = {int(bucket): name for bucket, name in header["files"].items()}
         """The index file of each bucket."""
         self.row_count = int(header["rows"])
         start, rows = 8 + length, self.row_count
-        if path.stat().st_size != start + 6 * rows:
+        if path.stat().st_size != start + 6 * rows + len(checksums):
             raise ValueError(f"{path} is cut short")
         shape = (rows,)
         self.hashes: KeyHashes = np.asarray(np.memmap(path, np.int32, "r", start, shape))
         self.buckets: Buckets = np.asarray(np.memmap(path, np.int16, "r", start + 4 * rows, shape))
+        if checksums != _checksums(
+            zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
+        ):
+            raise ValueError(f"{path} does not hold what was written")
 
     def find(self, hashes: KeyHashes) -> Buckets:
         """The bucket of each of the sorted ``hashes``."""
@@ -98,7 +111,7 @@ def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | 
     present = list(directory.glob(f"{_PREFIX}*"))
     _MAPPED.let_go(directory, present)
     for path in present:
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
             merged = _MAPPED.open(path)
             count = sum(wanted.get(bucket) == name for bucket, name in merged.files.items())
             if count > most:
@@ -126,11 +139,15 @@ def merge(
         header = json.dumps({"files": files, "rows": rows}).encode()
         header += b" " * (-(8 + len(header)) % 8)
         with temporary.open("wb") as low, temporary.open("r+b") as high:
-            low.write(len(header).to_bytes(8, "little") + header)
-            high.seek(8 + len(header) + 4 * rows)
+            before = len(header).to_bytes(8, "little") + header
+            low.write(before)
+            high.seek(len(before) + 4 * rows)
+            sums = zlib.crc32(before), 0
             for hashes, buckets in _merged_ranges(old, kept, added, rows):
                 low.write(hashes.tobytes())
                 high.write(buckets.tobytes())
+                sums = zlib.crc32(hashes.data, sums[0]), zlib.crc32(buckets.data, sums[1])
+            high.write(_checksums(*sums))
         merged = _MAPPED.keep(MergedHashes(temporary.rename(path)))
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -141,6 +158,10 @@ def merge(
     _MAPPED.let_go(directory, [path])
     _make_room(directory.parent, path)
     return merged
+
+
+def _checksums(*sums: int) -> bytes:
+    return b"".join(number.to_bytes(_CHECKSUM_BYTES, "little") for number in sums)
 
 
 def _row_count(old: MergedHashes | None, kept: Sequence[int]) -> int:

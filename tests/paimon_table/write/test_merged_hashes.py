@@ -76,6 +76,19 @@ def test_a_file_that_is_cut_short_is_passed_over(tmp_path: Path, length: int) ->
     assert_found(open_lane_index(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__), hashes)
 
 
+def test_a_file_with_a_flipped_bit_is_passed_over(tmp_path: Path) -> None:
+    hashes = buckets_of_hashes(9, 100)
+    names = {bucket: f"i{bucket}" for bucket in hashes}
+    merged = merge(tmp_path / "lane", None, (), {bucket: (names[bucket], hashes[bucket]) for bucket in hashes})
+    data = merged.path.read_bytes()
+    merged.path.unlink()
+    for place in [*range(200), *range(200, len(data), 37), *range(len(data) - 8, len(data))]:
+        damaged = merged.path.with_name(f"merged-{place}")
+        damaged.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        assert newest_merged(tmp_path / "lane", names) is None, place
+        damaged.unlink()
+
+
 def test_files_used_longest_ago_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merged_hashes, "MAX_BYTES", 14_000)
     for number in range(4):
