@@ -27,6 +27,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
+from paimon_table.bucket_assignment.held_hashes import held_hashes
+from paimon_table.bucket_assignment.owned_buckets import DEFAULT_ASSIGNERS
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.hash_index import distinct, write_hashes
@@ -37,9 +40,6 @@ from paimon_table.surroundings import random_uuid
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.dynamic_lanes import assigner_numbers
-from paimon_table.write.held_hashes import held_hashes
-from paimon_table.write.owned_buckets import DEFAULT_ASSIGNERS
 from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import new_table
 

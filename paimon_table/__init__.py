@@ -13,6 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paimon_table.bucket_assignment.bucket_assigner import lane_split, open_assigner
+    from paimon_table.bucket_assignment.cross_partition import key_lane_properties
+    from paimon_table.bucket_assignment.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.table_name import TableName
@@ -29,17 +32,14 @@ if TYPE_CHECKING:
     from paimon_table.table import Table
     from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn, apply_changes
     from paimon_table.validation.table_validation import validate_table
-    from paimon_table.write.bucket_assigner import lane_split, open_assigner
     from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
-    from paimon_table.write.cross_partition import key_lane_properties
     from paimon_table.write.former_rows import former_rows
-    from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.write.write_traits import WriteTraits, write_traits
     from paimon_table.write.writer import Writer, open_writer
 else:
     _HOMES = {
         "AddColumn": "validation.schema_evolution",
-        "BucketAssigner": "write.lanes",
+        "BucketAssigner": "bucket_assignment.lanes",
         "BucketId": "metadata.bucket_id",
         "BucketState": "metadata.table_state",
         "CLOCK_SKEW_MS": "commit.commit",
@@ -50,8 +50,8 @@ else:
         "DataFileMeta": "metadata.data_file",
         "FilesystemCatalog": "catalog.filesystem",
         "KEPT_BYTES": "write.bucket_writer",
-        "Lane": "write.lanes",
-        "LaneSplit": "write.lanes",
+        "Lane": "bucket_assignment.lanes",
+        "LaneSplit": "bucket_assignment.lanes",
         "LiveFiles": "metadata.table_state",
         "POSTPONED": "metadata.bucket_id",
         "SchemaChange": "validation.schema_evolution",
@@ -74,9 +74,9 @@ else:
         "apply_changes": "validation.schema_evolution",
         "create_schema": "schema.table_schema",
         "former_rows": "write.former_rows",
-        "key_lane_properties": "write.cross_partition",
-        "lane_split": "write.bucket_assigner",
-        "open_assigner": "write.bucket_assigner",
+        "key_lane_properties": "bucket_assignment.cross_partition",
+        "lane_split": "bucket_assignment.bucket_assigner",
+        "open_assigner": "bucket_assignment.bucket_assigner",
         "open_writer": "write.writer",
         "validate_table": "validation.table_validation",
         "write_traits": "write.write_traits",

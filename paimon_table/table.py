@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.bucket_assignment.bucket_assigner import AssignedRows, assign_all, lane_split
+from paimon_table.bucket_assignment.lanes import LaneSplit
 from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.compaction.due import due_compactions
 from paimon_table.compaction.record_expiry import record_expiry
@@ -36,9 +38,7 @@ from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import check_partition_names, validate_table
-from paimon_table.write.bucket_assigner import AssignedRows, assign_all, lane_split
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.lanes import LaneSplit
 from paimon_table.write.write_traits import WriteTraits, write_traits
 from paimon_table.write.writer import Writer, open_writer
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from paimon_table.mergetree.levels import find_overlap
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, SeenSnapshot
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_state import TableState
 from paimon_table.types import DataType
 
@@ -88,16 +88,19 @@ def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index
 
     Whoever rewrote the file did not know of that, or would have replaced the index file too: the rows would be back.
     """
+    vectors = [entry for entry in state.index if entry.file.index_type == DELETION_VECTORS]
+    if not vectors:
+        return None
     delta = tuple(delta)
     added = {(entry.bucket, entry.file.file_name) for entry in delta if entry.kind == ADD}
     gone = {(entry.bucket, entry.file.file_name) for entry in delta if entry.kind != ADD} - added
-    buckets = {bucket for bucket, _ in gone}
     replaced = {entry.file.file_name for entry in index if entry.kind != ADD}
-    for entry in state.index:
-        if entry.bucket in buckets and entry.file.index_type == DELETION_VECTORS:
-            for r in entry.file.vector_ranges or () if entry.file.file_name not in replaced else ():
-                if (entry.bucket, r.data_file) in gone:
-                    return f"rows of {r.data_file} of bucket {entry.bucket.bucket} were deleted while it was compacted"
+    for entry in vectors:
+        if entry.file.file_name in replaced:
+            continue
+        for r in entry.file.vector_ranges or ():
+            if (entry.bucket, r.data_file) in gone:
+                return f"rows of {r.data_file} of bucket {entry.bucket.bucket} were deleted while it was compacted"
     return None
 
 
@@ -122,14 +125,14 @@ def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[i
 
 
 def find_unseen_rows(
-    seen: SeenSnapshot | None, state: TableState, find: Callable[[int], Snapshot | None]
+    seen: SnapshotIdentity | None, state: TableState, find: Callable[[int], Snapshot | None]
 ) -> str | None:
     """The first snapshot after ``seen`` by which others may have put the same keys into other buckets or partitions.
 
     ``find`` reads a snapshot by its id, None when it is gone. Compactions move no keys.
     """
     newest = state.snapshot
-    if seen is None or seen == (SeenSnapshot(0, None) if newest is None else SeenSnapshot(newest.id, newest.uuid)):
+    if seen is None or seen == state.identity:
         return None
     if seen.id:
         at = find(seen.id) if seen.id < state.snapshot_id else None

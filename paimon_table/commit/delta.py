@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import IndexChange, SeenSnapshot
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
-from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.snapshot import CommitKind, SnapshotIdentity
 from paimon_table.metadata.table_state import TableState
 
 
@@ -40,7 +40,7 @@ class Delta:
     """Index files deleted and added."""
     hashes_seen: Mapping[bytes, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Per partition bucket and name of its HASH index files, which others may not have changed meanwhile."""
-    keys_seen: SeenSnapshot | None = None
+    keys_seen: SnapshotIdentity | None = None
     """A snapshot since which others may not have added rows anywhere in the table."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
@@ -85,7 +85,7 @@ def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
     return Delta(CommitKind.COMPACT, tuple(deleted + added), tuple(changelog), tuple(index), seen=seen)
 
 
-def _id(snapshot: SeenSnapshot) -> int:
+def _id(snapshot: SnapshotIdentity) -> int:
     return snapshot.id
 
 

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from paimon_table.errors import SinkUnavailable
 from paimon_table.key_index.index_runs import Run, Slots
-from paimon_table.key_index.key_index import IndexAt, KeyIndex
+from paimon_table.key_index.key_index import KeyIndex
 from paimon_table.key_index.stored_keys import LaneNumber
 from paimon_table.lookup.lookup_file import boot_id
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.snapshot import SnapshotIdentity
 from paimon_table.storage.private_directory import ensure_private, make_file
 
 _MOST_PENDING = 16
@@ -44,7 +45,7 @@ class Pending:
 
 
 _LAYOUT = repr(
-    [(made, [(f.name, f.type) for f in fields(made)]) for made in (Pending, KeyIndex, IndexAt, Run, BucketId)]
+    [(made, [(f.name, f.type) for f in fields(made)]) for made in (Pending, KeyIndex, SnapshotIdentity, Run, BucketId)]
 ).encode()
 """What the classes of saved values look like."""
 

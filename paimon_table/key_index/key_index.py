@@ -14,24 +14,18 @@ import pyarrow as pa
 
 from paimon_table.key_index.index_runs import IndexRuns, Run, Slots, runs_to_merge
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.snapshot import SnapshotIdentity
 
 _MOST_OUTDATED = 1 << 20
 """Entries that may be outdated, beside as many as there are keys, before the index is built again."""
 
 
 @dataclass(frozen=True, slots=True)
-class IndexAt:
-    """The snapshot that an index stands for; id 0 is the table before its first."""
-
-    snapshot_id: int
-    uuid: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class KeyIndex:
     """The index of one lane. ``runs`` are given from the newest on."""
 
-    at: IndexAt
+    at: SnapshotIdentity
+    """The snapshot that the index stands for."""
     buckets: tuple[BucketId, ...]
     """The bucket that each slot stands for."""
     key_counts: tuple[int, ...]
@@ -52,7 +46,7 @@ class KeyIndex:
         pairs = zip(self.buckets, self.key_counts, strict=True)
         return {bucket.bucket: count for bucket, count in pairs if bucket.partition == partition}
 
-    def moved_to(self, at: IndexAt) -> KeyIndex:
+    def moved_to(self, at: SnapshotIdentity) -> KeyIndex:
         """The same entries for another snapshot."""
         return replace(self, at=at)
 

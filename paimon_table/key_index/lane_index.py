@@ -19,7 +19,7 @@ import pyarrow as pa
 from paimon_table.errors import ConfigError
 from paimon_table.key_index.index_files import IndexFiles, Pending
 from paimon_table.key_index.index_runs import LARGEST_RUN_ROWS, IndexRuns, Slots, whole_key_order
-from paimon_table.key_index.key_index import IndexAt, KeyIndex
+from paimon_table.key_index.key_index import KeyIndex
 from paimon_table.key_index.stored_keys import (
     LaneNumber,
     check_lane,
@@ -34,7 +34,7 @@ from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.manifest import ADD
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.rows.gather import gather
@@ -70,7 +70,7 @@ class LaneIndex:
         self._live = live
         self._lane = lane
         self._place = place
-        self._at = IndexAt(live.snapshot_id, live.snapshot_uuid)
+        self._at = live.at
         schema = ctx.schema.arrow_schema
         key_schema = pa.schema([schema.field(name) for name in ctx.schema.primary_keys])
         self.order = whole_key_order(ctx.schema, ctx.options)
@@ -183,10 +183,10 @@ class LaneIndex:
 
     def _followed(self, index: KeyIndex) -> KeyIndex | None:
         """The index brought to the snapshot of the batch; None when that cannot be done from what is left."""
-        if index.at.snapshot_id >= self._at.snapshot_id or not self._is_in_history(index.at):
+        if index.at.id >= self._at.id or not self._is_in_history(index.at):
             return None
         candidates: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
-        for snapshot_id in range(index.at.snapshot_id + 1, self._at.snapshot_id + 1):
+        for snapshot_id in range(index.at.id + 1, self._at.id + 1):
             snapshot = self._ctx.snapshots.find(snapshot_id)
             if snapshot is None or snapshot.commit_kind == CommitKind.OVERWRITE:
                 return None
@@ -205,11 +205,11 @@ class LaneIndex:
             index = self._with_candidates(index, candidates)
         return index.moved_to(self._at)
 
-    def _is_in_history(self, at: IndexAt) -> bool:
+    def _is_in_history(self, at: SnapshotIdentity) -> bool:
         """Whether the table has come from there, as far as its snapshots tell."""
-        if at.snapshot_id == 0:
+        if at.id == 0:
             return True
-        snapshot = self._ctx.snapshots.find(at.snapshot_id)
+        snapshot = self._ctx.snapshots.find(at.id)
         return snapshot is not None and snapshot.uuid == at.uuid
 
     def _added(self, snapshot: Snapshot) -> Added | None:

@@ -20,10 +20,10 @@ from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
-from paimon_table.rows.hashes import murmur_hash_columns
 from paimon_table.scan.selection import Selection
 from paimon_table.scan.split_reader import open_reader
 from paimon_table.scan.splits import Split, split_bucket
+from paimon_table.schema.key_numbers import whole_key_hashes
 from paimon_table.schema.table_schema import TableSchema
 
 Magnitudes = npt.NDArray[np.int64]
@@ -31,9 +31,7 @@ Magnitudes = npt.NDArray[np.int64]
 
 def key_magnitudes(schema: TableSchema, rows: pa.Table) -> Magnitudes:
     """The absolute hash of the whole primary key of each row; its remainder is the lane of the row."""
-    fields = [schema.field(name) for name in schema.primary_keys]
-    columns = [rows.column(f.name).combine_chunks() for f in fields]
-    return np.abs(murmur_hash_columns(columns, [f.type for f in fields]).astype(np.int64))
+    return np.abs(whole_key_hashes(schema, rows).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER
-from paimon_table.rows.hashes import assign_buckets
+from paimon_table.rows.groups import groups_of
+from paimon_table.schema.key_numbers import bucket_numbers
 from paimon_table.table import Table
-from paimon_table.write.lanes import groups_of
 from paimon_table.write.writer import Writer, open_writer
 
 BUFFERED_BYTES = 256 << 20
@@ -165,10 +165,7 @@ class _Replay:
                 yield rows.drop_columns([SEQUENCE_NUMBER])
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        schema = self._ctx.schema
-        keys = [schema.field(name) for name in schema.bucket_keys]
-        columns = [rows.column(f.name).combine_chunks() for f in keys]
-        numbers = assign_buckets(columns, [f.type for f in keys], self._count, self._ctx.options.bucket_function)
+        numbers = bucket_numbers(self._ctx.schema, rows, self._count, self._ctx.options.bucket_function)
         for number, members in groups_of(numbers):
             yield number, rows.take(pa.array(members))
 

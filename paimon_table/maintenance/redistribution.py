@@ -35,7 +35,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.file_settings import data_file_settings
 from paimon_table.rows.gather import gather
-from paimon_table.rows.hashes import assign_buckets
+from paimon_table.schema.key_numbers import bucket_numbers
 from paimon_table.write.bucket_writer import WriterEnvironment
 
 MOST_OPEN = 16
@@ -174,10 +174,7 @@ class Redistribution:
                 yield without_retracts(function.merge(rows, groups))
 
     def _parts(self, rows: pa.Table, new: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
-        schema = self.ctx.schema
-        keys = [schema.field(name) for name in schema.bucket_keys]
-        columns = [rows.column(f.name).combine_chunks() for f in keys]
-        numbers = assign_buckets(columns, [f.type for f in keys], self.bucket_count, self.ctx.options.bucket_function)
+        numbers = bucket_numbers(self.ctx.schema, rows, self.bucket_count, self.ctx.options.bucket_function)
         for number in new:
             members = np.flatnonzero(numbers == number)
             if len(members):

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_table.metadata.snapshot import SnapshotIdentity
+
 DELETION_VECTORS = "DELETION_VECTORS"
 """Index type: one deletion vector per data file."""
 
@@ -44,14 +46,6 @@ class IndexFileMeta:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSnapshot:
-    """A snapshot by its id and uuid; id 0 is the table before its first."""
-
-    id: int
-    uuid: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class IndexChange:
     """The index files of a bucket that go, and those that come in their place."""
 
@@ -62,7 +56,7 @@ class IndexChange:
 
     None: nobody looked at them.
     """
-    keys_seen: SeenSnapshot | None = None
+    keys_seen: SnapshotIdentity | None = None
     """The snapshot whose keys, over all partitions, the rows were given their places by. None: nobody looked at them.
 
     Rows that others have added since may have the same keys in other places.

@@ -29,6 +29,18 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotIdentity:
+    """A snapshot by its id and uuid: after a rollback another one may have the same id."""
+
+    id: int
+    uuid: str | None
+
+
+BEFORE_THE_FIRST = SnapshotIdentity(0, None)
+"""Stands for a table without snapshots."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One published state of a table. File names are names in ``manifest/``; counts are of stored rows before merge."""

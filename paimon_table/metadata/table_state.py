@@ -17,7 +17,7 @@ from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, ManifestEntry, live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths
-from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity, SnapshotStore
 from paimon_table.storage.file_io import FileIO
 
 
@@ -42,9 +42,8 @@ class LiveFiles:
     partition_buckets: Mapping[bytes, int] = field(default_factory=dict)
     hash_files: Mapping[BucketId, IndexFileMeta] = field(default_factory=dict)
     """Index files with the key hashes of dynamic buckets."""
-    snapshot_id: int = 0
-    """The snapshot that holds all this; 0 is the table before its first."""
-    snapshot_uuid: str | None = None
+    at: SnapshotIdentity = BEFORE_THE_FIRST
+    """The snapshot that holds all this."""
     key_lanes: int | None = None
     """Lanes that share the keys of all partitions (KEY_DYNAMIC), where that is not what the options say."""
 
@@ -72,6 +71,10 @@ class TableState:
         """Id of the snapshot, 0 before the first."""
         return self.snapshot.id if self.snapshot is not None else 0
 
+    @property
+    def identity(self) -> SnapshotIdentity:
+        return BEFORE_THE_FIRST if self.snapshot is None else SnapshotIdentity(self.snapshot.id, self.snapshot.uuid)
+
     def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         return self.files.get(bucket, ())
 
@@ -86,8 +89,7 @@ class TableState:
             self.deletion_files(),
             self.total_buckets,
             self.hash_files(),
-            self.snapshot_id,
-            None if self.snapshot is None else self.snapshot.uuid,
+            self.identity,
         )
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:

@@ -12,7 +12,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.write.append_writer import AppendWriter
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
-from paimon_table.write.postponed_buckets import PostponedWriter
+from paimon_table.write.postponed_writer import PostponedWriter
 
 
 class Writer(Protocol):

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.hashes import murmur_hash_columns
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.held_hashes import held_hashes
 from tests.support.table_driver import new_table
 
 BATCHES = {0: range(6), 1: range(3, 10), 2: range(0, 13, 2)}

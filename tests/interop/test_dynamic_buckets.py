@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.table import Table
-from paimon_table.write.held_hashes import held_hashes
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.bucket_assigner import AssignedRows
 from paimon_table.commit.commit import CommitResult, TableCommit
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
@@ -27,7 +28,6 @@ from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
 from paimon_table.types import DataType, parse_type
 from paimon_table.validation.schema_evolution import SchemaChange
-from paimon_table.write.bucket_assigner import AssignedRows
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.overwrite_writer import OverwriteWriter

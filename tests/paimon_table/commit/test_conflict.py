@@ -16,10 +16,10 @@ from paimon_table.commit.conflict import (
 )
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta, SeenSnapshot, VectorRange
+from paimon_table.metadata.index_file import DELETION_VECTORS, IndexFileMeta, VectorRange
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_state import TableState
 from tests.support.builders import KEY_TYPES, data_file
 
@@ -153,16 +153,16 @@ def test_rows_that_others_added_since_keys_were_placed_are_a_conflict(
     others = [snapshot(n, CommitKind.COMPACT) for n in range(1, seen_id + 2)]
     table = {s.id: s for s in [*others, snapshot(seen_id + 2, kind, rows)]}
     now = TableState(snapshot=table[seen_id + 2])
-    seen = SeenSnapshot(seen_id, f"u{seen_id}" if seen_id else None)
+    seen = SnapshotIdentity(seen_id, f"u{seen_id}" if seen_id else None)
 
     assert (find_unseen_rows(seen, now, table.get) is not None) == conflict
     assert find_unseen_rows(None, now, table.get) is None
-    assert find_unseen_rows(SeenSnapshot(seen_id + 2, f"u{seen_id + 2}"), now, table.get) is None
+    assert find_unseen_rows(SnapshotIdentity(seen_id + 2, f"u{seen_id + 2}"), now, table.get) is None
     assert find_unseen_rows(seen, now, {**table, seen_id + 1: None}.get) is not None
 
 
 def test_keys_placed_by_a_state_that_the_table_went_back_from_are_a_conflict() -> None:
     table = {n: snapshot(n, CommitKind.COMPACT) for n in range(1, 4)}
-    for seen in (SeenSnapshot(3, "other"), SeenSnapshot(2, "other"), SeenSnapshot(4, "u4")):
+    for seen in (SnapshotIdentity(3, "other"), SnapshotIdentity(2, "other"), SnapshotIdentity(4, "u4")):
         assert "is gone" in (find_unseen_rows(seen, TableState(snapshot=table[3]), table.get) or "")
-    assert "is gone" in (find_unseen_rows(SeenSnapshot(2, "u2"), TableState(), table.get) or "")
+    assert "is gone" in (find_unseen_rows(SnapshotIdentity(2, "u2"), TableState(), table.get) or "")

@@ -16,9 +16,10 @@ from paimon_table.key_index.index_runs import (
     runs_to_merge,
     whole_key_order,
 )
-from paimon_table.key_index.key_index import IndexAt, KeyIndex
+from paimon_table.key_index.key_index import KeyIndex
 from paimon_table.lookup.cache import LookupCache
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.snapshot import BEFORE_THE_FIRST
 from paimon_table.options.option_parsing import options_of
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type
@@ -32,7 +33,7 @@ def test_every_key_is_where_it_was_put_last(tmp_path: Path, key_type: str) -> No
     order = whole_key_order(schema, options_of(schema))
     runs = IndexRuns(LookupCache(str(tmp_path)), order, key_schema)
     buckets = [BucketId(EMPTY_ROW, number) for number in range(3)]
-    index, _ = KeyIndex(IndexAt(0, None), (), (), ()).with_buckets(buckets)
+    index, _ = KeyIndex(BEFORE_THE_FIRST, (), (), ()).with_buckets(buckets)
     draw = random.Random(5)
     model: dict[int, int] = {}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyarrow.parquet import read_table
 
+from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.table import Table
-from paimon_table.write.held_hashes import held_hashes
 from pipelines.tables.tables import PipelineTables
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from paimon_table.bucket_assignment.bucket_assigner import lane_split
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.option_parsing import options_of
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type
-from paimon_table.write.bucket_assigner import lane_split
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.router import Origin, route
 from sinks.exchange.slots import spark_hash_int

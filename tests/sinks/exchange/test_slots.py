@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from paimon_table.write.lanes import Lane
+from paimon_table.bucket_assignment.lanes import Lane
 from sinks.exchange.slots import slot_keys, slot_of, spark_hash_int
 
 

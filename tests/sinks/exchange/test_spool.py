@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.write.lanes import Lane
+from paimon_table.bucket_assignment.lanes import Lane
 from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, to_record_batch
 from sinks.exchange.spool import SMALLEST_BYTES, Spool, loaded
 

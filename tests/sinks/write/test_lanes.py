@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.storage.memory_io import MemoryDisk
-from paimon_table.write.lanes import Lane
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.write import bucket_task
 from sinks.write.bucket_task import SlotWriter, WriteResult, WriteTask

@@ -16,6 +16,12 @@ from math import gcd
 
 import numpy as np
 
+from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
+from paimon_table.bucket_assignment.held_hashes import held_hashes
+from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
+from paimon_table.bucket_assignment.lane_hashes import lane_directory, open_lane_hashes
+from paimon_table.bucket_assignment.lanes import Lane
+from paimon_table.bucket_assignment.owned_buckets import Buckets, FillLimits, OwnedBuckets
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
@@ -30,15 +36,11 @@ from paimon_table.metadata.hash_index import (
 )
 from paimon_table.metadata.index_file import IndexChange, IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.rows.groups import groups_of
 from paimon_table.rows.hashes import Hashes
+from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.step_times import timed
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.dynamic_lanes import assigner_numbers, key_hashes
-from paimon_table.write.held_hashes import held_hashes
-from paimon_table.write.key_places import UNKNOWN, place_of
-from paimon_table.write.lane_index import lane_directory, open_lane_index
-from paimon_table.write.lanes import Lane, groups_of
-from paimon_table.write.owned_buckets import Buckets, FillLimits, OwnedBuckets
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class OpenLane:
         }
         names = {bucket: self._files[bucket].file_name if bucket in self._files else "" for bucket in counts}
         directory = lane_directory(ctx, plan.lane, plan.assigners, environment.lookup_dir)
-        self._index = open_lane_index(directory, names, self._growing, self._load)
+        self._index = open_lane_hashes(directory, names, self._growing, self._load)
         self._fresh = np.empty(0, np.int32), np.empty(0, np.int16)
         self._new: defaultdict[int, list[KeyHashes]] = defaultdict(list)
 
@@ -184,7 +186,7 @@ class OpenLane:
         for file in self._plan.data_files.get(bucket, ()):
             partition = self._ctx.partition_values(place.partition)
             for rows in iter_key_value_batches(self._ctx, self._ctx.bucket_dir(place), file, names, partition):
-                found.append(distinct(key_hashes(rows, self._ctx.schema)))
+                found.append(distinct(key_hashes(self._ctx.schema, rows)))
         self._made_again[bucket] = distinct(np.concatenate(found))
         self.unprepared.add(bucket)
         return self._made_again[bucket]

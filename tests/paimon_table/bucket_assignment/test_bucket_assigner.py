@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.bucket_assigner import lane_split
+from paimon_table.bucket_assignment.fixed_buckets import FixedAssigner, FixedLanes
+from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.option_parsing import options_of
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.rows.hashes import assign_buckets
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type
-from paimon_table.write.bucket_assigner import lane_split
-from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
-from paimon_table.write.lanes import Lane
 
 
 def schema_of(columns: dict[str, str], key: list[str], partition_by: list[str], **options: str) -> TableSchema:

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from paimon_table.bucket_assignment.owned_buckets import FillLimits, OwnedBuckets, assigner_count
 from paimon_table.errors import ConfigError
 from paimon_table.options.table_options import TableOptions
-from paimon_table.write.owned_buckets import FillLimits, OwnedBuckets, assigner_count
 
 
 def test_an_assigner_fills_its_own_buckets_from_the_lowest_on() -> None:

@@ -7,6 +7,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.cross_partition import KeyAssigner, KeyLanes, key_lanes
+from paimon_table.bucket_assignment.dynamic_buckets import DynamicAssigner, dynamic_lanes
+from paimon_table.bucket_assignment.fixed_buckets import FixedAssigner, FixedLanes
+from paimon_table.bucket_assignment.lanes import BucketAssigner, Lane, LaneSplit
+from paimon_table.bucket_assignment.postponed_assigner import PostponedAssigner
+from paimon_table.bucket_assignment.unaware_buckets import UNAWARE_BUCKET, PartitionLanes
 from paimon_table.errors import LanesDoNotFit
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
@@ -18,36 +24,37 @@ from paimon_table.rows.gather import concat
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import FileIO
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.cross_partition import KeyAssigner, KeyLanes, key_lanes
-from paimon_table.write.dynamic_buckets import DynamicAssigner, dynamic_lanes
-from paimon_table.write.fixed_buckets import FixedAssigner, FixedLanes
-from paimon_table.write.lanes import BucketAssigner, Lane, LaneSplit
-from paimon_table.write.postponed_buckets import POSTPONED_LANES, PostponedAssigner
-from paimon_table.write.unaware_buckets import OneBucket, PartitionLanes
+from paimon_table.write.postponed_writer import POSTPONED_LANES
 
 
 def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> LaneSplit:
     """How the rows of a table are gathered whose files are ``live``."""
-    if options.is_unaware:
-        return PartitionLanes(schema)
-    if bucket_mode(schema, options) is BucketMode.HASH_DYNAMIC:
-        return dynamic_lanes(schema, options, live)
-    if bucket_mode(schema, options) is BucketMode.KEY_DYNAMIC:
-        return KeyLanes(schema, key_lanes(options, live))
-    if options.is_postponed:
-        return FixedLanes(schema, POSTPONED_LANES, options.bucket_function)
-    return FixedLanes(schema, options.bucket, options.bucket_function)
+    match bucket_mode(schema, options):
+        case BucketMode.BUCKET_UNAWARE:
+            return PartitionLanes(schema)
+        case BucketMode.HASH_DYNAMIC:
+            return dynamic_lanes(schema, options, live)
+        case BucketMode.KEY_DYNAMIC:
+            return KeyLanes(schema, key_lanes(options, live))
+        case BucketMode.POSTPONE_MODE:
+            return FixedLanes(schema, POSTPONED_LANES, options.bucket_function)
+        case BucketMode.HASH_FIXED:
+            return FixedLanes(schema, options.bucket, options.bucket_function)
 
 
 def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> BucketAssigner:
     """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with."""
-    if ctx.options.is_unaware:
-        return OneBucket()
-    if bucket_mode(ctx.schema, ctx.options) is BucketMode.HASH_DYNAMIC:
-        return DynamicAssigner(ctx, live, environment)
-    if bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC:
-        return KeyAssigner(ctx, live, environment)
-    return PostponedAssigner(ctx) if ctx.options.is_postponed else FixedAssigner()
+    match bucket_mode(ctx.schema, ctx.options):
+        case BucketMode.BUCKET_UNAWARE:
+            return FixedAssigner(UNAWARE_BUCKET)
+        case BucketMode.HASH_DYNAMIC:
+            return DynamicAssigner(ctx, live, environment)
+        case BucketMode.KEY_DYNAMIC:
+            return KeyAssigner(ctx, live, environment)
+        case BucketMode.POSTPONE_MODE:
+            return PostponedAssigner(root=ctx.paths.root)
+        case BucketMode.HASH_FIXED:
+            return FixedAssigner()
 
 
 @dataclass(frozen=True, slots=True)

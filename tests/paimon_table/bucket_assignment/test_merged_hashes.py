@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paimon_table.bucket_assignment.lane_hashes import LaneHashes, open_lane_hashes
+from paimon_table.bucket_assignment.merged_hashes import merge, newest_merged
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.write import merged_hashes
-from paimon_table.write.lane_index import LaneIndex, open_lane_index
-from paimon_table.write.merged_hashes import merge, newest_merged
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def buckets_of_hashes(count: int, each: int, seed: int = 1) -> dict[int, KeyHash
     return {bucket: np.unique(part) for bucket, part in enumerate(parts)}
 
 
-def assert_found(index: LaneIndex, hashes: dict[int, KeyHashes]) -> None:
+def assert_found(index: LaneHashes, hashes: dict[int, KeyHashes]) -> None:
     known = {int(value): bucket for bucket, values in hashes.items() for value in values}
     asked = np.unique(np.concatenate([*hashes.values(), np.array([0, 1, -1, 12345], np.int32)]))
     assert index.find(asked).tolist() == [known.get(int(value), -1) for value in asked]
@@ -34,7 +34,7 @@ def assert_found(index: LaneIndex, hashes: dict[int, KeyHashes]) -> None:
 def test_settled_buckets_are_found_in_the_merged_file(tmp_path: Path) -> None:
     hashes = buckets_of_hashes(9, 100)
     names = {bucket: f"i{bucket}" for bucket in hashes}
-    index = open_lane_index(tmp_path / "lane", names, lambda: frozenset({8}), hashes.__getitem__)
+    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset({8}), hashes.__getitem__)
     merged = newest_merged(tmp_path / "lane", names)
     assert merged is not None
     assert merged.files == {bucket: f"i{bucket}" for bucket in range(8)}
@@ -49,7 +49,7 @@ def test_a_replaced_bucket_is_no_longer_looked_for_in_it(tmp_path: Path) -> None
     del hashes[5]
     del names[5]
     names[3] = "another"
-    index = open_lane_index(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__)
+    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__)
     assert_found(index, hashes)
 
 
@@ -62,7 +62,7 @@ def test_kept_buckets_go_on_in_the_next_file(tmp_path: Path) -> None:
     assert second.row_count == sum(map(len, left.values()))
     assert np.all(second.hashes[1:] > second.hashes[:-1])
     assert [path.name for path in lane.iterdir()] == [second.path.name]
-    assert_found(LaneIndex({b: f"i{b}" for b in left}, hashes.__getitem__, second), left)
+    assert_found(LaneHashes({b: f"i{b}" for b in left}, hashes.__getitem__, second), left)
 
 
 @pytest.mark.parametrize("length", [0, 5, 40, 2000])
@@ -73,7 +73,7 @@ def test_a_file_that_is_cut_short_is_passed_over(tmp_path: Path, length: int) ->
     merged.path.with_name("merged-cut").write_bytes(merged.path.read_bytes()[:length])
     merged.path.unlink()
     assert newest_merged(tmp_path / "lane", names) is None
-    assert_found(open_lane_index(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__), hashes)
+    assert_found(open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__), hashes)
 
 
 def test_a_file_with_a_flipped_bit_is_passed_over(tmp_path: Path) -> None:

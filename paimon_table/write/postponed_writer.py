@@ -8,9 +8,9 @@ and each file is younger than all that are there, also where the clock went back
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,55 +22,20 @@ from paimon_table.merge.sort import KeyOrder
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
-from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.file_settings import postponed_file_settings
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_adds
-from paimon_table.rows.hashes import assign_buckets
+from paimon_table.rows.groups import groups_of
+from paimon_table.schema.key_numbers import bucket_numbers
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.incoming import IncomingRows
-from paimon_table.write.lanes import Lane, groups_of
 
 POSTPONED_LANES = 4
 """Writers of each partition. Another number would take keys to writers that have no order with the former ones."""
 
 _USER = "tidemark"
 """Stands for the commit user in names: rows of all runs have an order among each other."""
-
-
-@dataclass(frozen=True, slots=True)
-class PostponedAssigner:
-    """All rows of a partition go into bucket -2."""
-
-    ctx: TableContext
-
-    def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``."""
-        yield BucketId(lane.partition, POSTPONED), rows
-
-    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """UnsupportedFeature: the newest row of a key may wait among others, which nobody can look up."""
-        raise UnsupportedFeature(
-            f"{self.ctx.paths.root} has postponed buckets ('bucket' = -2), in which stored rows cannot be looked up,"
-            " and events leave out values that did not change; let the source send whole rows (REPLICA IDENTITY FULL),"
-            " or set a number of buckets"
-        )
-
-    def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """As ``find``: a key never changes its bucket."""
-        return self.find(lane, keys)
-
-    def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """Nothing: rows have no bucket yet."""
-        return NO_INDEX_CHANGE
-
-    def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Nothing to remember."""
-
-    def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """There is no other bucket."""
-        return iter(())
 
 
 class PostponedWriter:
@@ -135,16 +100,11 @@ class PostponedWriter:
         self._try_retracts(rows)
         unnumbered = pa.array(np.full(rows.num_rows, -1, np.int64))
         rows = rows.set_column(rows.schema.get_field_index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, unnumbered)
-        for lane, members in groups_of(self._lanes(rows)):
+        lanes = bucket_numbers(self._ctx.schema, rows, POSTPONED_LANES, self._ctx.options.bucket_function)
+        for lane, members in groups_of(lanes):
             if lane not in self._open:
                 self._open[lane] = self._writer(lane)
             self._open[lane].write(rows.take(pa.array(members)))
-
-    def _lanes(self, rows: pa.Table) -> np.typing.NDArray[np.int32]:
-        schema = self._ctx.schema
-        keys = [schema.field(name) for name in schema.bucket_keys]
-        columns = [rows.column(f.name).combine_chunks() for f in keys]
-        return assign_buckets(columns, [f.type for f in keys], POSTPONED_LANES, self._ctx.options.bucket_function)
 
     def _writer(self, lane: int) -> KeyValueFileWriter:
         ctx = self._ctx

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from paimon_table.bucket_assignment.bucket_assigner import open_assigner
 from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
-from paimon_table.write.bucket_assigner import open_assigner
 from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.support.changelog import replay_strictly
 from tests.support.plain_values import sorted_rows

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
+from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.delta import Commit, Delta
 from paimon_table.errors import CommitConflict
@@ -21,8 +23,6 @@ from paimon_table.metadata.manifest import ADD, DELETE
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.rows.hashes import murmur_hash_columns
 from paimon_table.validation.schema_evolution import SetOption
-from paimon_table.write.dynamic_lanes import assigner_numbers
-from paimon_table.write.held_hashes import held_hashes
 from tests.support.table_driver import TableDriver, new_table
 
 COLUMNS = [("pt", "INT"), ("k", "INT"), ("v", "STRING")]

@@ -55,7 +55,7 @@ class FormerPlaces:
         """For each snapshot, the youngest first: the one before it, and the lane's files that brought or took rows."""
         reader = ManifestReader(self._ctx.io, self._ctx.paths)
         changed: list[tuple[Snapshot | None, _Files]] = []
-        newest = self._live.snapshot_id
+        newest = self._live.at.id
         snapshot = self._ctx.snapshots.find(newest) if newest else None
         for snapshot_id in range(newest - 1, newest - FORMER_SNAPSHOTS - 2, -1):
             if snapshot is None:

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.former_places import FormerPlaces
+from paimon_table.bucket_assignment.key_rows import LaneRows, PlacedRows, place_rows
+from paimon_table.bucket_assignment.lanes import Lane
+from paimon_table.bucket_assignment.owned_buckets import FillLimits, OwnedBuckets, assigner_count
 from paimon_table.key_index.index_runs import whole_key_order
 from paimon_table.key_index.lane_index import LANES_PROPERTY, IndexPlace, LaneIndex
 from paimon_table.key_index.stored_keys import LaneNumber, key_magnitudes
@@ -21,20 +25,17 @@ from paimon_table.lookup.cache import shared_lookup_cache
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.index_file import IndexChange, SeenSnapshot
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.gather import gather
+from paimon_table.rows.groups import groups_of
 from paimon_table.rows.words import Indices
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
-from paimon_table.write.former_places import FormerPlaces
 from paimon_table.write.incoming import kept_kinds, row_kinds
-from paimon_table.write.key_rows import LaneRows, PlacedRows, place_rows
-from paimon_table.write.lanes import Lane, groups_of
-from paimon_table.write.owned_buckets import FillLimits, OwnedBuckets, assigner_count
 
 
 def key_lanes(options: TableOptions, live: LiveFiles) -> int:
@@ -116,7 +117,7 @@ class KeyAssigner:
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
         """No file, the table itself says where its keys are; but by which snapshot they got their places."""
-        return IndexChange(keys_seen=SeenSnapshot(self._live.snapshot_id, self._live.snapshot_uuid))
+        return IndexChange(keys_seen=self._live.at)
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
         """Nothing: buckets without rows have nothing to note."""

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.bucket_assignment.key_moves import NOWHERE, Moves, Versions, deduplicated, first_only, redirected
+from paimon_table.bucket_assignment.lanes import partitions_of
 from paimon_table.key_index.index_runs import Slots
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.metadata.bucket_id import BucketId
@@ -20,9 +22,8 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import VALUE_KIND, RowKind, are_retracts
 from paimon_table.rows.gather import concat, gather
+from paimon_table.rows.groups import groups_of
 from paimon_table.rows.words import Indices
-from paimon_table.write.key_moves import NOWHERE, Moves, Versions, deduplicated, first_only, redirected
-from paimon_table.write.lanes import groups_of, partitions_of
 
 Kinds = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]

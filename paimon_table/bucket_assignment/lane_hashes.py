@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
+from paimon_table.bucket_assignment.lanes import Lane
+from paimon_table.bucket_assignment.merged_hashes import MergedHashes, merge, newest_merged
+from paimon_table.bucket_assignment.owned_buckets import Buckets
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.write.key_places import UNKNOWN, place_of
-from paimon_table.write.lanes import Lane
-from paimon_table.write.merged_hashes import MergedHashes, merge, newest_merged
-from paimon_table.write.owned_buckets import Buckets
 
 MOST_SINGLE = 4
 """Buckets without new keys that are searched one by one; with more of them they are merged."""
@@ -26,14 +26,14 @@ Load = Callable[[int], KeyHashes]
 """The hashes of a bucket."""
 
 
-class LaneIndex:
+class LaneHashes:
     """The committed keys of one lane. Immutable, but for what it reads when first asked."""
 
     def __init__(self, files: Mapping[int, str], load: Load, merged: MergedHashes | None = None) -> None:
         """``files``: the index file of each bucket of the lane; ``load`` reads one of them."""
         self._load = load
         self._merged = merged
-        covered = {} if merged is None else {b: n for b, n in merged.files.items() if files.get(b) == n}
+        covered = set() if merged is None else set(merged.covered(files))
         self._single = [bucket for bucket in files if bucket not in covered]
         self._stale = np.asarray([] if merged is None else [b for b in merged.files if b not in covered], np.int16)
 
@@ -50,18 +50,18 @@ class LaneIndex:
         return found
 
 
-def open_lane_index(
+def open_lane_hashes(
     directory: Path, files: Mapping[int, str], growing: Callable[[], frozenset[int]], load: Load
-) -> LaneIndex:
+) -> LaneHashes:
     """The index of a lane whose merged file lies in ``directory``; ``growing`` says which buckets get new keys."""
     if len(files) <= MOST_SINGLE:
-        return LaneIndex(files, load)
+        return LaneHashes(files, load)
     merged = newest_merged(directory, files)
-    covered = {} if merged is None else {b: n for b, n in merged.files.items() if files.get(b) == n}
-    settled = [bucket for bucket in files if bucket not in covered and bucket not in growing()]
+    covered = [] if merged is None else merged.covered(files)
+    settled = files.keys() - covered - growing()
     if len(settled) > MOST_SINGLE:
-        merged = merge(directory, merged, list(covered), {bucket: (files[bucket], load(bucket)) for bucket in settled})
-    return LaneIndex(files, load, merged)
+        merged = merge(directory, merged, covered, {bucket: (files[bucket], load(bucket)) for bucket in settled})
+    return LaneHashes(files, load, merged)
 
 
 def lane_directory(ctx: TableContext, lane: Lane, assigners: int, lookup_dir: str) -> Path:

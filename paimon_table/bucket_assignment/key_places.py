@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from paimon_table.bucket_assignment.owned_buckets import Buckets
 from paimon_table.metadata.hash_index import KeyHashes
-from paimon_table.write.owned_buckets import Buckets
 
 UNKNOWN = -1
 """Stands for the bucket of a hash that is in none."""

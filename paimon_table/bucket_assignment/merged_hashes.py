@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from paimon_table.bucket_assignment.key_places import place_of
+from paimon_table.bucket_assignment.owned_buckets import Buckets
 from paimon_table.errors import SinkUnavailable
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.storage.private_directory import ensure_private
-from paimon_table.write.key_places import place_of
-from paimon_table.write.owned_buckets import Buckets
 
 RANGE_ROWS = 1 << 20
 """Hashes that are merged at a time."""
@@ -69,6 +69,10 @@ class MergedHashes:
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
             raise ValueError(f"{path} does not hold what was written")
+
+    def covered(self, files: Mapping[int, str]) -> list[int]:
+        """The buckets whose index file, as ``files`` names them, is in here."""
+        return [bucket for bucket, name in self.files.items() if files.get(bucket) == name]
 
     def find(self, hashes: KeyHashes) -> Buckets:
         """The bucket of each of the sorted ``hashes``."""
@@ -113,7 +117,7 @@ def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | 
     for path in present:
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
             merged = _MAPPED.open(path)
-            count = sum(wanted.get(bucket) == name for bucket, name in merged.files.items())
+            count = len(merged.covered(wanted))
             if count > most:
                 best, most = merged, count
     if best is not None:

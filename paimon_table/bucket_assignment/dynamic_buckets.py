@@ -17,20 +17,22 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.dynamic_lanes import DynamicLanes, fewer_assigners
+from paimon_table.bucket_assignment.key_places import UNKNOWN
+from paimon_table.bucket_assignment.lanes import Lane
+from paimon_table.bucket_assignment.open_lane import LanePlan, OpenLane
+from paimon_table.bucket_assignment.owned_buckets import Buckets, assigner_count
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.groups import groups_of
+from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
-from paimon_table.write.dynamic_lanes import DynamicLanes, fewer_assigners, key_hashes
-from paimon_table.write.key_places import UNKNOWN
-from paimon_table.write.lanes import Lane, groups_of
-from paimon_table.write.open_lane import LanePlan, OpenLane
-from paimon_table.write.owned_buckets import Buckets, assigner_count
 
 _T = TypeVar("_T")
 
@@ -55,11 +57,11 @@ class DynamicAssigner:
 
     def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
         """See ``BucketAssigner``."""
-        yield from _by_bucket(lane, rows, self._lane(lane).assign(key_hashes(rows, self._ctx.schema)))
+        yield from _by_bucket(lane, rows, self._lane(lane).assign(key_hashes(self._ctx.schema, rows)))
 
     def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
         """See ``BucketAssigner``."""
-        yield from _by_bucket(lane, keys, self._lane(lane).find(key_hashes(keys, self._ctx.schema)))
+        yield from _by_bucket(lane, keys, self._lane(lane).find(key_hashes(self._ctx.schema, keys)))
 
     def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
         """As ``find``: a key never changes its bucket."""

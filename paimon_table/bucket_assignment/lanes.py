@@ -96,14 +96,3 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_temporal(column.type):
         return column
     return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-
-
-def groups_of(numbers: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """(number, positions in order) for each number that occurs."""
-    if len(numbers) == 0:
-        return
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    for start, end in zip(starts, np.r_[starts[1:], len(ordered)], strict=True):
-        yield int(ordered[start]), order[start:end]

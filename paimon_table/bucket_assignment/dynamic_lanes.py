@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.bucket_assignment.lanes import Lane, partitions_of
 from paimon_table.metadata.hash_index import assigners_of
 from paimon_table.metadata.table_state import LiveFiles
-from paimon_table.rows.hashes import Hashes, murmur_hash_columns
+from paimon_table.rows.groups import groups_of
+from paimon_table.rows.hashes import Hashes
+from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.schema.table_schema import TableSchema
-from paimon_table.write.lanes import Lane, groups_of, partitions_of
 
 
 def fewer_assigners(live: LiveFiles, assigners: int) -> dict[bytes, int]:
@@ -45,7 +47,7 @@ class DynamicLanes:
         """See ``LaneSplit``."""
         if rows.num_rows == 0:
             return
-        hashes = key_hashes(rows, self.schema)
+        hashes = key_hashes(self.schema, rows)
         for partition, members in partitions_of(rows, self.schema):
             count = self.assigners_in(partition)
             numbers = assigner_numbers(hashes if members is None else hashes[members], count)
@@ -55,12 +57,6 @@ class DynamicLanes:
 
     def assigners_in(self, partition: bytes) -> int:
         return self.fewer.get(partition, self.assigners)
-
-
-def key_hashes(rows: pa.Table, schema: TableSchema) -> Hashes:
-    """Paimon's hash of the trimmed primary key of every row."""
-    fields = schema.key_fields
-    return murmur_hash_columns([rows.column(f.name).combine_chunks() for f in fields], [f.type for f in fields])
 
 
 def assigner_numbers(hashes: Hashes, assigners: int) -> npt.NDArray[np.uint32]:
