@@ -54,8 +54,11 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
-_SHORT_RUN = "-XX:TieredStopAtLevel=1"
-"""Where the JVM sees no record and ends soon, its second compiler takes more of the start than it gives back."""
+_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Where the JVM sees no record and ends soon, what its second compiler and its verifier take is not given back.
+
+The verifier guards against class files that no compiler has written; those of Spark come with pyspark.
+"""
 
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
