@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paimon_table.bucket_assignment import merged_hashes
 from paimon_table.bucket_assignment.lane_hashes import LaneHashes, open_lane_hashes
 from paimon_table.bucket_assignment.merged_hashes import merge, newest_merged
 from paimon_table.metadata.hash_index import KeyHashes
-from paimon_table.bucket_assignment import merged_hashes
 
 
 @pytest.fixture(autouse=True)
