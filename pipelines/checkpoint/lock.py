@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -24,6 +25,12 @@ log = logging.getLogger(__name__)
 
 FILE = "tidemark.lock"
 
+TRIES = 3
+TRY_WAIT_S = 0.2
+"""Somebody who only looks whether the lock is held (``holder_of``) has it for a moment."""
+
+UNKNOWN = "perhaps another process (object storage has no lock)"
+
 
 @contextmanager
 def held_checkpoints(configs: Sequence[PipelineConfig]) -> Iterator[None]:
@@ -36,13 +43,33 @@ def held_checkpoints(configs: Sequence[PipelineConfig]) -> Iterator[None]:
         yield
 
 
+def holder_of(config: PipelineConfig) -> str | None:
+    """Who runs the pipeline, in words; None when nobody does. On object storage nobody knows: ``UNKNOWN``."""
+    io, path = storage_of(config, config.checkpoint)
+    if not isinstance(io, LocalFileIO):
+        return UNKNOWN
+    try:
+        descriptor = os.open(f"{path}/{FILE}", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _who(os.pread(descriptor, 1000, 0))
+    except OSError:
+        return UNKNOWN
+    finally:
+        os.close(descriptor)
+    return None
+
+
 @contextmanager
 def _held(config: PipelineConfig, directory: str) -> Iterator[None]:
     os.makedirs(directory, exist_ok=True)
     descriptor = os.open(f"{directory}/{FILE}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except BlockingIOError as error:
             raise SinkUnavailable(_taken(config, os.pread(descriptor, 1000, 0))) from error
         except OSError as error:
@@ -59,18 +86,32 @@ def _held(config: PipelineConfig, directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _lock(descriptor: int) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(TRY_WAIT_S)
+
+
 def _me() -> Mapping[str, str | int]:
     since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
 def _taken(config: PipelineConfig, content: bytes) -> str:
+    return (
+        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {_who(content)}; only one run at a time"
+        " can use it: wait for its end, or stop it"
+    )
+
+
+def _who(content: bytes) -> str:
     try:
         holder = json.loads(content)
-        who = f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
+        return f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
     except (ValueError, KeyError, TypeError):
-        who = "another process"
-    return (
-        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {who}; only one run at a time can use it:"
-        " wait for its end, or stop it"
-    )
+        return "another process"

@@ -1,0 +1,63 @@
+"""Where a running pipeline takes requests: each goes to whoever registered for its command, once per process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from paimon_table.errors import Action, TidemarkError
+from paimon_table.nearest_name import nearest
+from pipelines.control.requests import Answer, Request, Requests, State
+
+log = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[[Answer], None]
+"""Leaves an answer to the request, at any time and from any thread."""
+
+Handler: TypeAlias = Callable[[Request, Tell], Answer | None]
+"""Does what a request asks for, or starts it: None means that answers follow by ``Tell``, the last one a final one.
+
+It may get a request that an earlier process took and did not finish. What it raises becomes the answer.
+"""
+
+
+class RequestDesk:
+    """Takes the requests to one pipeline; ``take`` is called by one thread, while no batch runs."""
+
+    def __init__(self, requests: Requests, handlers: Mapping[str, Handler]) -> None:
+        self._requests = requests
+        self._handlers = handlers
+        self._taken: set[str] = set()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a request waits that this process has not taken."""
+        return any(request.id not in self._taken for request in self._requests.waiting())
+
+    def take(self) -> int:
+        """Hand out what waits; gives how many requests that was."""
+        waiting = [request for request in self._requests.waiting() if request.id not in self._taken]
+        for request in waiting:
+            self._taken.add(request.id)
+            answer = self._handled(request)
+            if answer is not None:
+                self._requests.answer(request.id, answer)
+                log.info("request %s (%s): %s: %s", request.command, request.left_by, answer.state.value, answer.text)
+        if waiting:
+            self._requests.tidy()
+        return len(waiting)
+
+    def _handled(self, request: Request) -> Answer | None:
+        handler = self._handlers.get(request.command)
+        if handler is None:
+            close = nearest(request.command, self._handlers)
+            hint = f"did you mean {close}?" if close else f"it takes {', '.join(sorted(self._handlers))}"
+            return Answer(State.REFUSED, f"the running pipeline does not know {request.command!r}; {hint}")
+        try:
+            return handler(request, lambda answer: self._requests.answer(request.id, answer))
+        except TidemarkError as error:
+            return Answer(State.REFUSED if error.action is Action.FIX_REQUEST else State.FAILED, str(error))
+        except Exception as error:  # a request must not end the pipeline
+            log.exception("request %s failed", request.command)
+            return Answer(State.FAILED, f"unexpected {type(error).__name__}: {error}; the log of the pipeline has more")

@@ -1,0 +1,184 @@
+"""Requests of commands to the process that runs a pipeline: small files in its checkpoint, and what became of them.
+
+One process works on a checkpoint and nobody else changes what it works on. A command that wants something of it leaves
+``CHECKPOINT/tidemark/requests/ID.json``; the process takes it when no batch runs and answers in ``ID.answer.json``.
+Requests outlive both: one that is not answered for good is taken by the next start, so what it asks for must bear being
+done twice. Identifiers sort by the time at which requests were left.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Self
+
+from paimon_table.storage.file_io import FileIO, LocalFileIO
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import storage_of
+
+DIRECTORY = "tidemark/requests"
+KEPT_MS = 24 * 3600 * 1000
+"""How long answered requests stay."""
+
+_REQUEST = re.compile(r"([0-9T]+-[0-9a-f]{8})\.json")
+_ANSWER_SUFFIX = ".answer.json"
+
+
+class State(StrEnum):
+    """How far a request is."""
+
+    WORKING = "working"
+    """Taken; another answer follows."""
+    DONE = "done"
+    REFUSED = "refused"
+    """Nothing was done; the request is to be changed."""
+    FAILED = "failed"
+    """It was tried."""
+
+    @property
+    def is_final(self) -> bool:
+        return self is not State.WORKING
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants of a running pipeline."""
+
+    id: str
+    command: str
+    arguments: Mapping[str, Any]
+    left_at_ms: int
+    left_by: str
+    """User, process and host, for messages."""
+
+    def text(self, name: str) -> str:
+        """An argument that is text; empty when it is not there."""
+        value = self.arguments.get(name)
+        return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
+
+    state: State
+    text: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({**asdict(self), "state": self.state.value}, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        document = json.loads(data)
+        return cls(State(document["state"]), str(document["text"]), dict(document["details"]))
+
+
+class Requests:
+    """The requests to one pipeline, for who leaves them and for who takes them."""
+
+    def __init__(self, io: FileIO, checkpoint: str, now_ms: Callable[[], int] | None = None) -> None:
+        # What is asked for here is done with the rights of the pipeline: nobody else may write it.
+        self._io = replace(io, closed_to_writers=True) if isinstance(io, LocalFileIO) else io
+        self._directory = f"{checkpoint}/{DIRECTORY}"
+        self._now_ms = now_ms or _now_ms
+
+    @staticmethod
+    def of(config: PipelineConfig) -> Requests:
+        return Requests(*storage_of(config, config.checkpoint))
+
+    def leave(self, command: str, arguments: Mapping[str, Any]) -> Request:
+        """Leave a request; it is durable and may be taken at once."""
+        now_ms = self._now_ms()
+        moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
+        request = Request(f"{moment}-{uuid.uuid4().hex[:8]}", command, dict(arguments), now_ms, _me())
+        self._io.write(self._path(request.id), json.dumps(asdict(request), indent=1).encode())
+        return request
+
+    def waiting(self) -> list[Request]:
+        """The requests without a final answer, oldest first; a file that is none is refused on the way."""
+        names = self._io.list_names(self._directory)
+        answered = {name.removesuffix(_ANSWER_SUFFIX) for name in names if name.endswith(_ANSWER_SUFFIX)}
+        found: list[Request] = []
+        for name in names:
+            match = _REQUEST.fullmatch(name)
+            if match is None or (match[1] in answered and self._is_answered(match[1])):
+                continue
+            request = self._read(match[1])
+            if request is not None:
+                found.append(request)
+        return found
+
+    def answer(self, request_id: str, answer: Answer) -> None:
+        """Say what became of a request; a later answer replaces an earlier one."""
+        self._io.write(self._answer_path(request_id), answer.to_bytes())
+
+    def answer_to(self, request_id: str) -> Answer | None:
+        """What became of a request so far; None when nobody has taken it yet."""
+        try:
+            return Answer.from_bytes(self._io.read(self._answer_path(request_id)))
+        except FileNotFoundError:
+            return None
+
+    def withdraw(self, request_id: str) -> None:
+        """Take a request back; who has taken it already finishes it."""
+        self._io.delete(self._path(request_id))
+
+    def tidy(self) -> None:
+        """Remove what was answered a day ago."""
+        limit = datetime.fromtimestamp((self._now_ms() - KEPT_MS) / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
+        for name in self._io.list_names(self._directory):
+            match = _REQUEST.fullmatch(name)
+            if match is not None and match[1] < limit and self._is_answered(match[1]):
+                self._io.delete(self._path(match[1]))
+                self._io.delete(self._answer_path(match[1]))
+
+    def _is_answered(self, request_id: str) -> bool:
+        try:
+            answer = self.answer_to(request_id)
+        except (ValueError, KeyError, TypeError):
+            return False
+        return answer is not None and answer.state.is_final
+
+    def _read(self, request_id: str) -> Request | None:
+        try:
+            document = json.loads(self._io.read(self._path(request_id)))
+            return Request(
+                request_id,
+                str(document["command"]),
+                dict(document["arguments"]),
+                int(document["left_at_ms"]),
+                str(document["left_by"]),
+            )
+        except FileNotFoundError:  # withdrawn meanwhile
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it anew"))
+            return None
+
+    def _path(self, request_id: str) -> str:
+        return f"{self._directory}/{request_id}.json"
+
+    def _answer_path(self, request_id: str) -> str:
+        return f"{self._directory}/{request_id}{_ANSWER_SUFFIX}"
+
+
+def _me() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}, process {os.getpid()} on {socket.gethostname()}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

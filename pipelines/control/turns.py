@@ -1,0 +1,48 @@
+"""Turns: stream batches and the work beside them never run at the same time, and none keeps the others waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Turns:
+    """A lock that is given in the order in which it was asked for. Threads; not to be taken twice by one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for the turn that somebody else has."""
+        with self._changed:
+            return len(self._waiting) > 1
+
+    @property
+    def is_taken(self) -> bool:
+        with self._changed:
+            return bool(self._waiting)
+
+    @contextmanager
+    def turn(self, while_waiting: Callable[[], bool] = lambda: True) -> Iterator[bool]:
+        """Hold the turn for the length of the block; False, without it, once ``while_waiting`` is not true any more."""
+        mine = object()
+        with self._changed:
+            self._waiting.append(mine)
+        try:
+            yield self._is_mine(mine, while_waiting)
+        finally:
+            with self._changed:
+                self._waiting.remove(mine)
+                self._changed.notify_all()
+
+    def _is_mine(self, mine: object, while_waiting: Callable[[], bool]) -> bool:
+        with self._changed:
+            while self._waiting[0] is not mine:
+                if not while_waiting():
+                    return False
+                self._changed.wait(0.1)
+            return True

@@ -1,0 +1,105 @@
+"""Requests to a running pipeline: left, taken once, answered, and taken again by the next process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.control.request_desk import RequestDesk
+from pipelines.control.requests import DIRECTORY, KEPT_MS, Answer, Request, Requests, State
+
+
+def _done(request: Request, _tell: object) -> Answer:
+    return Answer(State.DONE, f"{request.command} {request.text('table')}")
+
+
+def test_a_request_is_taken_once_and_answered(tmp_path: Path) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    first = requests.leave("resume", {"table": "lake.orders"})
+    second = requests.leave("resume", {"table": "lake.items"})
+    assert [request.id for request in requests.waiting()] == [first.id, second.id]
+    assert requests.answer_to(first.id) is None
+
+    desk = RequestDesk(requests, {"resume": _done})
+
+    assert desk.has_more
+    assert desk.take() == 2
+    assert desk.take() == 0
+    assert requests.waiting() == []
+    assert requests.answer_to(first.id) == Answer(State.DONE, "resume lake.orders")
+
+
+def test_what_was_not_finished_is_handed_to_the_next_process_again(tmp_path: Path) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    left = requests.leave("replay", {})
+    working = RequestDesk(requests, {"replay": lambda _, tell: tell(Answer(State.WORKING, "1 %", {"share": 0.01}))})
+    assert working.take() == 1
+    assert working.take() == 0
+    assert requests.answer_to(left.id) == Answer(State.WORKING, "1 %", {"share": 0.01})
+
+    RequestDesk(requests, {"replay": _done}).take()
+
+    assert requests.answer_to(left.id) == Answer(State.DONE, "replay ")
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (ConfigError("no such table"), State.REFUSED),
+        (SinkUnavailable("storage is down"), State.FAILED),
+        (ZeroDivisionError("oops"), State.FAILED),
+    ],
+)
+def test_what_a_handler_raises_is_the_answer(tmp_path: Path, error: Exception, state: State) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    left = requests.leave("pause", {})
+
+    def fails(_request: object, _tell: object) -> Answer:
+        raise error
+
+    RequestDesk(requests, {"pause": fails}).take()
+
+    answer = requests.answer_to(left.id)
+    assert answer is not None
+    assert answer.state is state
+    assert str(error) in answer.text
+
+
+def test_unknown_commands_and_files_that_are_no_requests_are_refused(tmp_path: Path) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    unknown = requests.leave("resum", {})
+    broken = requests.leave("resume", {})
+    (tmp_path / DIRECTORY / f"{broken.id}.json").write_text("{")
+    (tmp_path / DIRECTORY / "notes.txt").write_text("no request")
+
+    RequestDesk(requests, {"resume": _done}).take()
+
+    refused = requests.answer_to(unknown.id)
+    assert refused is not None
+    assert (refused.state, refused.text) == (
+        State.REFUSED,
+        "the running pipeline does not know 'resum'; did you mean resume?",
+    )
+    unreadable = requests.answer_to(broken.id)
+    assert unreadable is not None
+    assert unreadable.state is State.REFUSED
+
+
+def test_a_request_that_is_withdrawn_is_not_taken_and_old_ones_are_tidied(tmp_path: Path) -> None:
+    now = [1_700_000_000_000]
+    requests = Requests(LocalFileIO(), str(tmp_path), lambda: now[0])
+    requests.withdraw(requests.leave("resume", {}).id)
+    assert requests.waiting() == []
+    answered, waiting = requests.leave("resume", {}), requests.leave("replay", {})
+    desk = RequestDesk(requests, {"resume": _done, "replay": lambda _, _tell: None})
+    desk.take()
+
+    now[0] += KEPT_MS + 1
+    requests.tidy()
+
+    assert requests.answer_to(answered.id) is None
+    assert [request.id for request in requests.waiting()] == [waiting.id]
+    assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
