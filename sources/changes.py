@@ -52,6 +52,12 @@ class SourceTable:
     schema: str | None
     table: str
 
+    @classmethod
+    def of_topic(cls, topic: str) -> SourceTable:
+        """What the topic's name alone tells: ``[...database.]schema.table`` by its last dotted parts."""
+        parts = topic.split(".")
+        return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
@@ -185,6 +191,8 @@ class QuarantineRow:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    source: SourceTable | None = None
+    """The source table that the record names; None where it names none, as when it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
 from pipelines.tables.tables import PipelineTables
@@ -100,6 +101,7 @@ def append_batch(
         clock.lap("plan")
         if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
             continue  # another writer has changed a schema or who owns which keys since the decode step was planned
+        keep_budgets(batch, reports, tables, settings)
         written = exchange.write(plan.write, in_one_task=settings.slots == 1)
         clock.lap("write")
         try:
@@ -128,6 +130,17 @@ def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTabl
     for failure in failures:
         if isinstance(failure.error, LanesDoNotFit):
             tables.sinks[plan.identifiers[failure.target]].share_keys(failure.error.lanes)
+
+
+def keep_budgets(
+    batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables, settings: TaskSettings
+) -> None:
+    """Raise TooManyBadRecords, once the bad records of the batch are out of the quarantine again."""
+    exceeded = exceeded_budgets(batch.id, reports, tables)
+    for refusal in exceeded.values():
+        if settings.quarantine is not None:
+            settings.quarantine.clear(batch.id)
+        raise refusal
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings) -> None:

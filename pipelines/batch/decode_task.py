@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ from sources.changes import (
 )
 from sources.dumps.dump_records import without_malformed
 
+BadKind: TypeAlias = tuple[str, SourceTable | None, str]
+"""Topic of bad records, the source table that they name, and the kind of reason."""
+
 
 @dataclass(slots=True)
 class DecodeReport:
@@ -48,13 +52,25 @@ class DecodeReport:
     stretch_count: int = 0
     """How often records went to quarantine."""
     first_quarantined: QuarantineRow | None = None
-    quarantined_reasons: Counter[str] = field(default_factory=Counter)
-    """Quarantined records by kind of reason, without the values in it."""
+    bad_kinds: Counter[BadKind] = field(default_factory=Counter)
+    """Bad records by where they come from and what is wrong with them."""
+    bad_places: dict[tuple[str, SourceTable | None], tuple[int, int]] = field(default_factory=dict)
+    """Partition and offset of the first bad record of each."""
+    taken: Counter[SourceTable] = field(default_factory=Counter)
+    """Records that gave rows."""
     observations: list[Observation] = field(default_factory=list)
     newest: dict[tuple[SourceTable, int], NewestRow] = field(default_factory=dict)
     """Per source table and partition."""
     refusals: list[Refusal] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def quarantined_reasons(self) -> Counter[str]:
+        """Bad records by kind of reason, without the values in it."""
+        reasons: Counter[str] = Counter()
+        for (_, _, reason), count in self.bad_kinds.items():
+            reasons[reason] += count
+        return reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +138,7 @@ class DecodeTask:
                 self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
             )
             report.counts += DecodeCounts(with_rows=-stored_before, already_stored=stored_before)
+            report.taken[change.source] += _record_count(change.rows)
             report.moved_count += _moved_count(change.rows)
             table = self.targets[index]
             rows = without_sequence_of_deletes(change.rows, table.options.sequence_fields, table.schema.primary_keys)
@@ -134,7 +151,9 @@ class DecodeTask:
         if not bad:
             return
         report.first_quarantined = report.first_quarantined or bad[0]
-        report.quarantined_reasons.update(kind_of_reason(row.reason) for row in bad)
+        for row in bad:
+            report.bad_places.setdefault((row.topic, row.source), (row.partition, row.offset))
+        report.bad_kinds.update((row.topic, row.source, kind_of_reason(row.reason)) for row in bad)
         if self.quarantine is not None:
             self.quarantine.add(self.batch_id, report.stretch_count, bad)
         report.stretch_count += 1
@@ -165,6 +184,12 @@ def _records_below(floor: int | None, rows: pa.Table) -> int:
         return 0
     offsets = np.asarray(rows.column(OFFSET_COLUMN))
     return len(np.unique(offsets[offsets < floor]))
+
+
+def _record_count(rows: pa.Table) -> int:
+    """Of how many records the rows are, which lie in order of offsets."""
+    offsets = np.asarray(rows.column(OFFSET_COLUMN))
+    return int(np.count_nonzero(np.diff(offsets))) + 1 if len(offsets) else 0
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:

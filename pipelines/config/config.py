@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
+from pipelines.config.error_budget import MaxBadRecords
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
 
@@ -115,6 +116,12 @@ class Defaults(ConfigModel):
     new_columns: NewColumns = Field(
         default_factory=NewColumns, description="How many columns are added to a table that lacks them."
     )
+    max_bad_records: MaxBadRecords | None = Field(
+        default=None,
+        description="How many bad records one batch of one table may have: a number such as `100`, or a share of the "
+        "table's records in the batch such as `1%`. With more of them the table stops at that batch, of which nothing "
+        "goes into the table or the quarantine. Without it there is no limit.",
+    )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
         description="Paimon table options under their Paimon names; `bucket` is 1 (-1 with "
@@ -194,6 +201,7 @@ class PipelineConfig(ConfigModel):
             rule.before,
             rule.new_columns or self.defaults.new_columns,
             (rule.on_change or "fail") if rule.mode == "append" else None,
+            self.defaults.max_bad_records if rule.max_bad_records is None else rule.max_bad_records,
         )
 
     @property
@@ -208,7 +216,16 @@ class PipelineConfig(ConfigModel):
         if create is None:
             return None
         options = self._effective_options({}, "upsert")
-        return TargetRule(create.into, None, (), {}, *options, new_columns=self.defaults.new_columns)
+        defaults = self.defaults
+        return TargetRule(
+            create.into,
+            None,
+            (),
+            {},
+            *options,
+            new_columns=defaults.new_columns,
+            max_bad_records=defaults.max_bad_records,
+        )
 
     def _effective_options(
         self, of_rule: Mapping[str, str | None], mode: Mode

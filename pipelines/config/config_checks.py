@@ -21,6 +21,7 @@ from pipelines.config.assumed_types import assumed_columns
 from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.config_values import is_uri
+from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
@@ -49,6 +50,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_unreachable_rules(config, file),
         *_meeting_sources(config, file),
         *_option_problems(config, file),
+        *_budgets_without_effect(config, file),
         *_kafka_problems(config, file, property_mistakes),
     ]
 
@@ -159,6 +161,17 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
             " key tells them apart, or use placeholders such as {database}",
         )
+
+
+def _budgets_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    if config.source.on_bad_record != "fail":
+        return
+    holders: list[tuple[KeyPath, ErrorBudget | None]] = [(("defaults",), config.defaults.max_bad_records)]
+    holders += [(("tables", i), rule.max_bad_records) for i, rule in enumerate(config.tables)]
+    for path, budget in holders:
+        if budget is not None:
+            text = "has no effect with `on_bad_record: fail`, which stops at the first bad record; remove one of them"
+            yield problem_at(file, (*path, "max_bad_records"), text)
 
 
 @functools.cache

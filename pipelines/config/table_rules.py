@@ -15,6 +15,7 @@ from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
+from pipelines.config.error_budget import ErrorBudget, MaxBadRecords
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
@@ -179,6 +180,9 @@ class TableRule(ConfigModel):
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
     )
+    max_bad_records: MaxBadRecords | None = Field(
+        default=None, description="How many bad records one batch may have; it wins over `defaults.max_bad_records`."
+    )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
         description="Paimon table options under their Paimon names; they win over `defaults.options`, and null takes "
@@ -282,6 +286,8 @@ class TargetRule:
     new_columns: NewColumns = field(default_factory=NewColumns)
     on_change: OnChange | None = None
     """What updates and deletes do in a table without primary key; None for tables with one."""
+    max_bad_records: ErrorBudget | None = None
+    """How many bad records one batch may have; None: any number."""
 
     @property
     def event_columns(self) -> tuple[tuple[str, DataType], ...]:

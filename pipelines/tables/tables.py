@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from paimon_table import CommitKind, Table, TableName, TableSchema, create_schema
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.config.config import PipelineConfig
+from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
@@ -119,6 +121,23 @@ class PipelineTables:
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""
         self._own.will_commit((identifier, self.sinks[identifier].table) for identifier in identifiers)
+
+    def budgets(self, topic: str, source: SourceTable | None) -> dict[str, ErrorBudget]:
+        """How many bad records the tables may have that a bad record counts for; without those that have no limit.
+
+        Where ``source`` is not known these are all that the topic feeds, or the one that its name leads to.
+        """
+        names = {name for known, name in self.routes.items() if known.topic == topic} if source is None else set()
+        if source is not None and source in self.routes:
+            names = {self.routes[source]}
+        found = {name: self._rules[name].max_bad_records for name in names if name is not None}
+        if not names:
+            assumed = source or SourceTable.of_topic(topic)
+            parts = (assumed.database, assumed.schema, assumed.table, assumed.topic)
+            rule = self.config.rule_for(*parts)
+            with suppress(ConfigError):
+                found = {} if rule is None else {str(rule.target(*parts)): rule.max_bad_records}
+        return {name: budget for name, budget in found.items() if budget is not None}
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""

@@ -69,19 +69,23 @@ class TableDecoding:
         sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
         sorter.sort(texts)
         for source, parts in sorter.events.items():
-            if source not in goals:
-                self._observe_unknown(source, parts)
-                continue
-            match goals[source]:
-                case None:
-                    self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
-                case Rejection() as rejection:
-                    self._reject(source, rejection, parts)
-                case target:
-                    parts = [self._without_truncates(source, part) for part in parts]
-                    parts = [self._without_changes(source, target, part) for part in parts]
-                    parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
-                    self._decode_known(source, target, [part for part in parts if len(part.ops)])
+            with self.outcome.of(source):
+                self._decode_events(source, parts, goals)
+
+    def _decode_events(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
+        if source not in goals:
+            self._observe_unknown(source, parts)
+            return
+        match goals[source]:
+            case None:
+                self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+            case Rejection() as rejection:
+                self._reject(source, rejection, parts)
+            case target:
+                parts = [self._without_truncates(source, part) for part in parts]
+                parts = [self._without_changes(source, target, part) for part in parts]
+                parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
+                self._decode_known(source, target, [part for part in parts if len(part.ops)])
 
     def _without_truncates(self, source: SourceTable, part: TableEvents) -> TableEvents:
         truncates = part.ops == TRUNCATE

@@ -58,10 +58,7 @@ class SourceNames:
         )
 
     def from_topic(self) -> SourceTable:
-        """``[...database.]schema.table`` by the topic's last dotted parts, after a prefix."""
-        parts = self.topic.split(".")
-        schema = parts[-2] if len(parts) > 2 else None
-        return SourceTable(self.topic, parts[-3] if len(parts) > 3 else None, schema, parts[-1])
+        return SourceTable.of_topic(self.topic)
 
 
 def op_code(envelope: Mapping[str, Any]) -> int | None:

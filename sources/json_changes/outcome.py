@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,8 @@ class Outcome:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
-        self._quarantined: dict[int, str] = {}
+        self._quarantined: dict[int, tuple[str, SourceTable | None]] = {}
+        self._source: SourceTable | None = None
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
         self._observations: dict[SourceTable, Observation] = {}
         self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
@@ -38,7 +40,16 @@ class Outcome:
 
     def quarantine(self, position: int, reason: str) -> None:
         """The record goes to quarantine; the first reason stays."""
-        self._quarantined.setdefault(int(position), reason)
+        self._quarantined.setdefault(int(position), (reason, self._source))
+
+    @contextmanager
+    def of(self, source: SourceTable) -> Iterator[None]:
+        """What goes to quarantine inside the block is of ``source``."""
+        self._source = source
+        try:
+            yield
+        finally:
+            self._source = None
 
     def count(self, **numbers: int) -> None:
         self._counts += DecodeCounts(**numbers)
@@ -96,7 +107,7 @@ class Outcome:
 
     def _quarantine_rows(self) -> Iterable[QuarantineRow]:
         has_headers = "headers" in self._batch.schema.names
-        for position, reason in sorted(self._quarantined.items()):
+        for position, (reason, source) in sorted(self._quarantined.items()):
             headers = self._cell("headers", position) if has_headers else None
             yield QuarantineRow(
                 topic=self._cell("topic", position),
@@ -107,6 +118,7 @@ class Outcome:
                 key=self._cell("key", position),
                 value=self._cell("value", position),
                 headers=tuple((h["key"], h["value"]) for h in headers or ()),
+                source=source,
             )
 
 
