@@ -201,12 +201,7 @@ class TableCommit:
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         covers = replaced_partitions(self._schema, self._options, messages, partition)
-        with self._storage_errors():
-            self.refresh()
-            replayed = self._is_committed(request, CommitKind.OVERWRITE)
-            part = partial(overwrite_delta, messages, covers)
-            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
-        return CommitResult(replayed=replayed, overwrite=published)
+        return self._overwrite(request, partial(overwrite_delta, messages, covers))
 
     def replace(
         self,
@@ -223,11 +218,14 @@ class TableCommit:
         CommitConflict then, and nothing is published. Partitions without messages are left without rows.
         """
         request = Commit(identifier=identifier, properties=properties, started_ms=started_ms)
+        return self._overwrite(request, partial(replacing_delta, messages, read))
+
+    def _overwrite(self, request: Commit, delta_at: DeltaAt) -> CommitResult:
+        """Publish one OVERWRITE snapshot unless it is there."""
         with self._storage_errors():
             self.refresh()
             replayed = self._is_committed(request, CommitKind.OVERWRITE)
-            part = partial(replacing_delta, messages, read)
-            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, part)
+            published = None if replayed else self._commit_part(request, CommitKind.OVERWRITE, delta_at)
         return CommitResult(replayed=replayed, overwrite=published)
 
     @contextmanager

@@ -10,7 +10,7 @@ The new rows are those of ``write.overwrite_writer``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,12 +119,17 @@ class PartitionContent:
     index: frozenset[str]
 
 
-def content_of(state: TableState, partition: bytes) -> PartitionContent:
-    """What ``state`` holds of a partition, by its serialized row."""
-    files = ((bucket, file) for bucket, of_bucket in state.files.items() for file in of_bucket)
-    data = frozenset((b.bucket, file.level, file.file_name) for b, file in files if b.partition == partition)
-    index = frozenset(entry.file.file_name for entry in state.index if entry.bucket.partition == partition)
-    return PartitionContent(data, index)
+def contents_of(state: TableState, partitions: Collection[bytes]) -> dict[bytes, PartitionContent]:
+    """What ``state`` holds of each of the partitions, by their serialized rows; also of those without files."""
+    data: dict[bytes, set[tuple[int, int, str]]] = {partition: set() for partition in partitions}
+    index: dict[bytes, set[str]] = {partition: set() for partition in partitions}
+    for bucket, files in state.files.items():
+        if bucket.partition in data:
+            data[bucket.partition].update((bucket.bucket, file.level, file.file_name) for file in files)
+    for entry in state.index:
+        if entry.bucket.partition in index:
+            index[entry.bucket.partition].add(entry.file.file_name)
+    return {p: PartitionContent(frozenset(data[p]), frozenset(index[p])) for p in data}
 
 
 def replacing_delta(
@@ -135,7 +140,8 @@ def replacing_delta(
     if strange is not None:
         raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in none of the partitions to replace; report this")
     delta = overwrite_delta(messages, read.__contains__, state)
-    changed = sum(content_of(state, partition) != content for partition, content in read.items())
+    present = contents_of(state, read)
+    changed = sum(present[partition] != content for partition, content in read.items())
     if not changed:
         return delta
     return replace(delta, conflict=f"others have changed {changed} of the {len(read)} partitions since they were read")

@@ -5,49 +5,21 @@ Publishes COMPACT snapshots with the changelog that the compactions find, as a w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from paimon_table.commit.commit import TableCommit
-from paimon_table.errors import BucketCountChanged, CommitConflict
-from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.shares import Compacted, Shares
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState
+from paimon_table.metadata.table_state import LiveFiles, TableState
 from paimon_table.table import Table
 from paimon_table.write.writer import open_writer
 
-SHARE_BYTES = 1 << 30
-"""Size of the files that are compacted for one snapshot: what a conflict with another writer makes to be done anew."""
-
 Chosen = Callable[[bytes], bool]
 """Whether a partition, by its serialized row, is meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """What the snapshots of a job changed."""
-
-    buckets: int = 0
-    files_before: int = 0
-    files_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    snapshot_ids: tuple[int, ...] = ()
-
-    def with_messages(self, messages: Sequence[CommitMessage], snapshot_id: int) -> Compacted:
-        before = [file for message in messages for file in message.compact_before]
-        after = [file for message in messages for file in message.compact_after]
-        return Compacted(
-            self.buckets + sum(bool(message.compact_after) for message in messages),
-            self.files_before + len(before),
-            self.files_after + len(after),
-            self.bytes_before + _size(before),
-            self.bytes_after + _size(after),
-            (*self.snapshot_ids, snapshot_id),
-        )
 
 
 def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted:
@@ -57,13 +29,8 @@ def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted
     exceptions.
     """
     commit = job.commit_to(table)
-    state = commit.refresh()
-    due = [bucket for bucket in state.files if bucket.bucket != POSTPONED and chosen(bucket.partition)]
-    job.progress.begin("compact", sum(_rows(state, bucket) for bucket in due))
-    done = Compacted()
-    for share in _shares(state, due):
-        done = _compact_share(compacting(table.context), commit, share, job, fully, done)
-    return done
+    due = [bucket for bucket in commit.refresh().files if bucket.bucket != POSTPONED and chosen(bucket.partition)]
+    return _compact(compacting(table.context), commit, job, due, fully)
 
 
 def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
@@ -74,13 +41,9 @@ def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
         return Compacted()
     commit = job.commit_to(table)
     due = [bucket for bucket in unseen(table, commit.refresh()) if chosen(bucket.partition)]
-    job.progress.begin("compact", sum(_rows(commit.state, bucket) for bucket in due))
-    done = Compacted()
     ctx = compacting(table.context)
     ctx = replace(ctx, options=replace(ctx.options, lookup_compact="radical"))
-    for share in _shares(commit.state, due):
-        done = _compact_share(ctx, commit, share, job, fully, done)
-    return done
+    return _compact(ctx, commit, job, due, fully)
 
 
 def unseen(table: Table, state: TableState) -> list[BucketId]:
@@ -100,55 +63,16 @@ def compacting(ctx: TableContext) -> TableContext:
     return replace(ctx, options=replace(ctx.options, write_only=False))
 
 
-def _compact_share(
-    ctx: TableContext, commit: TableCommit, buckets: Collection[BucketId], job: Job, fully: bool, done: Compacted
-) -> Compacted:
-    """One snapshot; done anew while others are faster."""
-    for attempt in range(ATTEMPTS):
-        messages: list[CommitMessage] = []
-        live = commit.state.live_files()
-        try:
-            for bucket in buckets:
-                message = open_writer(ctx, bucket, live.of(bucket), job.environment).compact_only(full_compact=fully)
-                if not message.is_empty:
-                    messages.append(message)
-                if attempt == 0:
-                    job.progress.advance(_rows(commit.state, bucket))
-        except BaseException:
-            # Unreferenced: nothing of this attempt was given to a commit.
-            remove_unpublished(ctx, messages)
-            raise
-        try:
-            result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
-        except (CommitConflict, BucketCountChanged):
-            # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
-            remove_unpublished(ctx, messages)
-            commit.refresh()
-            continue
-        snapshot = result.compact
-        return done if snapshot is None else done.with_messages(messages, snapshot.id)
-    raise CommitConflict(
-        f"{ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; stop the pipelines that "
-        "write the table, or try again later"
+def _compact(ctx: TableContext, commit: TableCommit, job: Job, due: Iterable[BucketId], fully: bool) -> Compacted:
+    def one(live: LiveFiles, bucket: BucketId, is_told: bool) -> Iterator[CommitMessage]:
+        state = live.of(bucket)
+        message = open_writer(ctx, bucket, state, job.environment).compact_only(full_compact=fully)
+        if not message.is_empty:
+            yield message
+        if is_told:
+            job.progress.advance(sum(file.row_count for file in state.files))
+
+    remedy = "stop the pipelines that write the table, or try again later"
+    return Shares(ctx, commit, job, one, remedy).run(
+        "compact", {bucket: commit.state.files_of(bucket) for bucket in due}
     )
-
-
-def _shares(state: TableState, buckets: Sequence[BucketId]) -> Iterator[list[BucketId]]:
-    share: list[BucketId] = []
-    size_bytes = 0
-    for bucket in buckets:
-        share.append(bucket)
-        size_bytes += _size(state.files_of(bucket))
-        if size_bytes >= SHARE_BYTES:
-            yield share
-            share, size_bytes = [], 0
-    if share:
-        yield share
-
-
-def _rows(state: TableState, bucket: BucketId) -> int:
-    return sum(file.row_count for file in state.files_of(bucket))
-
-
-def _size(files: Sequence[DataFileMeta]) -> int:
-    return sum(file.file_size_bytes for file in files)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paimon_table.commit.overwrite import content_of
+from paimon_table.commit.overwrite import contents_of
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.metadata.bucket_id import POSTPONED
@@ -68,7 +68,7 @@ def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Drop
         facts = {p: fact for p, fact in partition_facts(table.context, state).items() if p in wanted}
         if not facts:
             return Dropped({}, None)
-        read = {partition: content_of(state, partition) for partition in facts}
+        read = contents_of(state, facts)
         try:
             done = commit.replace(next(job.identifiers), (), {}, read, started_ms=job.environment.clock_ms())
         except CommitConflict:

@@ -7,22 +7,22 @@ see the rows at once, and twice never.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_table.commit.commit import TableCommit
 from paimon_table.data_files.key_value_file import iter_key_value_batches
-from paimon_table.errors import BucketCountChanged, CommitConflict, TidemarkError
-from paimon_table.maintenance.compaction import Chosen, Compacted, compacting
-from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.errors import TidemarkError
+from paimon_table.maintenance.compaction import Chosen, compacting
+from paimon_table.maintenance.job import Job, remove_unpublished
+from paimon_table.maintenance.shares import Compacted, Shares
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState
+from paimon_table.metadata.table_state import LiveFiles
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER
 from paimon_table.rows.groups import groups_of
@@ -34,8 +34,6 @@ BUFFERED_BYTES = 256 << 20
 """Size in memory of the rows that all writers of a partition together hold before they flush."""
 
 LEAST_BUFFER_BYTES = 4 << 20
-SHARE_BYTES = 1 << 30
-"""Size of the postponed files that go into one snapshot, unless a single partition has more."""
 
 
 def compact_postponed(
@@ -48,16 +46,18 @@ def compact_postponed(
     """
     commit = job.commit_to(table)
     state = commit.refresh()
-    waiting = {partition: files for partition, files in _waiting(state).items() if chosen(partition)}
-    if waiting:
-        job.progress.begin("give buckets", sum(file.row_count for files in waiting.values() for file in files))
-    done = Compacted()
+    partitions = [b.partition for b in state.files if b.bucket == POSTPONED and chosen(b.partition)]
     ctx = compacting(table.context)
     if new_count is not None:
         ctx = replace(ctx, options=replace(ctx.options, bucket=new_count))
-    for share in _shares(waiting):
-        done = _compact_share(ctx, commit, share, job, fully, done)
-    return done
+
+    def one(live: LiveFiles, partition: bytes, is_told: bool) -> list[CommitMessage]:
+        files = _waiting(live.files, partition)
+        return _Replay(ctx, live, partition, files, job).run(fully, is_told) if files else []
+
+    return Shares(ctx, commit, job, one, "try again later").run(
+        "give buckets", {p: _waiting(state.files, p) for p in partitions}
+    )
 
 
 def bucket_number(options: TableOptions, present: int | None, files: Sequence[DataFileMeta]) -> int:
@@ -73,54 +73,20 @@ def bucket_number(options: TableOptions, present: int | None, files: Sequence[Da
     return max(1, -(-sum(file.file_size_bytes for file in files) // max(1, options.postpone_target_size_bytes)))
 
 
-def _waiting(state: TableState) -> dict[bytes, list[DataFileMeta]]:
-    """Postponed files by partition, in the order in which they are replayed."""
-    return {
-        bucket.partition: sorted(files, key=lambda file: file.creation_time_ms or 0)
-        for bucket, files in state.files.items()
-        if bucket.bucket == POSTPONED
-    }
-
-
-def _compact_share(
-    ctx: TableContext, commit: TableCommit, partitions: Iterable[bytes], job: Job, fully: bool, done: Compacted
-) -> Compacted:
-    partitions = list(partitions)
-    for attempt in range(ATTEMPTS):
-        state = commit.state
-        waiting = _waiting(state)
-        messages: list[CommitMessage] = []
-        try:
-            for partition in partitions:
-                if partition in waiting:
-                    replay = _Replay(ctx, state, partition, waiting[partition], job)
-                    messages += replay.run(fully, is_counted=attempt == 0)
-        except BaseException:
-            # Unreferenced: nothing of this attempt was given to a commit.
-            remove_unpublished(ctx, messages)
-            raise
-        try:
-            result = commit.commit(next(job.identifiers), messages, {}, started_ms=job.environment.clock_ms())
-        except (CommitConflict, BucketCountChanged):
-            # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
-            remove_unpublished(ctx, messages)
-            commit.refresh()
-            continue
-        return done if result.compact is None else done.with_messages(messages, result.compact.id)
-    raise CommitConflict(
-        f"{ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; try again later"
-    )
+def _waiting(files: Mapping[BucketId, Sequence[DataFileMeta]], partition: bytes) -> list[DataFileMeta]:
+    """The postponed files of a partition in the order in which they are replayed."""
+    return sorted(files.get(BucketId(partition, POSTPONED), ()), key=lambda file: file.creation_time_ms or 0)
 
 
 class _Replay:
     """The postponed rows of one partition on their way into its buckets."""
 
     def __init__(
-        self, ctx: TableContext, state: TableState, partition: bytes, files: Sequence[DataFileMeta], job: Job
+        self, ctx: TableContext, live: LiveFiles, partition: bytes, files: Sequence[DataFileMeta], job: Job
     ) -> None:
-        self._count = bucket_number(ctx.options, state.total_buckets.get(partition), files)
+        self._count = bucket_number(ctx.options, live.partition_buckets.get(partition), files)
         self._ctx = replace(ctx, options=replace(ctx.options, bucket=self._count))
-        self._live = state.live_files()
+        self._live = live
         self._partition = partition
         self._files = files
         self._job = job
@@ -128,11 +94,11 @@ class _Replay:
         self._environment = replace(job.environment, write_buffer_bytes=buffer_bytes)
         self._writers: dict[int, Writer] = {}
 
-    def run(self, fully: bool, is_counted: bool) -> list[CommitMessage]:
+    def run(self, fully: bool, is_told: bool) -> list[CommitMessage]:
         """Messages whose COMPACT part is all there is; after an exception nothing is left."""
         made: list[CommitMessage] = []
         try:
-            for rows in self._rows(is_counted):
+            for rows in self._rows(is_told):
                 for number, part in self._parts(rows):
                     self._writer(number).write(part)
                 if sum(writer.kept_bytes for writer in self._writers.values()) > BUFFERED_BYTES:
@@ -154,13 +120,13 @@ class _Replay:
             with suppress(TidemarkError, OSError):
                 yield writer.prepare_append()
 
-    def _rows(self, is_counted: bool) -> Iterator[pa.Table]:
+    def _rows(self, is_told: bool) -> Iterator[pa.Table]:
         ctx = self._ctx
         directory = ctx.bucket_dir(BucketId(self._partition, POSTPONED))
         values = ctx.partition_values(self._partition)
         for file in self._files:
             for rows in iter_key_value_batches(ctx, directory, file, None, values):
-                if is_counted:
+                if is_told:
                     self._job.progress.advance(rows.num_rows)
                 yield rows.drop_columns([SEQUENCE_NUMBER])
 
@@ -194,16 +160,3 @@ def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
         compact_after=tuple(after),
         compact_changelog=(*message.changelog_files, *message.compact_changelog),
     )
-
-
-def _shares(waiting: dict[bytes, list[DataFileMeta]]) -> Iterator[list[bytes]]:
-    share: list[bytes] = []
-    size_bytes = 0
-    for partition, files in waiting.items():
-        share.append(partition)
-        size_bytes += sum(file.file_size_bytes for file in files)
-        if size_bytes >= SHARE_BYTES:
-            yield share
-            share, size_bytes = [], 0
-    if share:
-        yield share

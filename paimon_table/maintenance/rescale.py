@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_table.commit.commit import TableCommit
-from paimon_table.commit.overwrite import PartitionContent, content_of
+from paimon_table.commit.overwrite import PartitionContent, contents_of
 from paimon_table.data_files.key_value_file import FileNames
 from paimon_table.errors import CommitConflict, ConfigError, UnsupportedFeature
 from paimon_table.maintenance.compaction import Chosen, compact_pending, compacting, unseen
@@ -177,9 +177,10 @@ def _rewrite(
     row_count = sum(rows_to_read(held[p], number, bucket_count) for p, number in stale.items())
     job.progress.begin("rewrite", row_count)
     ctx, names = compacting(table.context), FileNames(job.environment.new_uuid())
+    contents = contents_of(state, stale)
     for partition, number in stale.items():
         work = Redistribution(ctx, partition, bucket_count, job.environment, names, job.progress.advance)
-        ready[partition] = _Rewritten(content_of(state, partition), work.run(held[partition], number))
+        ready[partition] = _Rewritten(contents[partition], work.run(held[partition], number))
 
 
 def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job, done: Rescaled) -> bool:
@@ -208,7 +209,8 @@ def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job,
 
 
 def _drop_outdated(table: Table, ready: dict[bytes, _Rewritten], state: TableState, stale: Mapping[bytes, int]) -> None:
-    outdated = [p for p, one in ready.items() if p not in stale or one.content != content_of(state, p)]
+    present = contents_of(state, ready)
+    outdated = [p for p, one in ready.items() if p not in stale or one.content != present[p]]
     _remove(table, {partition: ready.pop(partition) for partition in outdated})
 
 

@@ -1,0 +1,116 @@
+"""Compacting in shares: one COMPACT snapshot for about so many bytes, each done anew while others are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from paimon_table.commit.commit import TableCommit
+from paimon_table.errors import BucketCountChanged, CommitConflict
+from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import LiveFiles
+
+SHARE_BYTES = 1 << 30
+"""Size of the files that go into one snapshot, what a conflict makes to be done anew, unless one place has more."""
+
+Place = TypeVar("Place")
+"""What is compacted as a whole: a bucket, or a partition."""
+
+Compact = Callable[[LiveFiles, Place, bool], Iterable[CommitMessage]]
+"""The compaction of one place of the table as it is; the flag: whether its rows are told to those who watch.
+
+What it gives has a COMPACT part alone. Files that it has not given before an exception it removes itself.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What the snapshots of a job changed."""
+
+    buckets: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    snapshot_ids: tuple[int, ...] = ()
+
+    def with_messages(self, messages: Sequence[CommitMessage], snapshot_id: int) -> Compacted:
+        before = [file for message in messages for file in message.compact_before]
+        after = [file for message in messages for file in message.compact_after]
+        return Compacted(
+            self.buckets + sum(bool(message.compact_after) for message in messages),
+            self.files_before + len(before),
+            self.files_after + len(after),
+            self.bytes_before + _size(before),
+            self.bytes_after + _size(after),
+            (*self.snapshot_ids, snapshot_id),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Generic[Place]):
+    """Compactions of many places of one table."""
+
+    ctx: TableContext
+    commit: TableCommit
+    job: Job
+    compact: Compact[Place]
+    remedy: str
+    """What to do where others are always faster."""
+
+    def run(self, step: str, due: Mapping[Place, Sequence[DataFileMeta]]) -> Compacted:
+        """Compact the places, which hold these files; what was published stays, whatever happens behind it."""
+        if due:
+            self.job.progress.begin(step, sum(file.row_count for files in due.values() for file in files))
+        done = Compacted()
+        for share in _shares(due):
+            done = self._publish(share, done)
+        return done
+
+    def _publish(self, share: Sequence[Place], done: Compacted) -> Compacted:
+        """One snapshot."""
+        for attempt in range(ATTEMPTS):
+            messages: list[CommitMessage] = []
+            live = self.commit.state.live_files()
+            try:
+                for place in share:
+                    for message in self.compact(live, place, attempt == 0):
+                        messages.append(message)
+            except BaseException:
+                # Unreferenced: nothing of this attempt was given to a commit.
+                remove_unpublished(self.ctx, messages)
+                raise
+            try:
+                result = self.commit.commit(
+                    next(self.job.identifiers), messages, {}, started_ms=self.job.environment.clock_ms()
+                )
+            except (CommitConflict, BucketCountChanged):
+                # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
+                remove_unpublished(self.ctx, messages)
+                self.commit.refresh()
+                continue
+            return done if result.compact is None else done.with_messages(messages, result.compact.id)
+        raise CommitConflict(
+            f"{self.ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
+        )
+
+
+def _shares(due: Mapping[Place, Sequence[DataFileMeta]]) -> Iterator[list[Place]]:
+    share: list[Place] = []
+    size_bytes = 0
+    for place, files in due.items():
+        share.append(place)
+        size_bytes += _size(files)
+        if size_bytes >= SHARE_BYTES:
+            yield share
+            share, size_bytes = [], 0
+    if share:
+        yield share
+
+
+def _size(files: Iterable[DataFileMeta]) -> int:
+    return sum(file.file_size_bytes for file in files)
