@@ -1,4 +1,4 @@
-"""The command line: `tidemark run | validate | schema | table | version`.
+"""The command line: `tidemark run | validate | schema | table | quarantine | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
 was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for
@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
 from pipelines.jobs.job_commands import table_app
+from pipelines.quarantine.quarantine_commands import quarantine_app
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.version import version
 
@@ -56,6 +57,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(table_app, name="table")
+app.add_typer(quarantine_app, name="quarantine")
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 

@@ -46,6 +46,12 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, reader)
 
 
+def own_tables(config: PipelineConfig) -> OwnTables:
+    """The tables of a pipeline, for a command that looks at them beside its runs."""
+    catalog = catalog_of(config)
+    return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
+
+
 def commit_user(config: PipelineConfig, query_id: str) -> str:
     """Who commits, as snapshots say: the identity of the checkpoint."""
     return f"tidemark-{config.name}-{query_id}"

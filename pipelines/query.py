@@ -21,7 +21,6 @@ from paimon_table.errors import (
     SinkUnavailable,
     TidemarkError,
 )
-from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -39,7 +38,7 @@ from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
-from pipelines.storage import storage_of
+from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
@@ -154,7 +153,7 @@ class PipelineQuery:
             raise self._told(error, "Spark did not start the query") from error
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
-        quarantine_io, _ = _quarantine_storage(self.config)
+        quarantine_io, _ = quarantine_of(self.config)
         slots, reader = self._settings.slots, self._reader
         blobs = decoded(reader.stream(spark, slots, self._log_start), slots, quarantine_io, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
@@ -256,11 +255,5 @@ def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
     """The quarantine of this checkpoint: batch numbers start again under another one."""
     if config.source.on_bad_record == "fail":
         return None
-    io, path = _quarantine_storage(config)
+    io, path = quarantine_of(config)
     return Quarantine(io, f"{path}/{query_id}")
-
-
-def _quarantine_storage(config: PipelineConfig) -> tuple[FileIO, str]:
-    """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
-    io, path = storage_of(config, config.quarantine)
-    return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path

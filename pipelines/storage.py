@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from paimon_table import Catalog, FilesystemCatalog
-from paimon_table.storage.file_io import FileIO, file_io_for
+from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from pipelines.config.config import PipelineConfig
 
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
     """The storage of a location that the pipeline's file names, and the path to use with it."""
     return file_io_for(location, config.catalog.options)
+
+
+def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
+    """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
+    io, path = storage_of(config, config.quarantine)
+    return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path
 
 
 def catalog_of(config: PipelineConfig) -> Catalog:

@@ -20,6 +20,17 @@ _TOPIC_CHARACTERS = 100
 """Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
 
 
+class SourceNames(Protocol):
+    """A source table."""
+
+    @property
+    def database(self) -> str | None: ...
+    @property
+    def schema(self) -> str | None: ...
+    @property
+    def table(self) -> str: ...
+
+
 class BadRecord(Protocol):
     """What the quarantine needs to know of a record."""
 
@@ -39,6 +50,8 @@ class BadRecord(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Iterable[tuple[str, bytes | None]]: ...
+    @property
+    def source(self) -> SourceNames | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,8 @@ def record_line(record: BadRecord) -> dict[str, Any]:
         "ts": record.timestamp_ms,
         "reason": record.reason,
     }
+    if record.source is not None:
+        line["source"] = [record.source.database, record.source.schema, record.source.table]
     headers = list(record.headers)
     if headers:
         line.update(_headers(headers))

@@ -27,18 +27,20 @@ _SILENCE_S = 30.0
 class BarProgress:
     """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, unit: str = "rows") -> None:
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("rows"),
+            TextColumn(unit),
             TimeRemainingColumn(),
             console=console,
             transient=True,
+            redirect_stdout=False,
             disable=not console.is_terminal,
         )
         self._console = console
+        self._unit = unit
         self._task: TaskID | None = None
         self._step = ""
         self._done = self._total = 0
@@ -59,7 +61,7 @@ class BarProgress:
             self._bars.advance(self._task, row_count)
         if not self._console.is_terminal and time.monotonic() - self._told_s > _SILENCE_S:
             self._told_s = time.monotonic()
-            self._console.print(f"{self._step}: {self._done:,} of {self._total:,} rows", highlight=False)
+            self._console.print(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}", highlight=False)
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """The first signal ends the job at its next step; another one at once."""
@@ -75,9 +77,9 @@ class BarProgress:
 
 
 @contextmanager
-def watched() -> Iterator[BarProgress]:
+def watched(unit: str = "rows") -> Iterator[BarProgress]:
     """Inside this block a job is shown on stderr, and SIGINT and SIGTERM end it in an orderly way."""
-    progress = BarProgress(Console(stderr=True))
+    progress = BarProgress(Console(stderr=True), unit)
     before = {number: signal.signal(number, progress.interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress.shown():

@@ -22,8 +22,8 @@ _T = TypeVar("_T")
 MALFORMED_PREFIX = "malformed:"
 """Begins the topic of lines that are no records."""
 
-IGNORED = ("tstype", "broker", "reason")
-"""Fields that say nothing about the record: two of kcat, and why it was in quarantine."""
+IGNORED = ("tstype", "broker", "reason", "source")
+"""Fields that say nothing about the record: two of kcat, why it was in quarantine, and which table it named."""
 
 _ALIASES = {
     "timestamp_ms": "ts",

@@ -36,6 +36,7 @@ _LINE_SCHEMA = pa.schema(
         ("tstype", pa.string()),
         ("broker", pa.int32()),
         ("reason", pa.string()),
+        ("source", pa.list_(pa.string())),
     ]
 )
 _BLOCK_BYTES = 8 << 20

@@ -1,0 +1,166 @@
+"""The lines of a pipeline's quarantine, read one after the other: where each lies, and which are damaged.
+
+A line is a record as ``sinks.quarantine`` writes it. One that is no such record (torn, edited by hand) is damaged: it
+is told by its place and never lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.storage.file_io import FileIO
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import quarantine_of
+
+_BLOCK_BYTES = 4 << 20
+_BATCH = "batch-"
+_SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file of bad records: what one task has put there at once, so it fits into memory."""
+
+    path: str
+    owner: str
+    """The directory below the quarantine: the query that wrote it, or the retry."""
+    batch: int
+    is_final: bool
+    """Whether its batch is done: one that may run again writes its files anew."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.owner}/{_BATCH}{self.batch:012d}/{self.path.rpartition('/')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A bad record and its line."""
+
+    file: BadFile
+    number: int
+    text: bytes
+    topic: str
+    partition: int
+    offset: int
+    ts: int | None
+    reason: str
+    source: tuple[str | None, str | None, str] | None
+    """Names of the source table (database, schema, table), where the record told them."""
+
+    @property
+    def record(self) -> tuple[str, int, int]:
+        """Which record of the source it is."""
+        return (self.topic, self.partition, self.offset)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.place}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A line that is no record."""
+
+    file: BadFile
+    number: int
+    text: bytes
+    problem: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.place}:{self.number}"
+
+
+class BadLines:
+    """The quarantine of one pipeline, which may be running."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.io, self.path = quarantine_of(config)
+        self.location = config.quarantine
+        checkpoint = Checkpoint(config)
+        self._query = checkpoint.query_id
+        self._closed_batch = checkpoint.closed_batch
+
+    def files(self) -> list[BadFile]:
+        """All files, batch after batch; within a batch by topic, partition and offset."""
+        found = []
+        for owner in sorted(self.io.list_names(self.path), key=lambda name: (name == self._query, name)):
+            for directory in self.io.list_names(f"{self.path}/{owner}"):
+                number = directory.removeprefix(_BATCH)
+                if directory == number or not number.isdecimal():
+                    continue
+                inside = f"{self.path}/{owner}/{directory}"
+                names = [name for name in self.io.list_names(inside) if name.endswith(_SUFFIX)]
+                for name in sorted(names, key=_order):
+                    found.append(BadFile(f"{inside}/{name}", owner, int(number), self._is_final(owner, int(number))))
+        return found
+
+    def _is_final(self, owner: str, batch: int) -> bool:
+        return owner != self._query or (self._closed_batch is not None and batch <= self._closed_batch)
+
+    def lines(self, files: list[BadFile], on_file: Callable[[], None]) -> Iterator[BadLine | DamagedLine]:
+        """The lines of the files; ``on_file`` is called after each. One that goes away meanwhile has none."""
+        for file in files:
+            try:
+                for number, text in enumerate(raw_lines(self.io, file.path), 1):
+                    if text.strip():
+                        yield read_line(file, number, text)
+            except FileNotFoundError:
+                pass
+            on_file()
+
+
+def raw_lines(io: FileIO, path: str) -> Iterator[bytes]:
+    """The lines of a file without their ends, read in blocks."""
+    with io.open_input(path) as stream:
+        rest = b""
+        while block := stream.read(_BLOCK_BYTES):
+            *whole, rest = (rest + block).split(b"\n")
+            yield from whole
+        if rest:
+            yield rest
+
+
+def read_line(file: BadFile, number: int, text: bytes) -> BadLine | DamagedLine:
+    """What the line holds."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return DamagedLine(file, number, text, f"it is no JSON: {error}")
+    if not isinstance(fields, dict):
+        return DamagedLine(file, number, text, "it is no JSON object")
+    topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
+    for name, value, kind in (("topic", topic, str), ("partition", partition, int), ("offset", offset, int)):
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return DamagedLine(file, number, text, f"its field {name!r} is missing or of another kind")
+    ts, reason = fields.get("ts", fields.get("timestamp_ms")), fields.get("reason")
+    return BadLine(
+        file,
+        number,
+        text,
+        str(topic),
+        int(partition or 0),
+        int(offset or 0),
+        ts if isinstance(ts, int) else None,
+        reason if isinstance(reason, str) else "no reason is given",
+        _source(fields.get("source")),
+    )
+
+
+def _source(names: Any) -> tuple[str | None, str | None, str] | None:
+    match names:
+        case [str() | None as database, str() | None as schema, str() as table]:
+            return database, schema, table
+        case _:
+            return None
+
+
+def _order(name: str) -> tuple[str, tuple[int, ...]]:
+    """By topic, then by the numbers that a file's name ends with: partition, first offset, task and stretch."""
+    topic, *numbers = name.removesuffix(_SUFFIX).rsplit("-", 4)
+    return topic, tuple(int(number) if number.isdecimal() else 0 for number in numbers)

@@ -1,0 +1,71 @@
+"""`tidemark quarantine list | show | drop`: the records that could not be decoded, without Spark.
+
+What the commands are called and take; ``quarantine_views`` does it, and is imported when one is called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.report.output import RowFormat
+
+quarantine_app = typer.Typer(
+    help="Look at the records that a pipeline put aside, and drop them.", no_args_is_help=True, rich_markup_mode=None
+)
+
+PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
+OfTable = Annotated[str | None, typer.Option("--table", metavar="DATABASE.TABLE", help="Only records of this table.")]
+WithReason = Annotated[
+    str | None,
+    typer.Option(
+        "--reason", metavar="TEXT", help="Only records whose reason is TEXT, as `list` has it, or contains it."
+    ),
+]
+Format = Annotated[RowFormat, typer.Option("--format", "-f", help="table, or json: one object a line.")]
+
+
+@quarantine_app.command("list")
+def list_groups(
+    file: PipelineFile, table: OfTable = None, reason: WithReason = None, format: Format = RowFormat.TABLE
+) -> None:
+    """Print how many records are there, by table and reason."""
+    from pipelines.quarantine import quarantine_views
+    from pipelines.quarantine.selection import Selection
+
+    quarantine_views.list_groups(file, Selection(table, reason), format)
+
+
+@quarantine_app.command()
+def show(
+    file: PipelineFile,
+    table: OfTable = None,
+    reason: WithReason = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="Print at most this many records.")] = None,
+    format: Format = RowFormat.TABLE,
+) -> None:
+    """Print records.
+
+    With --format json as the lines that they are, to be mended in a file.
+    """
+    from pipelines.quarantine import quarantine_views
+    from pipelines.quarantine.selection import Selection
+
+    quarantine_views.show(file, Selection(table, reason), limit, format)
+
+
+@quarantine_app.command()
+def drop(
+    file: PipelineFile,
+    table: OfTable = None,
+    reason: WithReason = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be dropped, and do nothing.")] = False,
+) -> None:
+    """Remove records for good."""
+    from pipelines.quarantine import quarantine_views
+    from pipelines.quarantine.selection import Selection
+
+    quarantine_views.drop(file, Selection(table, reason), yes, dry_run)

@@ -1,0 +1,61 @@
+"""Which table a bad record is for, as far as that can be told of a record that could not be read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+from pipelines.quarantine.bad_lines import BadLine
+from pipelines.tables.written_tables import WrittenTable
+from sources.changes import SourceTable
+from sources.dumps.dump_lines import MALFORMED_PREFIX
+
+_NONE = "no table"
+"""Word for records of which no rule makes a row."""
+
+
+class TargetNames:
+    """Tables by the names that records or their topics tell; the rules of the pipeline file count as they are now.
+
+    Where the names of a topic fit no rule, the table counts that the topic has fed, if it is one. ``written`` looks
+    which those are; it is called once, if at all.
+    """
+
+    def __init__(self, config: PipelineConfig, written: Callable[[], Iterable[WrittenTable]]) -> None:
+        self._config = config
+        self._written = written
+        self._fed: defaultdict[str, set[str]] | None = None
+        self._known: dict[tuple[str, tuple[str | None, str | None, str] | None], str] = {}
+
+    def of(self, line: BadLine) -> str:
+        """The table's identifier, or words for why there is none."""
+        key = (line.topic, line.source)
+        if key not in self._known:
+            self._known[key] = self._table(*key)
+        return self._known[key]
+
+    def _table(self, topic: str, source: tuple[str | None, str | None, str] | None) -> str:
+        if topic.startswith(MALFORMED_PREFIX):
+            return _NONE
+        named = SourceTable.of_topic(topic)
+        names = source or (named.database, named.schema, named.table)
+        rule = self._config.rule_for(*names, topic)
+        try:
+            if rule is not None and (source is not None or rule != self._config.created_rule()):
+                return str(rule.target(*names, topic))
+            fed = self._fed_by(topic)
+            if len(fed) == 1:
+                return next(iter(fed))
+            return _NONE if rule is None else str(rule.target(*names, topic))
+        except ConfigError:
+            return _NONE
+
+    def _fed_by(self, topic: str) -> set[str]:
+        if self._fed is None:
+            self._fed = defaultdict(set)
+            for table in self._written():
+                for place in table.position.offsets:
+                    self._fed[place[0]].add(str(table.name))
+        return self._fed.get(topic, set())

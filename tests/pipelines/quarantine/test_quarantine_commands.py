@@ -1,0 +1,148 @@
+"""`tidemark quarantine list | show | drop` over what pipelines have left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Done, tidemark
+from tests.support.quarantined import bad, checkpoint, lines_left, offsets_left, put, quarantine, write_pipeline
+
+HOSTILE = "\x1b[2J\x9b31m\u202eevil\u2066\r\n\x07\x7f"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    put(tmp_path, 3, [bad(offset, f"column n INT: '{offset}' is no number") for offset in range(5)])
+    put(tmp_path, 10, [bad(7, "value is not UTF-8 text", value=b"\xff"), bad(8, "not JSON", "shop.public.items")])
+    checkpoint(tmp_path, 10)
+    return write_pipeline(tmp_path)
+
+
+def run(*words: str | Path, code: int = 0) -> Done:
+    done = tidemark("quarantine", *words)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_records_are_listed_by_table_and_reason(file: Path) -> None:
+    done = run("list", file)
+
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["table", "reason"],
+        ["lake.items", "not"],
+        ["lake.orders", "column"],
+        ["lake.orders", "value"],
+    ]
+    assert "column n INT: ... is no number        5  2023-11-14 22:13:20  2023-11-14 22:13:24" in done.stdout
+    assert "shop.public.orders 0:0" in done.stdout
+    assert done.stderr.startswith("7 records of 2 tables in 2 files below ")
+
+
+def test_groups_as_json_have_examples(file: Path) -> None:
+    (group,) = map(json.loads, run("list", file, "--reason", "no number", "--format", "json").stdout.splitlines())
+
+    assert (group["table"], group["records"], len(group["examples"])) == ("lake.orders", 5, 3)
+    assert group["examples"][0]["reason"] == "column n INT: '0' is no number"
+    assert group["examples"][0]["place"].endswith("/batch-000000000003/shop.public.orders-0-0-0-0.jsonl:1")
+
+
+def test_records_of_a_table_and_a_reason_are_shown(file: Path) -> None:
+    by_kind = run("show", file, "--table", "lake.orders", "--reason", "column n INT: ... is no number", "--limit", "2")
+    assert by_kind.stdout.count("shop.public.orders partition 0 offset") == 2
+    assert "  reason  column n INT: '1' is no number\n" in by_kind.stdout
+    assert "  payload /w== (base64)\n" in run("show", file, "--reason", "UTF-8").stdout
+    assert "no records of table lake.none in" in run("show", file, "--table", "lake.none").stderr
+
+
+def test_what_json_shows_are_the_lines_themselves(file: Path, tmp_path: Path) -> None:
+    printed = run("show", file, "--format", "json").stdout.splitlines()
+    assert [json.loads(line) for line in printed] == lines_left(tmp_path)
+
+
+def test_only_some_are_shown_to_people_unless_more_are_asked_for(tmp_path: Path) -> None:
+    put(tmp_path, 0, [bad(offset) for offset in range(30)])
+    file = write_pipeline(tmp_path)
+
+    done = run("show", file)
+    assert done.stdout.count("partition 0 offset") == 20
+    assert "and 10 more records; --limit shows more" in done.stderr
+    assert run("show", file, "--limit", "25").stdout.count("partition 0 offset") == 25
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_nothing_in_a_record_reaches_the_terminal_as_it_is(tmp_path: Path, command: str, output: str) -> None:
+    rows = [bad(0, f"why {HOSTILE}", f"shop.{HOSTILE}.t", HOSTILE.encode())]
+    put(tmp_path, 0, rows)
+    file = write_pipeline(tmp_path)
+
+    done = run(command, file, "--format", output)
+
+    assert all(line.isprintable() for line in (done.stdout + done.stderr).splitlines())
+    assert "evil" in done.stdout
+    if output == "json":
+        document = json.loads(done.stdout)
+        assert (document if command == "show" else document["examples"][0])["reason"] == f"why {HOSTILE}"
+
+
+def test_damaged_lines_are_told_by_their_place_and_stay(file: Path, tmp_path: Path) -> None:
+    directory = Path(quarantine(tmp_path).directory(10))
+    (directory / "torn-0-0-0-0.jsonl").write_bytes(b'{"topic": "t", "part\n\n[1]\n{"topic": "t", "offset": 1}')
+
+    done = run("list", file)
+    assert "/batch-000000000010/torn-0-0-0-0.jsonl:1: it is no JSON: " in done.stderr
+    assert "torn-0-0-0-0.jsonl:3: it is no JSON object\n" in done.stderr
+    assert "torn-0-0-0-0.jsonl:4: its field 'partition' is missing or of another kind\n" in done.stderr
+
+    assert "dropped 6 lines" in run("drop", file, "--table", "lake.orders", "--yes").stdout
+    assert len((directory / "torn-0-0-0-0.jsonl").read_bytes().splitlines()) == 4
+    assert "  3 damaged lines\n" in run("drop", file, "--yes").stdout
+    assert not list(tmp_path.glob("checkpoint-quarantine/**/*.jsonl"))
+
+
+def test_a_dry_run_and_an_unanswered_question_drop_nothing(file: Path, tmp_path: Path) -> None:
+    before = lines_left(tmp_path)
+
+    assert (
+        "would drop 1 record for good:\n  lake.items: 1 record: not JSON\n"
+        in run("drop", file, "--table", "lake.items", "--dry-run").stdout
+    )
+    assert "nobody can be asked here; nothing was dropped: add --yes" in run("drop", file, code=2).stderr
+    assert lines_left(tmp_path) == before
+
+
+def test_only_what_is_chosen_is_dropped(file: Path, tmp_path: Path) -> None:
+    assert "dropped 5 lines" in run("drop", file, "--reason", "no number", "--yes").stdout
+    assert offsets_left(tmp_path) == [7, 8]
+    assert (
+        "nothing to drop: no records with a reason like 'no number'"
+        in run("drop", file, "--reason", "no number", "--yes").stdout
+    )
+    assert {path.stat().st_mode & 0o77 for path in tmp_path.glob("checkpoint-quarantine/**/*.jsonl")} == {0}
+
+
+def test_a_batch_that_may_run_again_keeps_its_records(file: Path, tmp_path: Path) -> None:
+    put(tmp_path, 11, [bad(99)])
+
+    done = run("drop", file, "--yes")
+
+    assert "1 file of a batch that may run again stay" in done.stderr
+    assert offsets_left(tmp_path) == [99]
+
+
+def test_a_table_is_told_by_the_names_that_the_record_gave(tmp_path: Path) -> None:
+    put(tmp_path, 0, [bad(0)])
+    (path,) = tmp_path.glob("checkpoint-quarantine/**/*.jsonl")
+    line = json.loads(path.read_text())
+    path.write_text(json.dumps({**line, "source": ["shop", "public", "returns"]}) + "\n")
+
+    assert json.loads(run("list", write_pipeline(tmp_path), "--format", "json").stdout)["table"] == "lake.returns"
+
+
+def test_a_pipeline_without_quarantine_is_told(tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(file.read_text().replace("debezium-json }", "debezium-json, on_bad_record: fail }"))
+    assert "pipeline shop has no quarantine: it says on_bad_record: fail" in run("list", file, code=2).stderr
