@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -38,11 +39,16 @@ from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
+from pipelines.spark.stream_progress import closed_batch_ends
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
+from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 
 log = logging.getLogger(__name__)
+
+PROGRESS_EVERY_S = 1.0
+"""How often Spark may be asked how far a query is."""
 
 
 class StopRequested(TidemarkError):
@@ -68,6 +74,8 @@ class PipelineQuery:
         self._observers = observers
         self._stopping = threading.Event()
         self._is_in_batch = False
+        self._reported_batch = self._closed_batch = -1
+        self._asked_s = 0.0
         self._drained = threading.Event()
         self._compactions = Compactions()
         self._checkpoint = pipeline.checkpoint
@@ -104,6 +112,10 @@ class PipelineQuery:
         others = [found.name for found in self._own.written() if str(found.name) not in known]
         return {str(name): self._catalog.load(name) for name in others} | known
 
+    def open_tables(self) -> dict[str, TableSink]:
+        """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
+        return {} if self.tables is None else dict(self.tables.sinks)
+
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
         self._stopping.set()
@@ -113,6 +125,7 @@ class PipelineQuery:
         if self._drained.is_set():
             self._stopping.set()
         self._note_compactions()
+        self._note_ends()
         is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
         if is_idle and (self._stopping.is_set() or self.failure is not None):
             self._query.stop()
@@ -193,6 +206,8 @@ class PipelineQuery:
             self._is_in_batch = False
 
     def _ended(self, report: BatchReport) -> None:
+        self._reported_batch = report.batch_id
+        self._reader.read_to(dict(report.ends), report.newest_s)
         for observer in self._observers:
             observer.end(report)
 
@@ -215,6 +230,17 @@ class PipelineQuery:
 
         if unfinished:
             self._compactions.start(finish)
+
+    def _note_ends(self) -> None:
+        """Tell the reader where Spark says that a batch ended, once its rows are in the tables."""
+        now_s = time.monotonic()
+        if self._closed_batch >= self._reported_batch or now_s - self._asked_s < PROGRESS_EVERY_S:
+            return
+        self._asked_s = now_s
+        found = closed_batch_ends(self._query)
+        if found is not None and found[0] <= self._reported_batch:
+            self._closed_batch = found[0]
+            self._reader.read_to(found[1], {})
 
     def _note_compactions(self) -> None:
         """Look whether compactions have failed beside the query."""

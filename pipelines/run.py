@@ -17,6 +17,9 @@ from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
+from pipelines.live.run_state import RunState
+from pipelines.live.views import Phase
+from pipelines.look.looking import looking
 from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.progress import ProgressLine
@@ -53,11 +56,14 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
     """
     stop = threading.Event()
     _install_signal_handlers(stop, "as soon as Spark has started")
-    with held_checkpoints(configs), Activity(console) as activity:
-        return _run(configs, once, stop, activity)
+    state = RunState(configs)
+    with held_checkpoints(configs), looking(configs, state), Activity(console) as activity:
+        return _run(configs, once, stop, activity, state)
 
 
-def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity) -> list[FinishedRun]:
+def _run(
+    configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity, state: RunState
+) -> list[FinishedRun]:
     pipelines = []
     for config in configs:
         with naming(config.name):
@@ -68,6 +74,7 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
         if stop.is_set():
             return []
         raise
+    state.spark_started(spark.version)
     _install_signal_handlers(stop, "after the running batch")
     queries: list[PipelineQuery] = []
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
@@ -76,6 +83,7 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
     try:
         while (len(queries) < len(configs) and failure is None) or any(q.is_running for q in queries):
             if stop.is_set() or failure is not None or any(q.has_failed for q in queries):
+                state.enter(Phase.STOPPING)
                 for query in queries:
                     query.request_stop()
                 if not any(q.is_running for q in queries):
@@ -86,12 +94,18 @@ def _run(configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, a
                 activity.show(f"{config.name}: looking at source, checkpoint and tables")
                 try:
                     with in_pipeline(config.name), naming(config.name):
-                        queries.append(PipelineQuery(spark, pipelines[number], once, (sums[number], lines[number])))
+                        seen = state.pipelines[config.name]
+                        observers = (sums[number], lines[number], seen)
+                        queries.append(PipelineQuery(spark, pipelines[number], once, observers))
+                        seen.look_at(pipelines[number].reader, queries[-1].open_tables)
+                        seen.enter(Phase.RUNNING)
                 except TidemarkError as error:
                     failure = error
+                    state.pipelines[config.name].enter(Phase.FAILED, str(error))
             for query in queries:
                 if query.is_running:
                     query.poll()
+            state.tick()
             activity.show(" | ".join(line.tick() for q, line in zip(queries, lines, strict=False) if q.is_running))
             time.sleep(POLL_S)
         for query in queries:

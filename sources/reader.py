@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from paimon_table.errors import TidemarkError
-from sources.positions import Positions
+from sources.lag import Lag
+from sources.positions import Place, Positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +86,20 @@ class SourceReader(Protocol):
     @property
     def failure(self) -> TidemarkError | None:
         """Why reading must not go on, found beside the running query."""
+        ...
+
+    @property
+    def lag(self) -> Lag:
+        """How far each partition is read, and where it ends; empty for a source without an end to compare with."""
+        ...
+
+    @property
+    def silent_s(self) -> float | None:
+        """How long the source has not answered; None while it does."""
+        ...
+
+    def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
+        """The tables have all records before these offsets; ``newest_s`` are the times of the last ones."""
         ...
 
     def check(self) -> None:

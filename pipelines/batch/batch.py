@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -48,6 +49,8 @@ RESCALE_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 CONFLICT_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 """How long a batch waits before it is planned anew because others have changed what its keys were placed by."""
 
+_RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
+
 
 def process_batch(
     batch: BatchRun,
@@ -75,6 +78,7 @@ def append_batch(
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables."""
     clock = Stopwatch()
     waits_s = {BucketCountChanged: list(RESCALE_WAITS_S), CommitConflict: list(CONFLICT_WAITS_S)}
+    retries: Counter[str] = Counter()
     for _ in range(MAX_PLANS):
         if exchange.is_one_job:
             compactions.wait()
@@ -105,7 +109,7 @@ def append_batch(
         written = exchange.write(plan.write, in_one_task=settings.slots == 1)
         clock.lap("write")
         try:
-            return append(plan, written, tables, clock)
+            return replace(append(plan, written, tables, clock), retries=retries)
         except LanesDoNotFit:
             share_keys(plan, written.result.failures, tables)
         except (BucketCountChanged, CommitConflict) as error:
@@ -115,6 +119,7 @@ def append_batch(
             if not left_s:
                 raise
             log.info("batch %d: %s; it is planned anew", batch.id, error)
+            retries[_RETRY_WORDS[type(error)]] += 1
             time.sleep(left_s.pop(0))
             clock.lap("wait")
     raise BrokenInvariant(

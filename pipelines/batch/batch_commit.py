@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from paimon_table import BucketId, Snapshot
 from paimon_table.errors import BucketCountChanged, CommitConflict
@@ -40,6 +41,10 @@ class AppendedBatch:
     """What is published, per table."""
     compacted: Callable[[], JobResult] = JobResult
     """Waits for the compactions that the write tasks do themselves."""
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the batch ended in all of its topics."""
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """How often it was planned anew, by what for."""
 
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
@@ -67,10 +72,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         )
     tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
-    offsets: dict[TopicPartition, int] = {}
-    for report in result.reports:
-        for place, end in report.ends.items():
-            offsets[place] = max(end, offsets.get(place, 0))
+    offsets = greatest(report.ends for report in result.reports)
     topics: defaultdict[str, set[str]] = defaultdict(set)
     for source, identifier in plan.routes.items():
         if identifier is not None:
@@ -78,7 +80,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
-    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted)
+    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted, offsets)
     try:
         _publish(appended, result, tables)
     except (BucketCountChanged, CommitConflict):
@@ -118,7 +120,22 @@ def compact_batch(
         clock.started_s,
         clock.last_s,
         sum((r.quarantined_reasons for r in result.reports), Counter()),
+        appended.offsets,
+        greatest(report.newest_s for report in result.reports),
+        appended.retries,
     )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def greatest(of_tasks: Iterable[Mapping[TopicPartition, _Number]]) -> dict[TopicPartition, _Number]:
+    """The greatest number of each partition."""
+    found: dict[TopicPartition, _Number] = {}
+    for numbers in of_tasks:
+        for place, number in numbers.items():
+            found[place] = max(number, found.get(place, number))
+    return found
 
 
 def unfinished_batches(
@@ -181,6 +198,7 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
             identifier,
             sum(w.row_count for w in writes[index]),
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
+            sum(report.events[index] for report in appended.result.reports),
         )
         for index, identifier in enumerate(appended.identifiers)
         if identifier in appended.snapshots

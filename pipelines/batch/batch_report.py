@@ -1,4 +1,4 @@
-"""What one batch did and where its time went, and who hears of it: progress lines, totals, benchmarks, metrics."""
+"""What one batch did and where its time went, and who hears of it: progress lines, totals, benchmarks, live views."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class TableReport:
     identifier: str
     row_count: int
     changelog_row_count: int
+    event_count: int = 0
+    """Records that gave rows for the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class BatchReport:
     ended_s: float
     quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
     """How many records went to quarantine for which kind of reason."""
+    ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Per (topic, partition) the offset after the last record of the batch."""
+    newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """The newest time of those records."""
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """How often the batch was planned anew, by what for."""
 
     def seconds_since(self, ended_s: float) -> float:
         """Wall time of the batch without what it shares with one that ended at ``ended_s``."""

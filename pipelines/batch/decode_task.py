@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -45,6 +46,10 @@ class DecodeReport:
 
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next offset after the records read, per (topic, partition)."""
+    newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
+    """The newest time of those records, where they have one."""
+    events: Counter[int] = field(default_factory=Counter)
+    """Records that gave rows, per target."""
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     moved_count: int = 0
@@ -138,7 +143,9 @@ class DecodeTask:
                 self.targets[index].floors.get((origin.topic, origin.partition)), change.rows
             )
             report.counts += DecodeCounts(with_rows=-stored_before, already_stored=stored_before)
-            report.taken[change.source] += _record_count(change.rows)
+            taken = _record_count(change.rows)
+            report.taken[change.source] += taken
+            report.events[index] += taken - stored_before
             report.moved_count += _moved_count(change.rows)
             table = self.targets[index]
             rows = without_sequence_of_deletes(change.rows, table.options.sequence_fields, table.schema.primary_keys)
@@ -193,12 +200,15 @@ def _record_count(rows: pa.Table) -> int:
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
-    places = pa.table({name: batch.column(name) for name in ("topic", "partition", "offset")}).group_by(
-        ["topic", "partition"], use_threads=False
-    )
-    for row in places.aggregate([("offset", "max")]).to_pylist():
+    columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
+    # As numbers: Kafka takes times that Python has no date for.
+    columns["time_us"] = batch.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    places = pa.table(columns).group_by(["topic", "partition"], use_threads=False)
+    for row in places.aggregate([("offset", "max"), ("time_us", "max")]).to_pylist():
         place = (row["topic"], row["partition"])
         report.ends[place] = max(report.ends.get(place, 0), row["offset_max"] + 1)
+        if row["time_us_max"] is not None:
+            report.newest_s[place] = max(report.newest_s.get(place, -math.inf), row["time_us_max"] / 1e6)
 
 
 def _add(totals: dict[str, float], name: str, value: float) -> None:

@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import MaxBadRecords
+from pipelines.config.look_config import Metrics
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
 
@@ -149,6 +150,7 @@ class PipelineConfig(ConfigModel):
         "in the tables, stop, or read from `start` again.",
     )
     catalog: Catalog = Field(description="Where the Paimon tables lie.")
+    metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
     spark: SparkConfig = Field(
         default_factory=lambda: SparkConfig.model_validate({}), description="Properties of the Spark session."
     )

@@ -57,7 +57,10 @@ def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] |
 
 
 def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> None:
-    """Refuse pipelines that cannot run side by side: same name or same checkpoint. Raises ConfigError."""
+    """Refuse pipelines that cannot run side by side. Raises ConfigError.
+
+    Name and checkpoint are each one's own; what there is one of per process is said by one file, or alike by all.
+    """
     clashes = []
     for i, later in enumerate(configs):
         for first, earlier in zip(paths, configs[:i], strict=False):
@@ -65,5 +68,7 @@ def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
+            if None not in (later.metrics, earlier.metrics) and later.metrics != earlier.metrics:
+                clashes.append(f"{paths[i]}: `metrics` differs from that of {first}; one process serves one of them")
     if clashes:
         raise ConfigError("\n".join(clashes))

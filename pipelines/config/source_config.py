@@ -130,6 +130,12 @@ class KafkaSource(ConfigModel):
     max_records_per_batch: int = Field(
         default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
     )
+    group_id: Text | None = Field(
+        default=None,
+        max_length=249,
+        description="Consumer group whose offsets Kafka is told after each batch, so that Kafka's own tools show the "
+        "lag. They are never read back; no other consumer may use the group.",
+    )
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
@@ -168,7 +174,12 @@ class KafkaSource(ConfigModel):
     def settings(self) -> KafkaSettings:
         """The same as plain values."""
         return KafkaSettings(
-            self.bootstrap_servers, self.topics.selection, self.options, _plain(self.start), self.max_records_per_batch
+            self.bootstrap_servers,
+            self.topics.selection,
+            self.options,
+            _plain(self.start),
+            self.max_records_per_batch,
+            self.group_id,
         )
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,6 +11,8 @@ from paimon_table.errors import ConfigError, TidemarkError
 from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
+from sources.lag import Lag
+from sources.positions import Place, Positions
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
@@ -21,11 +23,16 @@ class DumpFilesReader:
     is_drained_by_spark = False
     begin_words = "begins at the earliest record"
     failure: TidemarkError | None = None
+    silent_s: float | None = None
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
         self._settings = settings
         self._standing = standing
         self.share_reader = DumpReader(settings.topics)
+        self.lag = Lag()
+
+    def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
+        """Files have no end that could be compared: more may come."""
 
     def check(self) -> None:
         """There is something to read; or a directory, into which files may come."""

@@ -6,7 +6,7 @@ kind, OAuth, Kerberos, plug-ins. All waits are bounded by ``default.api.timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -51,12 +51,9 @@ class KafkaAdmin:
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
         """What each partition of these topics holds."""
-        names = sorted(topics)
-        if not names:
+        places = self._places(sorted(topics))
+        if not places:
             return {}
-        described = self._asked(lambda: self._admin.describeTopics(names).allTopicNames().get())
-        counts = {name: described.get(name).partitions().size() for name in names}
-        places = {(name, p): self._place(name, p) for name, count in counts.items() for p in range(count)}
         spec, levels = (
             self._jvm.org.apache.kafka.clients.admin.OffsetSpec,
             self._jvm.org.apache.kafka.common.IsolationLevel,
@@ -65,6 +62,29 @@ class KafkaAdmin:
         readable = self._offsets(places, spec.latest(), levels.valueOf(self._isolation.upper()))
         ends = self._offsets(places, spec.latest(), levels.READ_UNCOMMITTED)
         return {place: Bounds(begins[place], readable[place], ends[place]) for place in places}
+
+    def ends(self, topics: Iterable[str]) -> dict[Place, int]:
+        """The offset after the last record that our isolation level sees, of each partition of these topics."""
+        places = self._places(sorted(topics))
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(self._isolation.upper())
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
+        return self._offsets(places, spec, level) if places else {}
+
+    def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
+        """Let the consumer group stand at these offsets; refused where the group has members of its own."""
+        asked = self._jvm.java.util.HashMap()
+        for (topic, partition), offset in offsets.items():
+            metadata = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset)
+            asked.put(self._place(topic, partition), metadata)
+        self._asked(lambda: self._admin.alterConsumerGroupOffsets(group_id, asked).all().get())
+
+    def _places(self, names: Sequence[str]) -> dict[Place, Any]:
+        """The partitions of these topics."""
+        if not names:
+            return {}
+        described = self._asked(lambda: self._admin.describeTopics(names).allTopicNames().get())
+        counts = {name: described.get(name).partitions().size() for name in names}
+        return {(name, p): self._place(name, p) for name, count in counts.items() for p in range(count)}
 
     def _place(self, topic: str, partition: int) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)

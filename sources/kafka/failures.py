@@ -27,6 +27,7 @@ def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
         or _of_stores(causes)
         or _of_address(servers, text)
         or _of_properties(names, causes)
+        or _of_groups(names)
         or _of_rights(servers, names, causes)
         or _no_answer(servers, causes)
     )
@@ -149,11 +150,19 @@ def _of_properties(names: set[str], causes: Sequence[Cause]) -> TidemarkError | 
     return None
 
 
+def _of_groups(names: set[str]) -> TidemarkError | None:
+    if names & {"UnknownMemberIdException", "GroupNotEmptyException"}:
+        return ConfigError(
+            "other consumers are members of the group: choose a group_id that nobody else uses under source.kafka"
+        )
+    return None
+
+
 def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
     if any(name.endswith("AuthorizationException") for name in names):
         return ConfigError(
             f"Kafka at {servers} does not let this user do it ({_innermost(causes)}): the user needs Describe and Read "
-            "on the topics, and Read on groups that begin with spark-kafka-source"
+            "on the topics, and Read on groups that begin with spark-kafka-source and on group_id"
         )
     if "UnsupportedVersionException" in names:
         return SinkUnavailable(f"Kafka at {servers} is too old ({_innermost(causes)}): version 2.1 or later is needed")

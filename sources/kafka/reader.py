@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, TidemarkError
 from sources.kafka.admin import KafkaAdmin, kafka_admin
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.group_offsets import GroupOffsets
 from sources.kafka.lost_records import lost_records
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import check_checkpoint, source_bounds, starting_options, way_on
 from sources.kafka.watch import PATIENCE, KafkaWatch
+from sources.lag import Lag
 from sources.positions import Bounds, Place, Positions
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
+
+LAST_PATIENCE = {"default.api.timeout.ms": "5000", "request.timeout.ms": "3000"}
+"""Timeouts of what is told at the end."""
 
 
 class KafkaReader:
@@ -33,6 +40,8 @@ class KafkaReader:
         self._standing = standing
         self._spark: SparkSession | None = None
         self._watch: KafkaWatch | None = None
+        self._group: GroupOffsets | None = None
+        self.lag = Lag()
         self.failure: TidemarkError | None = None
 
     @property
@@ -69,9 +78,24 @@ class KafkaReader:
         self._start_watching(spark)
         return spark.readStream.format("kafka").options(**options).load()
 
+    @property
+    def silent_s(self) -> float | None:
+        """See ``SourceReader``."""
+        return None if self._watch is None else self._watch.silent_s
+
+    def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
+        """See ``SourceReader``."""
+        self.lag.read_to(offsets, newest_s)
+
     def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
+        """See ``SourceReader``; tells Kafka the last offsets of the group, if it does not take long."""
+        if self._watch is None:
+            return
+        self._watch.stop()
+        group, self._group, self._watch = self._group, None, None
+        if group is not None and group.is_due:
+            with suppress(TidemarkError, Py4JError, OSError), self._admin(LAST_PATIENCE) as admin:
+                group.tell(admin.commit_group)
 
     def explained(self, text: str) -> TidemarkError | None:
         """See ``SourceReader``; asks Kafka once more."""
@@ -124,12 +148,29 @@ class KafkaReader:
 
     def _start_watching(self, spark: SparkSession) -> None:
         admin = KafkaAdmin(spark._jvm, self._settings, PATIENCE)
+        self.lag.read_to(self._standing.closed())
+        if self._settings.group_id is not None:
+            self._group = GroupOffsets(self._standing.pipeline, self._settings.group_id, self.lag.positions)
 
         def topic_ids() -> Mapping[str, str]:
             return self._selected(admin.topic_ids())
 
-        self._watch = KafkaWatch(self._standing.pipeline, self._settings.properties, topic_ids, self.note_topics)
+        def answered(ids: Mapping[str, str]) -> None:
+            self.note_topics(ids)
+            self._look_at_ends(admin, ids)
+
+        self._watch = KafkaWatch(self._standing.pipeline, self._settings.properties, topic_ids, answered)
         self._watch.start()
+
+    def _look_at_ends(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
+        """Beside the query: the ends of the partitions, and the offsets of the group."""
+        group = self._group
+        if group is not None:
+            group.tell(admin.commit_group)
+        try:
+            self.lag.ends_at(admin.ends(topics), time.time())
+        except TidemarkError as error:
+            log.debug("%s: the ends of the topics are not known: %s", self._standing.pipeline, error)
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Take notice of the topics that are there now; sets ``failure`` when one was made anew since it was read."""

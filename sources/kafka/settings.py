@@ -41,6 +41,8 @@ class KafkaSettings:
     """Properties of Kafka's client under their own names: all that it takes. Passwords among them."""
     start: Start = "earliest"
     max_records_per_batch: int = 500_000
+    group_id: str | None = None
+    """The consumer group whose offsets say how far the tables are; None: Kafka is not told."""
 
     @property
     def isolation_level(self) -> str:

@@ -52,6 +52,12 @@ class KafkaWatch:
         self._told_s = 0.0
         self._ended = threading.Event()
 
+    @property
+    def silent_s(self) -> float | None:
+        """How long Kafka has not answered; None while it does."""
+        since_s = self._silent_since_s
+        return None if since_s is None else self._clock() - since_s
+
     def start(self) -> None:
         """Look at Kafka on a thread of its own until ``stop``."""
         threading.Thread(target=self._run, name=f"kafka-watch-{self._pipeline}", daemon=True).start()

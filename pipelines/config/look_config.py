@@ -1,0 +1,19 @@
+"""The `metrics` and `ui` blocks of a pipeline: where the process of a run lets others look at it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pipelines.config.config_values import ConfigModel, Text
+
+_HOST = (
+    "Address to listen on: by default only this machine reaches it, `0.0.0.0` stands for all addresses. "
+    "Several files that run together say the same, or only one of them says it."
+)
+
+
+class Metrics(ConfigModel):
+    """Serve numbers for Prometheus at `/metrics`, and `/healthz` and `/readyz` for probes; `{}` takes the defaults."""
+
+    port: int = Field(default=9464, ge=1, le=65535, description="Port to listen on.")
+    host: Text = Field(default="127.0.0.1", description=_HOST)

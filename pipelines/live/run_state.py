@@ -1,0 +1,58 @@
+"""The process of a run as others may look at it: its pipelines, and what it takes of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from pipelines.config.config import PipelineConfig
+from pipelines.live.pipeline_state import PipelineState
+from pipelines.live.process_memory import memory_by_kind
+from pipelines.live.views import Phase, RunView
+from pipelines.version import version
+
+
+class RunState:
+    """One per process. ``tick`` is called by the main thread again and again; the rest from any thread."""
+
+    def __init__(self, configs: Sequence[PipelineConfig], now: Callable[[], float] = time.time) -> None:
+        self.pipelines = {c.name: PipelineState(c.name, c.checkpoint, now) for c in configs}
+        self._now = now
+        self._started_s = self._ticked_s = now()
+        self._spark = ""
+
+    def tick(self) -> None:
+        """The process is alive."""
+        self._ticked_s = self._now()
+        for pipeline in self.pipelines.values():
+            pipeline.note_point()
+
+    @property
+    def silent_s(self) -> float:
+        """Since when the main thread has not been heard of."""
+        return self._now() - self._ticked_s
+
+    def spark_started(self, spark_version: str) -> None:
+        self._spark = spark_version
+
+    def enter(self, phase: Phase, reason: str = "") -> None:
+        """All pipelines are in this phase."""
+        for pipeline in self.pipelines.values():
+            pipeline.enter(phase, reason)
+
+    def view(self) -> RunView:
+        """What there is to see now."""
+        return RunView(
+            version(),
+            platform.python_version(),
+            self._spark,
+            socket.gethostname(),
+            os.getpid(),
+            self._started_s,
+            self._now(),
+            tuple(pipeline.view() for pipeline in self.pipelines.values()),
+            memory_by_kind(),
+        )

@@ -1,0 +1,141 @@
+"""What there is to see of a running process at one moment, as plain values that metrics, `status` and the page show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pipelines.live.process_memory import ProcessUse
+from pipelines.live.table_shape import TableShape
+from sources.lag import PlaceLag
+
+
+class Phase(StrEnum):
+    """Where a pipeline is between its start and its end."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class Standing(StrEnum):
+    """How a table takes part in the stream of its pipeline."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    CATCHING_UP = "catching-up"
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table of a pipeline."""
+
+    name: str
+    standing: Standing
+    reason: str
+    """Why it is not running; empty for one that is."""
+    since_s: float | None
+    """When it got that standing, if it was not the first one."""
+    events: int
+    """Events that gave rows for the table since the start."""
+    rows: int
+    changelog_rows: int
+    snapshot_id: int
+    """0 before the first."""
+    snapshot_time_s: float | None
+    shape: TableShape
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """One batch that is done."""
+
+    id: int
+    ended_s: float
+    seconds: float
+    """Wall time without what it shares with the batch before."""
+    records: int
+    rows: int
+    tables: int
+    steps: Mapping[str, float]
+    """Wall time of the driver per step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What the page draws over time."""
+
+    time_s: float
+    records: int
+    """Since the start."""
+    lag_records: int | None
+    lag_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long batches took: numbers of batches of at most so many seconds, and of all."""
+
+    at_most: Mapping[float, int] = field(default_factory=dict)
+    count: int = 0
+    sum_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """One pipeline. Counts are those since the start of the process."""
+
+    name: str
+    phase: Phase
+    reason: str
+    """What ended it, if it failed."""
+    checkpoint: str
+    records: int
+    skipped: Mapping[str, int]
+    quarantined: Mapping[str, int]
+    """By kind of reason."""
+    retries: Mapping[str, int]
+    """By what for."""
+    step_seconds: Mapping[str, float]
+    task_seconds: Mapping[str, float]
+    durations: Durations
+    running_batch: int | None
+    running_since_s: float | None
+    last_batches: tuple[BatchView, ...]
+    """Oldest first."""
+    tables: tuple[TableView, ...]
+    places: tuple[PlaceLag, ...]
+    source_silent_s: float | None
+    """How long the source has not answered; None while it does."""
+    history: tuple[Point, ...]
+
+    @property
+    def lag_records(self) -> int | None:
+        """Over all partitions; None where none is known."""
+        known = [place.records for place in self.places if place.records is not None]
+        return sum(known) if known else None
+
+    @property
+    def lag_s(self) -> float | None:
+        """Of the partition that is farthest behind."""
+        return max((place.seconds for place in self.places if place.seconds is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """The whole process."""
+
+    version: str
+    python: str
+    spark: str
+    """Empty before Spark has started."""
+    host: str
+    pid: int
+    started_s: float
+    time_s: float
+    """When this was seen."""
+    pipelines: tuple[PipelineView, ...]
+    processes: Mapping[str, ProcessUse]

@@ -1,0 +1,244 @@
+"""What Prometheus can ask for: each metric with its labels, its meaning and where its values come from.
+
+The list is all there is: the exposition, docs/OPERATIONS.md and the checks of dashboard and alert rules are made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pipelines.live.views import Phase, PipelineView, RunView, Standing, TableView
+from sources.lag import PlaceLag
+
+Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+"""(values of the labels, value) pairs."""
+
+PIPELINE = ("pipeline",)
+PLACE = ("pipeline", "topic", "partition")
+TABLE = ("pipeline", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One name; counters end in ``_total`` and count since the start of the process."""
+
+    name: str
+    labels: tuple[str, ...]
+    text: str
+    samples: Callable[[RunView], Samples]
+
+    @property
+    def kind(self) -> str:
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+def _of_pipelines(value: Callable[[PipelineView], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            if (found := value(pipeline)) is not None:
+                yield (pipeline.name,), found
+
+    return samples
+
+
+def _by_word(values: Callable[[PipelineView], Mapping[str, float]]) -> Callable[[RunView], Samples]:
+    return lambda run: (((p.name, word), value) for p in run.pipelines for word, value in values(p).items())
+
+
+def _of_places(value: Callable[[PlaceLag], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for place in pipeline.places:
+                if (found := value(place)) is not None:
+                    yield (pipeline.name, place.topic, str(place.partition)), found
+
+    return samples
+
+
+def _of_tables(value: Callable[[TableView], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for table in pipeline.tables:
+                if (found := value(table)) is not None:
+                    yield (pipeline.name, table.name), found
+
+    return samples
+
+
+def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[RunView], Samples]:
+    return lambda run: (
+        ((p.name, t.name, str(level)), value)
+        for p in run.pipelines
+        for t in p.tables
+        for level, value in values(t).items()
+    )
+
+
+def _phases(run: RunView) -> Samples:
+    return (((p.name, phase.value), float(p.phase is phase)) for p in run.pipelines for phase in Phase)
+
+
+def _standings(run: RunView) -> Samples:
+    return (
+        ((p.name, t.name, standing.value), float(t.standing is standing))
+        for p in run.pipelines
+        for t in p.tables
+        for standing in Standing
+    )
+
+
+def _build(run: RunView) -> Samples:
+    return [((run.version, run.python, run.spark), 1.0)]
+
+
+def _snapshot_age(run: RunView) -> Samples:
+    return _of_tables(lambda t: None if t.snapshot_time_s is None else max(0.0, run.time_s - t.snapshot_time_s))(run)
+
+
+def _running_s(run: RunView) -> Samples:
+    return _of_pipelines(lambda p: 0.0 if p.running_since_s is None else run.time_s - p.running_since_s)(run)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; what runs stands in the labels.", _build),
+    Metric("tidemark_start_time_seconds", (), "When the process started, since 1970.", lambda r: [((), r.started_s)]),
+    Metric(
+        "tidemark_memory_bytes",
+        ("process",),
+        "Resident memory of `driver`, `jvm` and `workers` on this machine.",
+        lambda r: (((kind,), use.resident_bytes) for kind, use in r.processes.items()),
+    ),
+    Metric(
+        "tidemark_open_files",
+        ("process",),
+        "Open files and connections of the same processes.",
+        lambda r: (((kind,), use.open_files) for kind, use in r.processes.items()),
+    ),
+    Metric(
+        "tidemark_pipeline_phase",
+        ("pipeline", "phase"),
+        f"1 for the phase that the pipeline is in, of {', '.join(f'`{phase}`' for phase in Phase)}.",
+        _phases,
+    ),
+    Metric("tidemark_records_total", PIPELINE, "Records read.", _of_pipelines(lambda p: p.records)),
+    Metric(
+        "tidemark_records_skipped_total",
+        ("pipeline", "reason"),
+        "Records that give no rows on purpose.",
+        _by_word(lambda p: p.skipped),
+    ),
+    Metric(
+        "tidemark_records_quarantined_total",
+        ("pipeline", "reason"),
+        "Records in quarantine, by kind of reason.",
+        _by_word(lambda p: p.quarantined),
+    ),
+    Metric(
+        "tidemark_retries_total",
+        ("pipeline", "reason"),
+        "What failed and was done again.",
+        _by_word(lambda p: p.retries),
+    ),
+    Metric(
+        "tidemark_batch_step_seconds_total",
+        ("pipeline", "step"),
+        "Wall time of batches per step of the driver.",
+        _by_word(lambda p: p.step_seconds),
+    ),
+    Metric(
+        "tidemark_task_step_seconds_total",
+        ("pipeline", "step"),
+        "Time inside the tasks per step, summed over tasks side by side.",
+        _by_word(lambda p: p.task_seconds),
+    ),
+    Metric(
+        "tidemark_last_batch_timestamp_seconds",
+        PIPELINE,
+        "When the last batch ended, since 1970.",
+        _of_pipelines(lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
+    ),
+    Metric(
+        "tidemark_running_batch_seconds", PIPELINE, "How long the running batch takes so far; 0 without.", _running_s
+    ),
+    Metric(
+        "tidemark_source_silent_seconds",
+        PIPELINE,
+        "How long the source has not answered; 0 while it does.",
+        _of_pipelines(lambda p: p.source_silent_s or 0.0),
+    ),
+    Metric("tidemark_lag_records", PLACE, "Records that are in no table yet.", _of_places(lambda p: p.records)),
+    Metric(
+        "tidemark_lag_seconds",
+        PLACE,
+        "Age of the first record that is in no table yet; missing while it is not known.",
+        _of_places(lambda p: p.seconds),
+    ),
+    Metric("tidemark_next_offset", PLACE, "Offset of the next record to read.", _of_places(lambda p: p.next_offset)),
+    Metric("tidemark_end_offset", PLACE, "End of the partition when last seen.", _of_places(lambda p: p.end_offset)),
+    Metric(
+        "tidemark_table_state",
+        ("pipeline", "table", "state"),
+        f"1 for the state that the table is in, of {', '.join(f'`{standing}`' for standing in Standing)}.",
+        _standings,
+    ),
+    Metric(
+        "tidemark_table_events_total", TABLE, "Events that gave rows for the table.", _of_tables(lambda t: t.events)
+    ),
+    Metric("tidemark_table_rows_total", TABLE, "Rows written to level 0.", _of_tables(lambda t: t.rows)),
+    Metric(
+        "tidemark_table_changelog_rows_total",
+        TABLE,
+        "Rows of the changelog.",
+        _of_tables(lambda t: t.changelog_rows),
+    ),
+    Metric(
+        "tidemark_table_files",
+        ("pipeline", "table", "level"),
+        "Live data files.",
+        _of_levels(lambda t: {level: shape.files for level, shape in t.shape.levels.items()}),
+    ),
+    Metric(
+        "tidemark_table_bytes",
+        ("pipeline", "table", "level"),
+        "Bytes of the live data files.",
+        _of_levels(lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
+    ),
+    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _of_tables(lambda t: t.shape.buckets)),
+    Metric(
+        "tidemark_table_level0_runs",
+        TABLE,
+        "Sorted runs on level 0 over all buckets, which wait to be merged.",
+        _of_tables(lambda t: t.shape.level0_runs),
+    ),
+    Metric(
+        "tidemark_table_max_sorted_runs",
+        TABLE,
+        "Sorted runs of the bucket that has most of them.",
+        _of_tables(lambda t: t.shape.most_runs),
+    ),
+    Metric(
+        "tidemark_table_compaction_backlog_buckets",
+        TABLE,
+        "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
+        _of_tables(lambda t: t.shape.backlog_buckets),
+    ),
+    Metric(
+        "tidemark_table_compaction_backlog_bytes",
+        TABLE,
+        "Bytes of level 0 in those buckets.",
+        _of_tables(lambda t: t.shape.backlog_bytes),
+    ),
+    Metric(
+        "tidemark_table_waiting_rows",
+        TABLE,
+        "Rows in postponed buckets, which readers do not see before a compaction.",
+        _of_tables(lambda t: t.shape.waiting_rows),
+    ),
+    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _of_tables(lambda t: t.snapshot_id)),
+    Metric("tidemark_table_snapshot_age_seconds", TABLE, "Age of the newest snapshot.", _snapshot_age),
+)
+
+DURATIONS = "tidemark_batch_duration_seconds"
+DURATIONS_TEXT = "Wall time of batches, without what a batch shares with the one before."

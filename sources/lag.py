@@ -1,0 +1,108 @@
+"""How far behind its source a pipeline is, per partition: in records, and in seconds as well as that can be told.
+
+What is known of the age of the first record that is not read: it was written neither before the last one that was
+read, nor before the source was last seen to end in front of it. So the lag in seconds is never told too small by more
+than the clocks differ, and too large by no more than the time between two looks at the source.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sources.positions import Place
+
+_ENDS_KEPT = 256
+"""Different ends of one partition that are remembered; of older ones the lag is told too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLag:
+    """How far one partition is read. None: not known."""
+
+    topic: str
+    partition: int
+    next_offset: int | None
+    """The first record that is in no table yet."""
+    end_offset: int | None
+    """The end of the partition when it was last seen."""
+    records: int | None
+    seconds: float | None
+
+
+class Lag:
+    """The partitions of one source: who reads tells how far, who watches tells the ends. Times are of the wall clock.
+
+    Safe from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[Place, _Progress] = {}
+        self._lock = threading.Lock()
+
+    def read_to(self, offsets: Mapping[Place, int], newest_s: Mapping[Place, float] | None = None) -> None:
+        """All records before ``offsets`` are in the tables; ``newest_s`` are the times of the last ones."""
+        with self._lock:
+            for place, offset in offsets.items():
+                progress = self._progress(place)
+                progress.next_offset = max(offset, progress.next_offset or 0)
+            for place, time_s in (newest_s or {}).items():
+                self._progress(place).newest_s = time_s
+
+    def ends_at(self, ends: Mapping[Place, int], now_s: float) -> None:
+        """The source ends there now. Partitions that are not named are gone."""
+        with self._lock:
+            for place in self._places.keys() - ends.keys():
+                del self._places[place]
+            for place, end in ends.items():
+                self._progress(place).ends_at(end, now_s)
+
+    def positions(self) -> dict[Place, int]:
+        """How far each partition is read."""
+        with self._lock:
+            return {p: progress.next_offset for p, progress in self._places.items() if progress.next_offset is not None}
+
+    def places(self, now_s: float) -> tuple[PlaceLag, ...]:
+        """Every partition, by topic and number."""
+        with self._lock:
+            return tuple(progress.lag(*place, now_s) for place, progress in sorted(self._places.items()))
+
+    def _progress(self, place: Place) -> _Progress:
+        return self._places.setdefault(place, _Progress())
+
+
+class _Progress:
+    """One partition."""
+
+    __slots__ = ("_ends", "newest_s", "next_offset")
+
+    def __init__(self) -> None:
+        self.next_offset: int | None = None
+        self.newest_s: float | None = None
+        self._ends: deque[tuple[int, float]] = deque(maxlen=_ENDS_KEPT)
+        """Different ends, oldest first, each with the time at which it was seen last."""
+
+    def ends_at(self, end: int, now_s: float) -> None:
+        if self._ends and self._ends[-1][0] == end:
+            self._ends.pop()
+        elif self._ends and self._ends[-1][0] > end:
+            self._ends.clear()
+        self._ends.append((end, now_s))
+        while len(self._ends) > 1 and self.next_offset is not None and self._ends[1][0] <= self.next_offset:
+            self._ends.popleft()
+
+    def lag(self, topic: str, partition: int, now_s: float) -> PlaceLag:
+        at, end = self.next_offset, self._ends[-1][0] if self._ends else None
+        if end is None:
+            return PlaceLag(topic, partition, at, None, None, None)
+        if at is None:
+            return PlaceLag(topic, partition, None, end, None, None)
+        records = max(0, end - at)
+        return PlaceLag(topic, partition, at, max(end, at), records, self._seconds(at, now_s) if records else 0.0)
+
+    def _seconds(self, at: int, now_s: float) -> float | None:
+        born = [seen_s for end, seen_s in self._ends if end <= at]
+        since = [*born, *(() if self.newest_s is None else (self.newest_s,))]
+        return max(0.0, now_s - max(since)) if since else None

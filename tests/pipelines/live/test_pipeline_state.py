@@ -1,0 +1,153 @@
+"""What there is to see of a pipeline after real batches, and what it costs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pipelines.batch.batch_report import BatchReport, TableReport
+from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_KEPT, PipelineState
+from pipelines.live.views import Phase, Standing
+from sources.changes import DecodeCounts
+from sources.lag import Lag
+from tests.support.item_batches import TOPIC, event, records
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches
+
+
+class Clock:
+    def __init__(self, now_s: float = 1000.0) -> None:
+        self.now_s = now_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Source:
+    """A source whose lag the test knows."""
+
+    def __init__(self) -> None:
+        self.lag = Lag()
+        self.silent_s: float | None = None
+
+
+def report(batch_id: int, started_s: float = 0.0, ended_s: float = 2.0, **given: object) -> BatchReport:
+    numbers: Mapping[str, object] = {"record_count": 10, "counts": DecodeCounts(with_rows=10), "tables": (), **given}
+    return BatchReport(batch_id, seconds={}, task_seconds={}, started_s=started_s, ended_s=ended_s, **numbers)  # type: ignore[arg-type]
+
+
+def test_batches_are_seen_with_what_they_brought_to_each_table(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    state = PipelineState("shop", "checkpoint", Clock())
+    first = records(*(event("c", key, {"id": key, "n": 1}) for key in (1, 2, 3)), ({"id": 4}, b"no JSON"))
+    update = event("u", 1, {"id": 1, "n": 2}, {"id": 1, "n": 1})
+    second = records(update, (None, None), event("c", 9, {"id": 9}, table="others"), first_offset=4)
+    source = Source()
+    state.look_at(source, lambda: tables.sinks)
+    state.enter(Phase.RUNNING)
+    for batch in reported_batches(tables, [first, second], tmp_path)[1]:
+        state.begin(batch.batch_id)
+        state.end(batch)
+        source.lag.read_to(dict(batch.ends), batch.newest_s)
+
+    # when it is looked at without any storage
+    shutil.rmtree(tmp_path / "warehouse")
+    seen = state.view()
+
+    items, others = seen.tables
+    assert (seen.phase, seen.records, seen.skipped) == (Phase.RUNNING, 7, {"tombstones": 1})
+    assert sum(seen.quarantined.values()) == 1
+    assert (items.name, items.events, items.standing) == ("lake.items", 4, Standing.RUNNING)
+    assert (others.name, others.events, others.rows) == ("lake.others", 1, 1)
+    assert items.changelog_rows == 5  # three inserts, the row before the update and the one after it
+    assert items.snapshot_id == 4 and items.snapshot_time_s is not None
+    assert (items.shape.level0_runs, items.shape.backlog_buckets, items.shape.buckets) == (0, 0, 2)
+    assert items.shape.files == sum(level.files for level in items.shape.levels.values()) >= 2
+    assert seen.durations.count == 2 and {"decode", "append"} <= {*seen.step_seconds}
+    assert [(batch.id, batch.records, batch.tables) for batch in seen.last_batches] == [(0, 4, 1), (1, 3, 2)]
+    (place,) = source.lag.places(1000.0)
+    assert (place.topic, place.next_offset) == (TOPIC, 7)
+
+
+def test_files_that_wait_for_a_compaction_are_seen(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **options)
+    batches = [records(event("c", key, {"id": key}), first_offset=key) for key in range(4)]
+    state = PipelineState("shop")
+    state.look_at(Source(), lambda: tables.sinks)
+    for number, batch in enumerate(batches):
+        reported_batches(tables, [batch], tmp_path, first_batch_id=number)
+        shape = state.view().tables[0].shape
+        assert (shape.level0_runs, shape.most_runs, shape.backlog_buckets) == (number + 1, number + 1, number >= 2)
+    assert shape.stored_rows == 4 and shape.backlog_bytes == shape.size_bytes == shape.levels[0].size_bytes
+
+
+def test_a_batch_that_takes_long_is_seen_since_it_began_first() -> None:
+    clock = Clock()
+    state = PipelineState("shop", now=clock)
+    state.begin(7)
+    clock.now_s += 30
+    state.begin(7)
+    assert (state.view().running_batch, state.view().running_since_s) == (7, 1000.0)
+    state.end(report(7))
+    assert state.view().running_batch is None
+
+
+def test_batches_that_overlap_share_no_seconds() -> None:
+    state = PipelineState("shop")
+    state.end(report(0, 0.0, 2.0))
+    state.end(report(1, 1.0, 5.0))
+    seen = state.view()
+    assert [batch.seconds for batch in seen.last_batches] == [2.0, 3.0]
+    assert (seen.durations.sum_s, seen.durations.at_most[2.5], seen.durations.at_most[5.0]) == (5.0, 1, 2)
+
+
+def test_the_number_of_reasons_is_bounded() -> None:
+    state = PipelineState("shop")
+    for number in range(3):
+        state.end(report(number, quarantined_reasons={f"reason {number} {n}": 2 for n in range(REASONS_KEPT)}))
+    seen = state.view().quarantined
+    assert len(seen) == REASONS_KEPT + 1 and seen[OTHER_REASONS] == 4 * REASONS_KEPT
+
+
+def test_a_table_that_is_paused_says_why_and_since_when() -> None:
+    clock = Clock()
+    state = PipelineState("shop", now=clock)
+    state.end(report(0, tables=(TableReport("lake.orders", 5, 5, 5),)))
+    clock.now_s += 10
+    state.put_table("lake.orders", Standing.PAUSED, "column id: BIGINT is narrower")
+    clock.now_s += 10
+    state.put_table("lake.orders", Standing.PAUSED, "still")
+    (table,) = state.view().tables
+    assert (table.standing, table.reason, table.since_s, table.events) == (Standing.PAUSED, "still", 1010.0, 5)
+
+
+def test_a_failure_stays() -> None:
+    state = PipelineState("shop")
+    state.enter(Phase.FAILED, "disk full")
+    state.enter(Phase.ENDED)
+    assert (state.view().phase, state.view().reason) == (Phase.FAILED, "disk full")
+
+
+def test_points_over_time_have_records_and_lag_and_a_bounded_number() -> None:
+    clock, source = Clock(), Source()
+    state = PipelineState("shop", now=clock)
+    state.look_at(source, dict)
+    source.lag.read_to({("t", 0): 0, ("t", 1): 0})
+    for number in range(2000):
+        source.lag.ends_at({("t", 0): number, ("t", 1): 1}, clock.now_s)
+        state.note_point()
+        state.note_point()
+        clock.now_s += POINT_EVERY_S
+    points = state.view().history
+    assert len(points) == 720 and points[-1].lag_records == 2000
+    assert points[-1].time_s - points[0].time_s == pytest.approx(719 * POINT_EVERY_S)
+
+
+def test_retries_are_counted_by_what_for() -> None:
+    state = PipelineState("shop")
+    state.retried("Kafka does not answer")
+    state.end(report(0, retries={"commit conflict": 2}))
+    assert state.view().retries == {"Kafka does not answer": 1, "commit conflict": 2}

@@ -1,0 +1,131 @@
+"""The servers of a run: where they listen, what they answer, and what they refuse before anything starts."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_file import load_pipeline, load_pipelines
+from pipelines.live.run_state import RunState
+from pipelines.live.views import Phase
+from pipelines.look.looking import looking
+from tests.stack.process import free_port
+from tests.support.command import tidemark_process
+
+
+def pipeline(directory: Path, name: str = "shop", **blocks: object) -> Path:
+    file = directory / f"{name}.yaml"
+    (directory / "dumps").mkdir(exist_ok=True)
+    document = {
+        "version": 1,
+        "name": name,
+        "source": {"files": {"path": str(directory / "dumps")}, "format": "debezium-json"},
+        "checkpoint": str(directory / f"{name}-checkpoint"),
+        "catalog": {"warehouse": str(directory / "warehouse")},
+        "otherwise": "create",
+        **blocks,
+    }
+    file.write_text(json.dumps(document))
+    return file
+
+
+def config(directory: Path, **blocks: Any) -> PipelineConfig:
+    return load_pipeline(pipeline(directory, **blocks))
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@contextmanager
+def looked_at(directory: Path) -> Iterator[tuple[str, RunState]]:
+    port = free_port()
+    configs = [config(directory, metrics={"port": port})]
+    state = RunState(configs)
+    with looking(configs, state):
+        yield f"http://127.0.0.1:{port}", state
+
+
+def test_metrics_and_probes_answer_from_the_first_moment_on(tmp_path: Path) -> None:
+    with looked_at(tmp_path) as (url, state):
+        code, text = get(f"{url}/metrics")
+        assert (code, 'tidemark_pipeline_phase{phase="starting",pipeline="shop"} 1.0' in text) == (200, True)
+        assert get(f"{url}/healthz") == (200, '{"status":"ok","reasons":[],"notes":[]}')
+        assert get(f"{url}/readyz")[0] == 503
+        assert "pipeline shop is starting" in get(f"{url}/readyz")[1]
+        state.enter(Phase.RUNNING)
+        assert get(f"{url}/readyz")[0] == 200
+        state.pipelines["shop"].enter(Phase.FAILED, "disk full")
+        assert get(f"{url}/healthz") == (
+            503,
+            '{"status":"failing","reasons":["pipeline shop failed: disk full"],"notes":[]}',
+        )
+        assert get(f"{url}/")[0] == 404
+    with pytest.raises(urllib.error.URLError):
+        get(f"{url}/metrics")
+
+
+def test_nobody_listens_where_the_file_says_nothing(tmp_path: Path) -> None:
+    configs = [config(tmp_path)]
+    with looking(configs, RunState(configs)), pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", 9464), timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"port": 0}, "metrics.port"),
+        ({"port": 70000}, "metrics.port"),
+        ({"prot": 9464}, "did you mean 'port'"),
+        ({"host": ""}, "metrics.host: expected a text"),
+        ("yes", "metrics"),
+    ],
+)
+def test_a_block_that_cannot_be_meant_is_refused_with_its_place(tmp_path: Path, block: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"shop\.yaml:1:\d+: ") as refusal:
+        config(tmp_path, metrics=block)
+    assert text in str(refusal.value)
+
+
+def test_a_port_that_is_taken_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = tidemark_process("run", pipeline(tmp_path, metrics={"port": port}), "--once")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"pipeline shop: metrics.port: another process listens on port {port} of 127.0.0.1; choose another port in the"
+        " file, or stop that process\n"
+    )
+    assert "metrics.port" in done.stderr and "Spark" not in done.stderr
+
+
+def test_a_host_that_is_not_here_is_refused(tmp_path: Path) -> None:
+    configs = [config(tmp_path, metrics={"host": "192.0.2.1", "port": free_port()})]
+    with pytest.raises(ConfigError, match=r"pipeline shop: metrics\.host: 192\.0\.2\.1 is no address of this machine"):
+        looking(configs, RunState(configs)).__enter__()
+
+
+def test_files_that_run_together_may_say_it_once_or_alike(tmp_path: Path) -> None:
+    first, second = pipeline(tmp_path, "a", metrics={"port": 9000}), pipeline(tmp_path, "b")
+    assert len(load_pipelines([first, second])) == 2
+    pipeline(tmp_path, "b", metrics={"port": 9000})
+    assert len(load_pipelines([first, second])) == 2
+    pipeline(tmp_path, "b", metrics={"port": 9001})
+    with pytest.raises(ConfigError, match=r"b\.yaml: `metrics` differs from that of .*a\.yaml"):
+        load_pipelines([first, second])
