@@ -111,7 +111,7 @@ def run(
     finished = run_pipelines(configs, once, log_to_stderr(verbose))
     if once:
         for done in finished:
-            print_summary(summarize(done.config, done.written_tables(), done.totals))
+            print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses))
 
 
 @app.command()

@@ -27,6 +27,7 @@ from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
+from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.shuffle_exchange import ShuffleExchange
@@ -44,6 +45,8 @@ from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
+from sources.loss import Losses
+from sources.positions import Reading
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +87,12 @@ class PipelineQuery:
         self._own = pipeline.own
         self._reader = pipeline.reader
         self._settings = TaskSettings(
-            config.source.format.decoder, write_slots(spark), lookup_root(spark), None, spool(spark)
+            config.source.format.decoder,
+            write_slots(spark),
+            lookup_root(spark),
+            None,
+            spool(spark),
+            self._reader.wants_readings,
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
@@ -115,6 +123,11 @@ class PipelineQuery:
     def open_tables(self) -> dict[str, TableSink]:
         """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
         return {} if self.tables is None else dict(self.tables.sinks)
+
+    @property
+    def losses(self) -> Losses:
+        """Records that were gone before they were read."""
+        return self._reader.losses
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
@@ -201,9 +214,19 @@ class PipelineQuery:
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                process_batch(run, tables, self._settings, self._exchange(batch), self._compactions, self._ended)
+                exchange, check = self._exchange(batch), partial(self._check_read, batch_id)
+                process_batch(run, tables, self._settings, exchange, self._compactions, self._ended, check)
         finally:
             self._is_in_batch = False
+
+    def _check_read(self, batch_id: int, reports: Sequence[DecodeReport]) -> None:
+        if self._reader.wants_readings:
+            readings = [
+                Reading(place, begin, report.ends[place], tuple(report.gaps[place]))
+                for report in reports
+                for place, begin in report.begins.items()
+            ]
+            self._reader.check_read(self._checkpoint.planned_offsets(batch_id), readings)
 
     def _ended(self, report: BatchReport) -> None:
         self._reported_batch = report.batch_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
@@ -11,7 +12,7 @@ from pipelines.config.source_config import KafkaSource
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
-from sources.positions import Positions
+from sources.positions import Place, Positions
 from sources.reader import SourceReader
 
 
@@ -19,7 +20,8 @@ def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables
     """The reader of the source that the pipeline file names."""
     source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own)
     if isinstance(source, KafkaSource):
-        return KafkaReader(source.settings, standing)
+        goes_on = config.source.on_data_loss == "continue"
+        return KafkaReader(replace(source.settings, goes_on_after_loss=goes_on), standing)
     return DumpFilesReader(source.settings, standing)
 
 
@@ -60,6 +62,9 @@ class CheckpointStanding:
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()
+
+    def move(self, places: Mapping[Place, int | None]) -> None:
+        self._checkpoint.move(places)
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
         return self._topic_record().made_anew(topic_ids)

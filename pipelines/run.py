@@ -29,6 +29,7 @@ from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.spark.warm_workers import warm_workers
 from pipelines.version import version
+from sources.loss import Losses
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class FinishedRun:
     written_tables: Callable[[], Mapping[str, Table]]
     """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
     totals: Totals
+    losses: Losses
+    """Records that were gone before they were read."""
 
 
 def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Console | None = None) -> list[FinishedRun]:
@@ -132,7 +135,7 @@ def _finished(
     configs: Sequence[PipelineConfig], queries: Sequence[PipelineQuery], sums: Sequence[RunTotals]
 ) -> list[FinishedRun]:
     started = zip(configs, queries, sums, strict=False)
-    return [FinishedRun(config, query.written_tables, run.totals) for config, query, run in started]
+    return [FinishedRun(config, query.written_tables, run.totals, query.losses) for config, query, run in started]
 
 
 def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:

@@ -21,3 +21,16 @@ class Bounds:
     begin: int
     readable_end: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one task read of one partition: the offsets from ``begin`` up to ``end``, but for ``gaps``.
+
+    Gaps are (begin, end) pairs; markers of transactions and compacted records leave them too.
+    """
+
+    place: Place
+    begin: int
+    end: int
+    gaps: tuple[tuple[int, int], ...] = ()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from paimon_table.errors import TidemarkError
 from sources.lag import Lag
-from sources.positions import Place, Positions
+from sources.loss import Losses
+from sources.positions import Place, Positions, Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +57,10 @@ class Standing(Protocol):
         """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
         ...
 
+    def move(self, places: Mapping[Place, int | None]) -> None:
+        """Let reading go on durably at other offsets; with None a partition counts as one that is new."""
+        ...
+
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
         """Topics noted under another id than they have now."""
         ...
@@ -94,6 +99,11 @@ class SourceReader(Protocol):
         ...
 
     @property
+    def losses(self) -> Losses:
+        """Records that were gone before they were read, since the start of the process."""
+        ...
+
+    @property
     def silent_s(self) -> float | None:
         """How long the source has not answered; None while it does."""
         ...
@@ -113,6 +123,19 @@ class SourceReader(Protocol):
 
         Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
         read from there. May be called again when the query could not be started.
+        """
+        ...
+
+    @property
+    def wants_readings(self) -> bool:
+        """Whether ``check_read`` is to be called for every batch."""
+        ...
+
+    def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
+        """Look at what the tasks of a batch have read before anything of it is committed.
+
+        ``planned`` are the offsets (begin, end) of each partition in the batch. Raises what the batch must not go on
+        with; tells of records that were not there any more.
         """
         ...
 

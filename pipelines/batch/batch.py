@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from paimon_table.errors import (
     BrokenInvariant,
@@ -52,6 +53,9 @@ CONFLICT_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 _RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
 
 
+CheckRead: TypeAlias = Callable[[Sequence[DecodeReport]], None]
+
+
 def process_batch(
     batch: BatchRun,
     tables: PipelineTables,
@@ -59,21 +63,28 @@ def process_batch(
     exchange: Exchange,
     compactions: Compactions,
     on_report: Callable[[BatchReport], None],
+    check_read: CheckRead = lambda _: None,
 ) -> None:
     """Bring the rows of one batch into its tables, exactly once (the argument stands in ``sinks.commit.table_sink``).
 
+    ``check_read`` gets what the tasks read, each time that they have, and raises if that must not be committed.
     What is left to do when this returns is handed to ``compactions``, which then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
     try:
-        appended = append_batch(batch, tables, settings, exchange, compactions)
+        appended = append_batch(batch, tables, settings, exchange, compactions, check_read)
     finally:
         exchange.close()
     compactions.start(lambda: on_report(compact_batch(appended, tables, settings, exchange.compact)))
 
 
 def append_batch(
-    batch: BatchRun, tables: PipelineTables, settings: TaskSettings, exchange: Exchange, compactions: Compactions
+    batch: BatchRun,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    exchange: Exchange,
+    compactions: Compactions,
+    check_read: CheckRead = lambda _: None,
 ) -> AppendedBatch:
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables."""
     clock = Stopwatch()
@@ -91,6 +102,7 @@ def append_batch(
 
         reports = exchange.decode(decode, None if plan is None else plan.write)
         clock.lap("decode" if plan is None else "write")
+        check_read(reports)
         compactions.wait()
         clock.lap("wait")
         stop_on_refusals(reports, settings)

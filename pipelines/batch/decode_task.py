@@ -50,6 +50,10 @@ class DecodeReport:
     """The newest time of those records, where they have one."""
     events: Counter[int] = field(default_factory=Counter)
     """Records that gave rows, per target."""
+    begins: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The first offset read of each; noted with the gaps."""
+    gaps: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
+    """Offsets (begin, end) between those that were read; only noted if the task is told to."""
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     moved_count: int = 0
@@ -96,6 +100,8 @@ class DecodeTask:
     """None: a bad record stops the pipeline, the driver reports the first one."""
     spool: Spool | None = None
     """Where large blobs go; None: through the shuffle."""
+    notes_gaps: bool = False
+    """Whether the reports say which offsets were not there."""
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -122,6 +128,8 @@ class DecodeTask:
     def _blobs(self, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
         started = time.perf_counter()
         report.record_count += batch.num_rows
+        if self.notes_gaps:
+            _note_gaps(batch, report)
         _note_ends(batch, report)
         batch, malformed = without_malformed(batch)
         decoded = self.decoder.decode(batch, self.decode_targets)
@@ -197,6 +205,22 @@ def _record_count(rows: pa.Table) -> int:
     """Of how many records the rows are, which lie in order of offsets."""
     offsets = np.asarray(rows.column(OFFSET_COLUMN))
     return int(np.count_nonzero(np.diff(offsets))) + 1 if len(offsets) else 0
+
+
+def _note_gaps(batch: pa.RecordBatch, report: DecodeReport) -> None:
+    """Before the ends are noted: those of the batch before count."""
+    places = pa.table({name: batch.column(name) for name in ("topic", "partition")})
+    distinct = places.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    all_offsets = np.asarray(batch.column("offset"))
+    for place in [(row["topic"], row["partition"]) for row in distinct]:
+        offsets = all_offsets
+        if len(distinct) > 1:
+            is_of = pc.and_(pc.equal(batch.column("topic"), place[0]), pc.equal(batch.column("partition"), place[1]))
+            offsets = all_offsets[np.asarray(is_of)]
+        report.begins.setdefault(place, int(offsets[0]))
+        follow = np.concatenate([[report.ends.get(place, offsets[0]) - 1], offsets])
+        at = np.flatnonzero(np.diff(follow) > 1)
+        report.gaps.setdefault(place, []).extend(zip((follow[at] + 1).tolist(), follow[at + 1].tolist(), strict=True))
 
 
 def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:

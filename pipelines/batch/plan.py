@@ -27,6 +27,8 @@ class TaskSettings:
     quarantine: Quarantine | None
     spool: Spool | None = None
     """Where large blobs wait for their write task; None: in Spark's shuffle."""
+    notes_gaps: bool = False
+    """Whether decode tasks say which offsets were not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.slots,
         settings.quarantine,
         settings.spool,
+        settings.notes_gaps,
     )
 
 

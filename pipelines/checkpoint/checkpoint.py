@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -103,10 +104,40 @@ class Checkpoint:
     def kafka_positions(self) -> dict[tuple[str, int], int] | None:
         """Per (topic, partition) the next offset after the last closed batch; None before one was closed."""
         closed = self.closed_batch
-        if closed is None:
-            return None
-        nested = _object(self._lines(f"offsets/{closed}", 3)[2])
-        return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
+        return None if closed is None else self._ends_of(f"offsets/{closed}")
+
+    def planned_offsets(self, batch_id: int) -> dict[tuple[str, int], tuple[int, int]]:
+        """Per (topic, partition) the offsets (begin, end) of a batch; without partitions that were new in it."""
+        begins = self._ends_of(f"offsets/{batch_id - 1}") if batch_id else self._first_offsets()
+        ends = self._ends_of(f"offsets/{batch_id}")
+        return {place: (begins[place], end) for place, end in ends.items() if place in begins}
+
+    def move(self, places: Mapping[tuple[str, int], int | None]) -> None:
+        """Change where Spark goes on in Kafka: at another offset, or with None as if the partition were new.
+
+        Also a batch that is planned and not closed ends there. It comes first: after a crash in between Spark goes on
+        from what is closed and finds the batch without records of these partitions, all the same.
+        """
+        closed, planned = self.closed_batch, self.planned_batch
+        for batch in sorted({b for b in (closed, planned) if b is not None}, reverse=True) if places else ():
+            file = f"offsets/{batch}"
+            lines = self._lines(file, 3)
+            nested = _object(lines[2])
+            for (topic, partition), offset in places.items():
+                at = nested.setdefault(topic, {})
+                at.pop(str(partition), None)
+                if offset is not None:
+                    at[str(partition)] = offset
+            lines[2] = json.dumps({topic: at for topic, at in nested.items() if at}, separators=(",", ":"))
+            self._io.delete(f"{self._path}/offsets/.{batch}.crc")
+            self._io.write(f"{self._path}/{file}", "\n".join(lines).encode())
+
+    def _first_offsets(self) -> dict[tuple[str, int], int]:
+        """Where Spark began to read Kafka."""
+        return _places(_object(self._lines("sources/0/0", 2)[1]))
+
+    def _ends_of(self, file: str) -> dict[tuple[str, int], int]:
+        return _places(_object(self._lines(file, 3)[2]))
 
     def forget_unused_start(self) -> None:
         """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
@@ -138,6 +169,10 @@ class Checkpoint:
 
     def _numbers(self, directory: str) -> list[int]:
         return numbers_of(self._io.list_names(f"{self._path}/{directory}"), "")
+
+
+def _places(nested: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
 
 
 def _is_json(text: str) -> bool:

@@ -234,6 +234,12 @@ class Source(ConfigModel):
         description="What a record that cannot be decoded or converted does: go to the quarantine directory, "
         "or stop the pipeline.",
     )
+    on_data_loss: Literal["fail", "continue"] = Field(
+        default="fail",
+        description="What happens when Kafka has deleted records before they were read (retention, deleted records, a "
+        "topic deleted or made anew): stop with exit code 1, or go on with what is left. Either way the log has the "
+        "exact offsets.",
+    )
     quarantine: Location | None = Field(
         default=None,
         description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default.",
@@ -245,6 +251,8 @@ class Source(ConfigModel):
             raise refused("give exactly one of `kafka` and `files`")
         if self.quarantine is not None and self.on_bad_record == "fail":
             raise refused("`quarantine` has no effect with `on_bad_record: fail`; remove one of them", "quarantine")
+        if self.kafka is None and "on_data_loss" in self.model_fields_set:
+            raise refused("`on_data_loss` is about Kafka and has no effect with `files`; remove it", "on_data_loss")
         return self
 
     @property

@@ -19,6 +19,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.live.table_shape import TableShape, table_shape
 from pipelines.live.views import BatchView, Durations, Phase, PipelineView, Point, Standing, TableView
 from sources.lag import Lag
+from sources.loss import Losses
 
 BATCHES_KEPT = 60
 POINTS_KEPT = 720
@@ -44,6 +45,8 @@ class SourceView(Protocol):
 
     @property
     def lag(self) -> Lag: ...
+    @property
+    def losses(self) -> Losses: ...
     @property
     def silent_s(self) -> float | None:
         """How long the source has not answered; None while it does."""
@@ -180,6 +183,7 @@ class PipelineState:
                 places,
                 None if source is None else source.silent_s,
                 tuple(self._history),
+                {} if source is None else dict(source.losses.offsets),
             )
 
     def _count_reasons(self, reasons: Mapping[str, int]) -> None:

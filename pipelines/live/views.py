@@ -9,6 +9,7 @@ from enum import StrEnum
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import TableShape
 from sources.lag import PlaceLag
+from sources.positions import Place
 
 
 class Phase(StrEnum):
@@ -111,6 +112,8 @@ class PipelineView:
     source_silent_s: float | None
     """How long the source has not answered; None while it does."""
     history: tuple[Point, ...]
+    lost_offsets: Mapping[Place, int] = field(default_factory=dict)
+    """Per partition how many offsets were gone before they were read."""
 
     @property
     def lag_records(self) -> int | None:

@@ -168,6 +168,12 @@ METRICS: tuple[Metric, ...] = (
         "How long the source has not answered; 0 while it does.",
         _of_pipelines(lambda p: p.source_silent_s or 0.0),
     ),
+    Metric(
+        "tidemark_lost_offsets_total",
+        PLACE,
+        "Offsets that were gone before they were read (`on_data_loss: continue`).",
+        lambda r: (((p.name, t, str(n)), lost) for p in r.pipelines for (t, n), lost in p.lost_offsets.items()),
+    ),
     Metric("tidemark_lag_records", PLACE, "Records that are in no table yet.", _of_places(lambda p: p.records)),
     Metric(
         "tidemark_lag_seconds",

@@ -14,6 +14,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
 from pipelines.report.table_report import all_snapshots, bucket_count, kinds_first, waiting_row_count
+from sources.loss import Losses
 
 SAMPLE_ROWS = 5
 SAMPLE_COLUMNS = 8
@@ -21,7 +22,9 @@ COUNTED_ROWS = 2_000_000
 """Stored rows up to which a table is read to count its rows; counting must not take longer than a small run."""
 
 
-def summarize(config: PipelineConfig, tables: Mapping[str, Table], totals: Totals) -> RunSummary:
+def summarize(
+    config: PipelineConfig, tables: Mapping[str, Table], totals: Totals, losses: Losses | None = None
+) -> RunSummary:
     """The state of the tables that the pipeline has written and the totals of the run."""
     summaries, unread = [], {}
     for name in sorted(tables):
@@ -37,6 +40,7 @@ def summarize(config: PipelineConfig, tables: Mapping[str, Table], totals: Total
         None if largest is None else _readable_sample(largest.identifier, tables[largest.identifier], unread),
         config.quarantine,
         unread,
+        () if losses is None else tuple(map(str, losses.newest)),
     )
 
 

@@ -57,12 +57,16 @@ class RunSummary:
     quarantine: str | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     """Tables that could not be read for the summary, and why."""
+    losses: tuple[str, ...] = ()
+    """Records that were gone before they were read, in words."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     """Print to stdout."""
     out = console or Console(highlight=False)
     out.print(Text(headline(summary), style="bold"), soft_wrap=True)
+    for loss in summary.losses:
+        out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)

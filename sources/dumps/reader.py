@@ -12,7 +12,8 @@ from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
 from sources.lag import Lag
-from sources.positions import Place, Positions
+from sources.loss import Losses
+from sources.positions import Place, Positions, Reading
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
@@ -24,10 +25,12 @@ class DumpFilesReader:
     begin_words = "begins at the earliest record"
     failure: TidemarkError | None = None
     silent_s: float | None = None
+    wants_readings = False
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
         self._settings = settings
         self._standing = standing
+        self.losses = Losses()
         self.share_reader = DumpReader(settings.topics)
         self.lag = Lag()
 
@@ -45,6 +48,9 @@ class DumpFilesReader:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         on_start(files_words(self._settings.path, dump_files(self._settings.path)), False)
         return planned_stream(spark, "dumps", DumpPlanner(self._settings))
+
+    def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
+        """Files that a batch names are there, or its tasks fail."""
 
     def explained(self, text: str) -> TidemarkError | None:
         """What goes wrong with dump files is told in our own words already."""

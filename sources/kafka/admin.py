@@ -86,6 +86,12 @@ class KafkaAdmin:
         counts = {name: described.get(name).partitions().size() for name in names}
         return {(name, p): self._place(name, p) for name, count in counts.items() for p in range(count)}
 
+    def begins(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The first offset that each of these partitions holds."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.READ_UNCOMMITTED
+        return self._offsets({place: self._place(*place) for place in places}, spec, level)
+
     def _place(self, topic: str, partition: int) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
 

@@ -1,34 +1,88 @@
-"""Records that were still to be read when they went from Kafka: what a position and the bounds of a partition tell."""
+"""Records that went from Kafka before they were read: what a position and the bounds of a partition tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sources.positions import Bounds, Place
+from paimon_table.errors import Action, TidemarkError
+from sources.loss import How, Loss
+from sources.positions import Bounds, Place, Reading
 
-MOST_TOLD = 5
+MOST_TOLD = 20
+"""Partitions named in a refusal."""
 
 
-def lost_records(positions: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> str:
-    """The partitions whose records from a position on are not all there, in words; empty when none is.
+class RecordsLost(TidemarkError):
+    """Kafka does not hold what is to be read next, and ``on_data_loss`` is ``fail``."""
+
+    action = Action.STOP
+
+
+class TopicsChanged(TidemarkError):
+    """Topics were made anew or deleted under the running query: it is to be started again, from where it stands."""
+
+    action = Action.RETRY
+
+
+def lost_records(positions: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
+    """What of the records from each position on is not there any more.
 
     ``positions`` are the offsets of the next records to read.
     """
-    losses = [loss for place, at in sorted(positions.items()) if (loss := _loss(place, at, bounds.get(place)))]
-    if len(losses) > MOST_TOLD:
-        losses = [*losses[:MOST_TOLD], f"and so {len(losses) - MOST_TOLD} more partitions"]
-    return "; ".join(losses)
+    return [loss for place, at in sorted(positions.items()) if (loss := _loss(place, at, bounds.get(place)))]
 
 
-def _loss(place: Place, at: int, held: Bounds | None) -> str:
-    where = f"topic {place[0]} partition {place[1]}"
+def _loss(place: Place, at: int, held: Bounds | None) -> Loss | None:
     if held is None:
-        return f"{where} is gone, read up to offset {at}: the topic was deleted"
+        return Loss(place, at, None, How.GONE)
     if at > held.end:
-        return f"{where} went back from offset {at} to {held.end}: the topic was made anew"
-    if at < held.begin:
-        return (
-            f"{where} begins at offset {held.begin}, read up to {at}: {held.begin - at} offsets are gone (retention, or"
-            " deleted records)"
-        )
-    return ""
+        return Loss(place, at, None, How.WENT_BACK)
+    return Loss(place, at, held.begin, How.DELETED) if at < held.begin else None
+
+
+def lost_with(topics: Collection[str], positions: Mapping[Place, int]) -> list[Loss]:
+    """What went with topics that were made anew since they were read up to ``positions``."""
+    return [Loss(place, at, None, How.MADE_ANEW) for place, at in sorted(positions.items()) if place[0] in topics]
+
+
+def loss_words(losses: Sequence[Loss]) -> str:
+    """All losses as a sentence without its end."""
+    told = [str(loss) for loss in losses[:MOST_TOLD]]
+    if len(losses) > MOST_TOLD:
+        told.append(f"and so {len(losses) - MOST_TOLD} more partitions")
+    return "; ".join(told)
+
+
+def incomplete(planned: Mapping[Place, tuple[int, int]], readings: Iterable[Reading]) -> list[Place]:
+    """The partitions of a batch of which less was read than planned (begin, end)."""
+    read: dict[Place, int] = {}
+    for one in readings:
+        count = one.end - one.begin - sum(end - begin for begin, end in one.gaps)
+        read[one.place] = read.get(one.place, 0) + count
+    return sorted(place for place, (begin, end) in planned.items() if read.get(place, 0) < end - begin)
+
+
+def lost_in_batch(
+    planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading], begins: Mapping[Place, int]
+) -> list[Loss]:
+    """What of the planned offsets went before they were read; ``begins`` is what Kafka holds from, after the reading.
+
+    Whoever reads an offset that has just gone is sent on to the first one there is: that jump ends at ``begins`` or
+    beyond, and begins with what is lost.
+    """
+    losses = []
+    for place, (begin, end) in sorted(planned.items()):
+        held = begins.get(place, begin)
+        if held <= begin:
+            continue
+        at = begin
+        for one in sorted((r for r in readings if r.place == place), key=lambda r: r.begin):
+            if at < one.begin and at < held:
+                losses.append(Loss(place, at, min(one.begin, held), How.DELETED))
+            jump = next((gap for gap in one.gaps if gap[0] < held <= gap[1]), None)
+            if jump is not None:
+                losses.append(Loss(place, jump[0], held, How.DELETED))
+            at = max(at, one.end)
+        if at < min(end, held):
+            losses.append(Loss(place, at, min(end, held), How.DELETED))
+    return losses

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -14,12 +15,27 @@ from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, T
 from sources.kafka.admin import KafkaAdmin, kafka_admin
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 from sources.kafka.group_offsets import GroupOffsets
-from sources.kafka.lost_records import lost_records
+from sources.kafka.lost_records import (
+    TopicsChanged,
+    incomplete,
+    loss_words,
+    lost_in_batch,
+    lost_records,
+    lost_with,
+)
 from sources.kafka.settings import KafkaSettings
-from sources.kafka.start_offsets import check_checkpoint, source_bounds, starting_options, way_on
+from sources.kafka.start_offsets import (
+    check_readable,
+    check_selected,
+    lost_on_resume,
+    refusal_of,
+    source_bounds,
+    starting_options,
+)
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
-from sources.positions import Bounds, Place, Positions
+from sources.loss import How, Loss, Losses
+from sources.positions import Bounds, Place, Positions, Reading
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
@@ -42,6 +58,10 @@ class KafkaReader:
         self._watch: KafkaWatch | None = None
         self._group: GroupOffsets | None = None
         self.lag = Lag()
+        self._told: dict[Place, int] = {}
+        """Up to where losses were told."""
+        self._gone: set[Place] = set()
+        self.losses = Losses()
         self.failure: TidemarkError | None = None
 
     @property
@@ -56,23 +76,22 @@ class KafkaReader:
         """Kafka can be asked only once there is a JVM."""
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
-        """See ``SourceReader``; refuses what Kafka no longer holds, and topics that were made anew."""
+        """See ``SourceReader``; what Kafka no longer holds is refused, or told and passed over."""
         self.stop()
         self._spark = spark
+        self.failure = None
         with self._admin() as admin:
             ids = self._selected(admin.topic_ids())
-            anew = self._read_and_made_anew(ids)
-            if anew:
-                raise self._of_topics_made_anew(anew)
             bounds = source_bounds(admin, self._settings)
         options = self._settings.reader_options(slots)
         resumed: Positions = {}
         if self._standing.is_new:
             resumed = self._resume_positions(self._standing.recorded(), bounds)
             options |= starting_options(self._settings, resumed, bounds)
+            self._pass_over(lost_on_resume(resumed, bounds))
             self._standing.forget_unused_start()
         else:
-            check_checkpoint(self._standing.checkpoint, self._settings, self._standing.closed(), bounds)
+            self._go_on(ids, bounds)
         self._standing.note_topics(ids)
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
@@ -86,6 +105,42 @@ class KafkaReader:
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """See ``SourceReader``."""
         self.lag.read_to(offsets, newest_s)
+
+    def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
+        """Raise what hinders the checkpoint from going on; where it is to go on all the same, make it able to."""
+        closed = self._standing.closed()
+        check_selected(self._standing.checkpoint, self._settings, closed)
+        anew = self._standing.made_anew(ids)
+        losses = self._losses(anew, closed, bounds)
+        if losses and not self._settings.goes_on_after_loss:
+            raise refusal_of(losses, self._standing.checkpoint, closed)
+        moved: dict[Place, int | None] = {}
+        if self._settings.goes_on_after_loss:
+            self._pass_over(losses)
+            moved.update(dict.fromkeys(place for place in closed if place[0] in anew or place not in bounds))
+            moved.update({x.place: bounds[x.place].end for x in losses if x.how is How.WENT_BACK})
+            self._standing.move(moved)
+            for place in moved:
+                self._told.pop(place, None)
+        check_readable({place: at for place, at in closed.items() if place not in moved}, bounds)
+
+    def _losses(self, anew: Collection[str], closed: Positions, bounds: Mapping[Place, Bounds]) -> list[Loss]:
+        """What of the records behind the closed batches is lost; a topic nobody has read is as good as new."""
+        read = {topic for (topic, _), at in closed.items() if at > 0}
+        left = {place: at for place, at in closed.items() if place[0] not in anew}
+        return [*lost_with({*anew} & read, closed), *lost_records(left, bounds)]
+
+    def _pass_over(self, losses: Sequence[Loss]) -> None:
+        """Tell what is lost, each offset once."""
+        for loss in losses:
+            begin, end = max(loss.begin, self._told.get(loss.place, 0)), loss.end
+            if end is not None:
+                if begin >= end:
+                    continue
+                loss = replace(loss, begin=begin)
+                self._told[loss.place] = end
+            self.losses.add(loss)
+            log.warning("%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss)
 
     def stop(self) -> None:
         """See ``SourceReader``; tells Kafka the last offsets of the group, if it does not take long."""
@@ -105,7 +160,11 @@ class KafkaReader:
         try:
             with self._admin(PATIENCE) as admin:
                 bounds = source_bounds(admin, self._settings)
-            check_checkpoint(self._standing.checkpoint, self._settings, self._standing.closed(), bounds)
+            closed = self._standing.closed()
+            losses = lost_records(closed, bounds)
+            if losses:
+                raise refusal_of(losses, self._standing.checkpoint, closed)
+            check_readable(closed, bounds)
         except TidemarkError as error:
             found = error
         else:
@@ -135,15 +194,14 @@ class KafkaReader:
         return found
 
     def _tell_rows_without_records(self, found: Positions, bounds: Mapping[Place, Bounds]) -> None:
-        losses = lost_records(
-            {place: at for place, at in found.items() if self._settings.topics.selects(place[0])}, bounds
-        )
+        selected = {place: at for place, at in found.items() if self._settings.topics.selects(place[0])}
+        losses = lost_records(selected, bounds)
         if losses:
             log.warning(
                 "%s: reading starts again, but Kafka has lost records since the tables were written: %s. Rows that no"
                 " record read from now on changes stay as they are; delete the tables first if they must go",
                 self._standing.pipeline,
-                losses,
+                loss_words(losses),
             )
 
     def _start_watching(self, spark: SparkSession) -> None:
@@ -159,7 +217,9 @@ class KafkaReader:
             self.note_topics(ids)
             self._look_at_ends(admin, ids)
 
-        self._watch = KafkaWatch(self._standing.pipeline, self._settings.properties, topic_ids, answered)
+        self._watch = KafkaWatch(
+            self._standing.pipeline, self._settings.properties, topic_ids, answered, on_end=admin.close
+        )
         self._watch.start()
 
     def _look_at_ends(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
@@ -172,31 +232,51 @@ class KafkaReader:
         except TidemarkError as error:
             log.debug("%s: the ends of the topics are not known: %s", self._standing.pipeline, error)
 
+    @property
+    def wants_readings(self) -> bool:
+        """See ``SourceReader``."""
+        return self._settings.goes_on_after_loss
+
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Take notice of the topics that are there now; sets ``failure`` when one was made anew since it was read."""
         try:
-            anew = self._read_and_made_anew(ids)
-            if anew:
-                self.failure = self.failure or self._of_topics_made_anew(anew)
+            refusal = self._refusal_of_anew(ids)
+            if refusal is not None:
+                self.failure = self.failure or refusal
             else:
+                self._tell_gone(ids)
                 self._standing.note_topics(ids)
         except (OSError, TidemarkError) as error:
             log.warning("%s: the checkpoint cannot note topics: %s", self._standing.pipeline, error)
 
-    def _read_and_made_anew(self, ids: Mapping[str, str]) -> list[str]:
-        """Topics made anew of which records had been read before; the others are as good as new."""
-        anew = self._standing.made_anew(ids)
-        read = {topic for (topic, _), at in self._standing.closed().items() if at > 0} if anew else set()
-        return [topic for topic in anew if topic in read]
+    def _tell_gone(self, ids: Mapping[str, str]) -> None:
+        """Tell what went with topics that are deleted; Spark goes on without a word then."""
+        if not self._settings.goes_on_after_loss:
+            return
+        gone = {place: at for place, at in self._standing.closed().items() if place[0] not in ids}
+        self._pass_over(lost_records({place: at for place, at in gone.items() if place not in self._gone}, {}))
+        self._gone = {*gone}
 
-    def _of_topics_made_anew(self, topics: Collection[str]) -> ConfigError:
+    def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
+        """See ``SourceReader``: what was read is of the topics that the checkpoint knows; tells what was not there."""
+        with self._admin() as admin:
+            refusal = self._refusal_of_anew(self._selected(admin.topic_ids()))
+            if refusal is not None:
+                raise refusal
+            suspects = incomplete(planned, readings)
+            begins = admin.begins(suspects) if suspects else {}
+        self._pass_over(lost_in_batch({place: planned[place] for place in suspects}, readings, begins))
+
+    def _refusal_of_anew(self, ids: Mapping[str, str]) -> TidemarkError | None:
+        """Why the running query must end, when topics were made anew since they were read."""
+        anew = self._standing.made_anew(ids)
+        if not anew:
+            return None
         closed = self._standing.closed()
-        read = [f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in topics]
-        return ConfigError(
-            f"pipeline {self._standing.pipeline}: topics were deleted and made anew since they were read:"
-            f" {', '.join(topics)} (read: {', '.join(read) or 'nothing'}), so the offsets say nothing about the new"
-            f" ones; {way_on(self._standing.checkpoint, closed, topics)}"
-        )
+        losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, {})
+        if losses and self._settings.goes_on_after_loss:
+            return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
+        return refusal_of(losses, self._standing.checkpoint, closed) if losses else None
 
 
 def topics_words(servers: str, places: Collection[Place]) -> str:

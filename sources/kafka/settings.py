@@ -43,6 +43,8 @@ class KafkaSettings:
     max_records_per_batch: int = 500_000
     group_id: str | None = None
     """The consumer group whose offsets say how far the tables are; None: Kafka is not told."""
+    goes_on_after_loss: bool = False
+    """Whether records that Kafka does not hold any more are told and passed over (``on_data_loss: continue``)."""
 
     @property
     def isolation_level(self) -> str:
@@ -56,7 +58,7 @@ class KafkaSettings:
             "maxOffsetsPerTrigger": str(self.max_records_per_batch),
             "minPartitions": str(slots),
             "includeHeaders": "true",
-            "failOnDataLoss": "true",
+            "failOnDataLoss": "false" if self.goes_on_after_loss else "true",
         }
         if self.topics.names:
             options["subscribe"] = ",".join(self.topics.names)

@@ -8,14 +8,15 @@ already are dropped on the way), ``fail`` stops, ``restart`` reads from ``start`
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.nearest_name import nearest
 from sources.kafka.admin import KafkaAdmin
-from sources.kafka.lost_records import lost_records
+from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
 from sources.kafka.settings import EARLIEST, LATEST, KafkaSettings
+from sources.loss import Loss
 from sources.positions import Bounds, Place
 
 
@@ -39,7 +40,7 @@ def starting_options(
 ) -> dict[str, str]:
     """Spark options that say where to start; ``resume`` wins for the partitions that it names."""
     if resume:
-        return {"startingOffsets": json.dumps(_resume_offsets(resume, bounds))}
+        return {"startingOffsets": json.dumps(_resume_offsets(kafka, resume, bounds))}
     match kafka.start:
         case datetime() as moment:
             return {
@@ -66,23 +67,26 @@ def _check_start(chosen: Mapping[Place, int], bounds: Mapping[Place, Bounds]) ->
             )
 
 
-def _resume_offsets(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> dict[str, dict[str, int]]:
-    losses = lost_records({place: at for place, at in resume.items() if place in bounds}, bounds)
-    if losses:
-        raise ConfigError(
-            f"the tables cannot go on where they stand: {losses}; set on_lost_checkpoint to restart to read what Kafka"
-            " holds from `start` again (rows that no later record changes stay as they are)"
+def _resume_offsets(
+    kafka: KafkaSettings, resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]
+) -> dict[str, dict[str, int]]:
+    losses = lost_on_resume(resume, bounds)
+    if losses and not (kafka.goes_on_after_loss and all(loss.end is not None for loss in losses)):
+        raise RecordsLost(
+            f"the tables cannot go on where they stand: {loss_words(losses)}; set on_lost_checkpoint to restart to read"
+            " what Kafka holds from `start` again (rows that no later record changes stay as they are)"
         )
-    return _nested({place: min(resume.get(place, EARLIEST), held.readable_end) for place, held in bounds.items()})
+    starts = {**resume, **{loss.place: loss.end for loss in losses if loss.end is not None}}
+    return _nested({place: min(starts.get(place, EARLIEST), held.readable_end) for place, held in bounds.items()})
 
 
-def check_checkpoint(
-    checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]
-) -> None:
-    """Raise ConfigError if Kafka no longer holds what follows ``closed``, the end of the last batch that was closed.
+def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
+    """What the tables lack of the records behind their positions, in partitions that are still there."""
+    return lost_records({place: at for place, at in resume.items() if place in bounds}, bounds)
 
-    ``checkpoint`` is its place, for the message.
-    """
+
+def check_selected(checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place, int]) -> None:
+    """Raise ConfigError if the checkpoint, at that place, has read topics that the source does not select any more."""
     unread = sorted({topic for topic, _ in closed if not kafka.topics.selects(topic)})
     if unread:
         raise ConfigError(
@@ -90,17 +94,27 @@ def check_checkpoint(
             f" {', '.join(unread)}; select them again, or remove the checkpoint: with on_lost_checkpoint: resume"
             " reading goes on from the positions in the tables"
         )
-    losses = lost_records(closed, bounds)
-    if losses:
-        lost = {place[0] for place, at in closed.items() if lost_records({place: at}, bounds)}
-        raise ConfigError(f"{losses}; {way_on(checkpoint, closed, lost)}")
-    held_back = [place for place, at in closed.items() if at > bounds[place].readable_end]
+
+
+def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
+    """Raise SinkUnavailable where ``closed`` lies beyond what may be read now, which passes."""
+    held_back = [place for place, at in closed.items() if place in bounds and at > bounds[place].readable_end]
     if held_back:
         topic, partition = held_back[0]
         raise SinkUnavailable(
             f"topic {topic} partition {partition} has been read beyond the begin of a transaction that is still open:"
             " start again when it has ended, or set isolation.level to read_uncommitted under source.kafka.options"
         )
+
+
+def refusal_of(losses: Sequence[Loss], checkpoint: str, closed: Mapping[Place, int]) -> RecordsLost:
+    """What a checkpoint whose next records are lost ends with; ``closed`` is where its last closed batch ended."""
+    lost = {loss.place[0] for loss in losses}
+    read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
+    return RecordsLost(
+        f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
+        f" to continue to go on with what is left; or, {way_on(checkpoint, closed, lost)}"
+    )
 
 
 MOST_OFFSETS_TOLD = 20
@@ -115,7 +129,7 @@ def way_on(checkpoint: str, closed: Mapping[Place, int], lost: Collection[str]) 
             f"set source.kafka.start to {{offsets: {json.dumps(_nested(kept))}}}" if kept else "leave `start` as it is"
         )
     return (
-        f"to go on with what is left, remove the checkpoint {checkpoint}, set on_lost_checkpoint to restart and"
+        f"to read from elsewhere, remove the checkpoint {checkpoint}, set on_lost_checkpoint to restart and"
         f" {start}; rows that no later record changes stay as they are"
     )
 

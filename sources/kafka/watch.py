@@ -30,7 +30,7 @@ _ATTEMPTS = 3
 class KafkaWatch:
     """``topic_ids`` asks for the topics of the source with their ids, ``on_answer`` gets each answer.
 
-    ``properties`` are those of Kafka's client.
+    ``properties`` are those of Kafka's client. ``on_end`` is called on the thread of the looks after the last one.
     """
 
     def __init__(
@@ -40,12 +40,14 @@ class KafkaWatch:
         topic_ids: Callable[[], Mapping[str, str]],
         on_answer: Callable[[Mapping[str, str]], None],
         clock: Callable[[], float] = time.monotonic,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._pipeline = pipeline
         self._properties = properties
         self._topic_ids = topic_ids
         self._on_answer = on_answer
         self._clock = clock
+        self._on_end = on_end
         self._seen: set[str] = set()
         self._gone: frozenset[str] = frozenset()
         self._silent_since_s: float | None = None
@@ -70,7 +72,8 @@ class KafkaWatch:
             while True:
                 self.look()
                 if self._ended.wait(INTERVAL_S):
-                    return
+                    break
+            self._on_end()
         except (Py4JError, OSError):
             return  # the JVM has ended, which the runner tells
 

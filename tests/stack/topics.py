@@ -38,6 +38,27 @@ class Topics:
         finally:
             admin.close()
 
+    def delete(self, topic: str, timeout_s: float = 60) -> None:
+        """Delete a topic and wait until nobody sees it."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        try:
+            admin.delete_topics([topic])
+        finally:
+            admin.close()
+        deadline = time.monotonic() + seconds(timeout_s)
+        while topic in self.names():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} is still there")
+            time.sleep(0.2)
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """Delete the records of a partition below an offset, as retention does."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        try:
+            admin.delete_records({TopicPartition(topic, partition): before})
+        finally:
+            admin.close()
+
     def names(self) -> set[str]:
         """Return the names of all topics that are not the broker's own."""
         consumer = KafkaConsumer(bootstrap_servers=self.bootstrap_servers)

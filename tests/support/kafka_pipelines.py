@@ -20,7 +20,8 @@ source:
     max_records_per_batch: {max_records}
     options: {options}
   format: debezium-json
-trigger: {{ interval: 500ms }}
+  on_data_loss: {on_data_loss}
+trigger: {{ interval: {interval} }}
 checkpoint: {root}/{name}-checkpoint
 on_lost_checkpoint: {on_lost_checkpoint}
 catalog: {{ warehouse: {root}/{name} }}
@@ -39,6 +40,8 @@ def write_kafka_pipeline(
     start: str = "earliest",
     max_records: int = 1000,
     on_lost_checkpoint: str = "resume",
+    on_data_loss: str = "fail",
+    interval: str = "500ms",
 ) -> Path:
     """A pipeline file that makes a table of every topic, named after it, in the warehouse ``root/name``."""
     file = root / f"{name}.yaml"
@@ -51,6 +54,8 @@ def write_kafka_pipeline(
         start=start,
         max_records=max_records,
         on_lost_checkpoint=on_lost_checkpoint,
+        on_data_loss=on_data_loss,
+        interval=interval,
     )
     file.write_text(text)
     return file

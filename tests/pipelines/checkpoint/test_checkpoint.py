@@ -292,3 +292,25 @@ def test_a_file_system_without_locks_is_no_obstacle(
     with held_checkpoints([pipeline_tables(tmp_path, [RULE]).config]):
         pass
     assert "no lock on checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize(("planned", "closed"), [(4, 3), (4, 4)])
+def test_reading_goes_on_elsewhere_in_a_batch_that_is_planned_too(tmp_path: Path, planned: int, closed: int) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", planned, closed)
+    offsets = tmp_path / "checkpoint/offsets"
+    for batch in range(planned + 1):
+        (offsets / f"{batch}").write_text(f'v1\n{{"batchTimestampMs":1}}\n{{"t":{{"0":{batch}}},"u":{{"0":7,"1":8}}}}')
+    (offsets / ".4.crc").write_bytes(b"of the old content")
+
+    checkpoint(tmp_path).move({("t", 0): None, ("u", 1): 2})
+
+    assert checkpoint(tmp_path).kafka_positions() == {("u", 0): 7, ("u", 1): 2}
+    assert (offsets / f"{planned}").read_text() == 'v1\n{"batchTimestampMs":1}\n{"u":{"0":7,"1":2}}'
+    assert not (offsets / ".4.crc").exists()
+    assert checkpoint(tmp_path).planned_offsets(2) == {("t", 0): (1, 2), ("u", 0): (7, 7), ("u", 1): (8, 8)}
+    checkpoint(tmp_path).check()
+
+
+def test_the_first_batch_begins_where_spark_began(tmp_path: Path) -> None:
+    spark_checkpoint(tmp_path / "checkpoint", 0, None)
+    assert checkpoint(tmp_path).planned_offsets(0) == {("t", 0): (0, 1)}

@@ -13,6 +13,7 @@ from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_
 from pipelines.live.views import Phase, Standing
 from sources.changes import DecodeCounts
 from sources.lag import Lag
+from sources.loss import Losses
 from tests.support.item_batches import TOPIC, event, records
 from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches
 
@@ -30,6 +31,7 @@ class Source:
 
     def __init__(self) -> None:
         self.lag = Lag()
+        self.losses = Losses()
         self.silent_s: float | None = None
 
 

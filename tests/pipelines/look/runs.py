@@ -53,6 +53,7 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         (PlaceLag("shop.orders", 0, 400, 425, 25, 12.5), PlaceLag("shop.items", 0, None, 7, None, None)),
         None,
         (Point(985.0, 300, 40, 20.0), Point(990.0, 400, 25, 12.5)),
+        {("shop.orders", 0): 17},
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from paimon_table.errors import ConfigError, SinkUnavailable
+from sources.kafka.lost_records import RecordsLost, lost_records
 from sources.kafka.settings import KafkaSettings, Start
-from sources.kafka.start_offsets import check_checkpoint, starting_options
+from sources.kafka.start_offsets import check_readable, check_selected, refusal_of, starting_options
 from sources.positions import Bounds, Place
 from sources.topics import TopicSelection
 
@@ -35,6 +37,14 @@ def test_reading_resumes_at_the_positions_of_the_tables() -> None:
     assert offsets(starting_options(source(), {("a", 0): 3}, HELD)) == {"a": {"0": 3, "1": -2}}
 
 
+def test_tables_resume_behind_what_was_deleted_if_losses_are_passed_over() -> None:
+    held = {("a", 0): Bounds(9, 12, 12), ("a", 1): Bounds(0, 5, 5)}
+    going_on = replace(source(), goes_on_after_loss=True)
+    assert offsets(starting_options(going_on, {("a", 0): 6, ("a", 1): 3}, held)) == {"a": {"0": 9, "1": 3}}
+    with pytest.raises(RecordsLost, match="on_lost_checkpoint to restart"):
+        starting_options(going_on, {("a", 1): 6}, held)
+
+
 def test_an_open_transaction_holds_the_start_back() -> None:
     held = {("a", 0): Bounds(0, 4, 9)}
     assert offsets(starting_options(source(), {("a", 0): 7}, held)) == {"a": {"0": 4}}
@@ -43,12 +53,12 @@ def test_an_open_transaction_holds_the_start_back() -> None:
 @pytest.mark.parametrize(
     ("position", "held", "told"),
     [
-        (6, Bounds(0, 5, 5), "topic a partition 0 went back from offset 6 to 5: the topic was made anew"),
-        (6, Bounds(9, 12, 12), "topic a partition 0 begins at offset 9, read up to 6: 3 offsets are gone"),
+        (6, Bounds(0, 5, 5), r"topic a partition 0: offsets from 6 on are gone \(the topic was made anew\)"),
+        (6, Bounds(9, 12, 12), r"topic a partition 0: offsets 6 to 8 are gone \(retention, or deleted records\)"),
     ],
 )
 def test_positions_that_kafka_no_longer_holds_are_named(position: int, held: Bounds, told: str) -> None:
-    with pytest.raises(ConfigError, match=f"{told}.*on_lost_checkpoint to restart"):
+    with pytest.raises(RecordsLost, match=f"{told}.*on_lost_checkpoint to restart"):
         starting_options(source(), {("a", 0): position}, {("a", 0): held})
 
 
@@ -66,29 +76,30 @@ CHECKPOINT = "/state/shop"
 @pytest.mark.parametrize(
     ("closed", "held", "told"),
     [
-        ({("a", 0): 50}, {("a", 0): Bounds(120, 130, 130)}, "topic a partition 0 begins at offset 120, read up to 50"),
-        ({("a", 0): 50}, {("a", 0): Bounds(0, 10, 10)}, "went back from offset 50 to 10: the topic was made anew"),
-        ({("a", 0): 50}, {}, "topic a partition 0 is gone, read up to offset 50: the topic was deleted"),
+        ({("a", 0): 50}, {("a", 0): Bounds(120, 130, 130)}, "topic a partition 0: offsets 50 to 119 are gone"),
+        ({("a", 0): 50}, {("a", 0): Bounds(0, 10, 10)}, "offsets from 50 on are gone (the topic was made anew)"),
+        ({("a", 0): 50}, {}, "topic a partition 0: offsets from 50 on are gone (the topic was deleted)"),
     ],
 )
 def test_what_a_checkpoint_goes_on_from_and_kafka_does_not_hold_is_told_with_the_way_on(
     closed: dict[Place, int], held: dict[Place, Bounds], told: str
 ) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        check_checkpoint(CHECKPOINT, source(), {**closed, ("b", 0): 7}, {**held, ("b", 0): Bounds(0, 9, 9)})
-    assert told in str(refusal.value) and CHECKPOINT in str(refusal.value)
-    assert 'source.kafka.start to {offsets: {"b": {"0": 7}}}' in str(refusal.value)
+    positions = {**closed, ("b", 0): 7}
+    refusal = str(refusal_of(lost_records(positions, {**held, ("b", 0): Bounds(0, 9, 9)}), CHECKPOINT, positions))
+    assert told in refusal and CHECKPOINT in refusal and "on_data_loss to continue" in refusal
+    assert 'source.kafka.start to {offsets: {"b": {"0": 7}}}' in refusal
 
 
 def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_named() -> None:
     with pytest.raises(ConfigError, match=r"no longer selects: c; select them again, or remove the checkpoint"):
-        check_checkpoint(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1}, HELD)
+        check_selected(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1})
 
 
 def test_a_checkpoint_that_kafka_can_follow_is_taken() -> None:
-    check_checkpoint(CHECKPOINT, source(), {("a", 0): 5}, HELD)
+    check_selected(CHECKPOINT, source(), {("a", 0): 5})
+    check_readable({("a", 0): 5}, HELD)
     with pytest.raises(SinkUnavailable, match="transaction that is still open"):
-        check_checkpoint(CHECKPOINT, source(), {("a", 0): 5}, {("a", 0): Bounds(0, 4, 9)})
+        check_readable({("a", 0): 5}, {("a", 0): Bounds(0, 4, 9)})
 
 
 def test_a_start_at_or_beyond_what_a_table_holds_goes_on() -> None:

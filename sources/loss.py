@@ -1,0 +1,59 @@
+"""Records that are gone before they were read, and what a run has lost so far."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import Enum
+
+from sources.positions import Place
+
+MOST_KEPT = 1000
+
+
+class How(Enum):
+    """Why records are not there any more."""
+
+    DELETED = "retention, or deleted records"
+    WENT_BACK = "the topic was made anew"
+    GONE = "the topic was deleted"
+    MADE_ANEW = "the topic was deleted and made anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets of one partition that nobody can read any more, from ``begin`` up to but without ``end``.
+
+    Without an ``end`` it is everything from there on that the topic had before it ended.
+    """
+
+    place: Place
+    begin: int
+    end: int | None
+    how: How
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets are known to be lost; some may have held no record (compaction, transactions)."""
+        return 0 if self.end is None else self.end - self.begin
+
+    def __str__(self) -> str:
+        where = f"topic {self.place[0]} partition {self.place[1]}"
+        if self.end is None:
+            return f"{where}: offsets from {self.begin} on are gone ({self.how.value})"
+        last = self.end - 1
+        offsets = f"offset {last} is" if last == self.begin else f"offsets {self.begin} to {last} are"
+        return f"{where}: {offsets} gone ({self.how.value})"
+
+
+class Losses:
+    """What was lost since the start of the process; seen by other threads."""
+
+    def __init__(self) -> None:
+        self.newest: deque[Loss] = deque(maxlen=MOST_KEPT)
+        self.offsets: Counter[Place] = Counter()
+        """How many offsets of each partition, as far as their number is known."""
+
+    def add(self, loss: Loss) -> None:
+        self.newest.append(loss)
+        self.offsets = self.offsets + Counter({loss.place: loss.offset_count})

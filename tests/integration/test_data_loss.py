@@ -1,0 +1,68 @@
+"""Records that Kafka deletes before they are read: refused, or told exactly and passed over, whenever it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.stack.kafka import running_kafka
+from tests.support.kafka_pipelines import insert_events, row_ids, write_kafka_pipeline
+from tests.support.pipeline_run import run_together, running, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+CUT, ANEW = "c.cut", "c.anew"
+
+
+def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "messages"
+    log.touch()
+
+    def says(text: str) -> Callable[[], bool]:
+        return lambda: text in log.read_text()
+
+    def file(policy: str) -> Path:
+        topics, options = {"include": [r"c\..*"]}, {"metadata.max.age.ms": "1000"}
+        return write_kafka_pipeline(
+            tmp_path, kafka.bootstrap_servers, topics, options, on_data_loss=policy, interval="4s"
+        )
+
+    with running_kafka(tmp_path / "broker") as kafka:
+        for topic in (CUT, ANEW):
+            kafka.create(topic)
+            kafka.produce(topic, insert_events(topic, range(10)))
+        first = run_together([file("fail")])
+        assert first.returncode == 0, first.stderr
+
+        kafka.produce(CUT, insert_events(CUT, range(10, 20)))
+        kafka.delete_records(CUT, 15)
+        kafka.delete(ANEW)
+        kafka.create(ANEW)
+        kafka.produce(ANEW, insert_events(ANEW, range(100, 103)))
+        refused = run_together([file("fail")])
+        assert refused.returncode == 1, refused.stderr
+        assert f"topic {CUT} partition 0: offsets 10 to 14 are gone (retention, or deleted records)" in refused.stderr
+        assert f"topic {ANEW} partition 0: offsets from 10 on are gone" in refused.stderr
+        assert "set on_data_loss to continue" in refused.stderr
+
+        with running(file("continue"), log) as process:
+            kept = [*range(10), *range(15, 20)]
+            wait_until(lambda: row_ids(tmp_path, CUT) == kept, 120, "the rows that are left")
+            wait_until(lambda: row_ids(tmp_path, ANEW) == [*range(10), 100, 101, 102], 60, "the rows of the new topic")
+            text = log.read_text()
+            assert f"topic {CUT} partition 0: offsets 10 to 14 are gone" in text
+            assert (
+                f"topic {ANEW} partition 0: offsets from 10 on are gone (the topic was deleted and made anew)" in text
+            )
+
+            kafka.produce(CUT, insert_events(CUT, range(20, 30)))
+            kafka.delete_records(CUT, 30)
+            kafka.produce(CUT, insert_events(CUT, range(30, 32)))
+            wait_until(lambda: row_ids(tmp_path, CUT)[-2:] == [30, 31], 60, "the rows behind the second loss")
+            process.terminate()
+            assert process.wait(timeout=60) == 0, log.read_text()
+        lost = set(range(20, 30)) - set(row_ids(tmp_path, CUT))
+        assert lost, "the batch was faster than the deletion"
+        assert says(f"topic {CUT} partition 0: offsets {min(lost)} to 29 are gone")(), log.read_text()
+        assert log.read_text().count("are gone") == 3
