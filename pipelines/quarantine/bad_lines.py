@@ -16,6 +16,12 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
 
+RETRY = "retry-"
+"""Begins the directories of retries, beside those of queries."""
+
+SLICE = "slice-"
+"""Begins the directories in them of what is being retried."""
+
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
 _SUFFIX = ".jsonl"
@@ -90,14 +96,16 @@ class BadLines:
         """All files, batch after batch; within a batch by topic, partition and offset."""
         found = []
         for owner in sorted(self.io.list_names(self.path), key=lambda name: (name == self._query, name)):
-            for directory in self.io.list_names(f"{self.path}/{owner}"):
+            inside = names_inside(self.io, f"{self.path}/{owner}")
+            is_done = not (owner.startswith(RETRY) and any(name.startswith(SLICE) for name in inside))
+            for directory in inside:
                 number = directory.removeprefix(_BATCH)
                 if directory == number or not number.isdecimal():
                     continue
-                inside = f"{self.path}/{owner}/{directory}"
-                names = [name for name in self.io.list_names(inside) if name.endswith(_SUFFIX)]
-                for name in sorted(names, key=_order):
-                    found.append(BadFile(f"{inside}/{name}", owner, int(number), self._is_final(owner, int(number))))
+                batch = f"{self.path}/{owner}/{directory}"
+                names = [name for name in names_inside(self.io, batch) if name.endswith(_SUFFIX)]
+                is_final = is_done and self._is_final(owner, int(number))
+                found += [BadFile(f"{batch}/{n}", owner, int(number), is_final) for n in sorted(names, key=_order)]
         return found
 
     def _is_final(self, owner: str, batch: int) -> bool:
@@ -113,6 +121,14 @@ class BadLines:
             except FileNotFoundError:
                 pass
             on_file()
+
+
+def names_inside(io: FileIO, path: str) -> list[str]:
+    """What a directory holds; nothing if the path is that of a file."""
+    try:
+        return io.list_names(path)
+    except NotADirectoryError:
+        return []
 
 
 def raw_lines(io: FileIO, path: str) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""`tidemark quarantine list | show | drop`: the records that could not be decoded, without Spark.
+"""`tidemark quarantine list | show | drop | retry`: the records that could not be decoded, without Spark.
 
-What the commands are called and take; ``quarantine_views`` does it, and is imported when one is called.
+What the commands are called and take; ``quarantine_views`` and ``retry`` do it, and are imported when one is called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import typer
 from pipelines.report.output import RowFormat
 
 quarantine_app = typer.Typer(
-    help="Look at the records that a pipeline put aside, and drop them.", no_args_is_help=True, rich_markup_mode=None
+    help="Look at the records that a pipeline put aside, retry or drop them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
@@ -69,3 +71,28 @@ def drop(
     from pipelines.quarantine.selection import Selection
 
     quarantine_views.drop(file, Selection(table, reason), yes, dry_run)
+
+
+@quarantine_app.command()
+def retry(
+    file: PipelineFile,
+    table: OfTable = None,
+    reason: WithReason = None,
+    edited: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="EDITED", help="Only the records in this file, as they are mended there."),
+    ] = None,
+    even_if_older: Annotated[
+        bool, typer.Option("--even-if-older", help="Also where a late record wins over newer rows of its key.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be retried, and do nothing.")] = False,
+) -> None:
+    """Read records again and apply them, each exactly once.
+
+    Those that fail again stay. EDITED has lines as show --format json prints them. A pipeline that runs applies them
+    between two of its batches.
+    """
+    from pipelines.quarantine import retry as retrying
+    from pipelines.quarantine.selection import Selection
+
+    retrying.retry(file, Selection(table, reason), edited, even_if_older, dry_run)

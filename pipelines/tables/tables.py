@@ -19,6 +19,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
+from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
@@ -73,8 +74,10 @@ class PipelineTables:
         config: PipelineConfig,
         commit_user: str,
         own: OwnTables | None = None,
+        beside: BesideStream | None = None,
     ) -> None:
         self.config = config
+        self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
         self.catalog = self._own.catalog
         self.commit_user = commit_user
@@ -91,7 +94,8 @@ class PipelineTables:
         """The rule of each source table; several rules may write one table."""
         self._vanished = VanishedColumns()
         self._key_warnings = MessageKeyWarnings()
-        self._open_written()
+        if beside is None:
+            self._open_written()
 
     def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
@@ -127,6 +131,8 @@ class PipelineTables:
 
         Where ``source`` is not known these are all that the topic feeds, or the one that its name leads to.
         """
+        if self._beside is not None:
+            return {}
         names = {name for known, name in self.routes.items() if known.topic == topic} if source is None else set()
         if source is not None and source in self.routes:
             names = {self.routes[source]}
@@ -152,7 +158,7 @@ class PipelineTables:
         before = self.rejections.pop(source, None)
         known_sinks = len(self.sinks)
         try:
-            self._open(source, seen)
+            self._open_as_told(source, seen)
         except Rejected as rejected:
             self.rejections[source] = rejected.rejection
             if rejected.rejection == before:
@@ -165,11 +171,19 @@ class PipelineTables:
         self._topics.add(source.topic)
         return True
 
+    def _open_as_told(self, source: SourceTable, seen: Seen) -> None:
+        try:
+            self._open(source, seen)
+        except ConfigError as error:
+            if self._beside is None:
+                raise
+            raise Rejected(Rejection(str(error))) from error
+
     def _open(self, source: SourceTable, seen: Seen) -> None:
         names = (source.database, source.schema, source.table, source.topic)
         rule = self.config.rule_for(*names)
         if rule is None:
-            if self.config.otherwise.policy == "fail":
+            if self.config.otherwise.policy == "fail" or self._beside is not None:
                 raise ConfigError(
                     f"{source.topic}: no rule of pipeline {self.config.name} matches table {source.table};"
                     " add a rule, or set `otherwise` to skip or create"
@@ -186,6 +200,9 @@ class PipelineTables:
             self._rules.setdefault(identifier, rule)
             self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, target))
         sink = self.sinks[identifier]
+        refusal = None if self._beside is None else self._beside.refusal(identifier, sink.table)
+        if refusal is not None:
+            raise Rejected(Rejection(refusal))
         check_same_mode(identifier, rule, self._rules[identifier])
         try:
             check_sources(source, sink, rule)
@@ -310,6 +327,10 @@ class PipelineTables:
         return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
 
     def _sink(self, identifier: str, table: Table) -> TableSink:
+        if self._beside is not None:
+            recorded_by = self._beside.properties_of
+            user, name = self.commit_user, self.config.name
+            return TableSink(identifier, table, name, user, resumes=False, recorded_by=recorded_by)
         policy = self.config.on_lost_checkpoint
         sink = TableSink(identifier, table, self.config.name, self.commit_user, resumes=policy == "resume")
         if sink.is_lost_checkpoint:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from paimon_table import (
     CLOCK_SKEW_MS,
@@ -31,15 +32,30 @@ from paimon_table.errors import BucketCountChanged, CommitConflict
 from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
 from sinks.exchange.target import Routing, Target
 
+PropertiesOf = Callable[[Position], Mapping[str, str]]
+"""Gives the snapshot properties of a commit up to a position."""
+
 
 class TableSink:
     """A target table as the driver sees it. One batch at a time; another thread may compact what it has appended."""
 
-    def __init__(self, identifier: str, table: Table, pipeline: str, commit_user: str, *, resumes: bool) -> None:
-        """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``)."""
+    def __init__(
+        self,
+        identifier: str,
+        table: Table,
+        pipeline: str,
+        commit_user: str,
+        *,
+        resumes: bool,
+        recorded_by: PropertiesOf | None = None,
+    ) -> None:
+        """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
+
+        With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
+        counts as stored already, and the properties of their snapshots are what it makes of the positions read.
+        """
         self.identifier = identifier
         self.table = table
-        self._pipeline = pipeline
         self._user = commit_user
         self._on_step: Callable[[str], None] = lambda _: None
         self._lock = threading.RLock()
@@ -49,6 +65,10 @@ class TableSink:
         self._position = Position(commit_user, {}) if found is None else found
         if found is not None and self._is_lost_checkpoint:
             self._position = found.taken_over(commit_user) if resumes else found.started_over(commit_user)
+        self._properties_of = recorded_by or partial(to_properties, pipeline)
+        if recorded_by is not None:
+            self._is_lost_checkpoint = False
+            self._position = Position(commit_user, {}, {}, self._position.sources)
         self._commit = self._committer(None)
         self._commit.refresh()
         self._key_lanes: int | None = None
@@ -177,7 +197,7 @@ class TableSink:
             position = self._position.advanced(ends)
             self._on_step = on_step
             try:
-                properties = {**to_properties(self._pipeline, position), **self._lane_properties()}
+                properties = {**self._properties_of(position), **self._lane_properties()}
                 result = self._commit.commit(batch_id, messages, properties, started_ms=started_ms)
             except (CommitConflict, BucketCountChanged):
                 self._commit.refresh()

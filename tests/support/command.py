@@ -27,12 +27,13 @@ def tidemark(*arguments: str | Path) -> Done:
 
 
 def tidemark_process(*arguments: str | Path, **environment: str) -> Done:
-    """The same in a process of its own, with variables added to its environment."""
+    """The same in a process (and a group) of its own, with variables added to its environment."""
     return subprocess.run(
         [*TIDEMARK, *map(str, arguments)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,
+        start_new_session=True,
         check=False,
     )

@@ -7,10 +7,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from paimon_table import Table
 from paimon_table.ids import Offset
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.config.config_file import load_pipeline
+from pipelines.prepared import own_tables
+from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
-from sources.changes import QuarantineRow
+from sources.changes import RECORD_SCHEMA, QuarantineRow
+from tests.support.local_batches import processed, task_settings
 
 YAML = """\
 version: 1
@@ -44,7 +51,8 @@ def checkpoint(root: Path, closed_batch: int) -> None:
     """What Spark leaves of a checkpoint whose batches are done up to this one."""
     for directory in ("offsets", "commits"):
         (root / "checkpoint" / directory).mkdir(parents=True, exist_ok=True)
-        (root / "checkpoint" / directory / str(closed_batch)).write_text("v1\n{}\n{}")
+        number = root / "checkpoint" / directory / str(closed_batch)
+        number.write_text('v1\n{"batchTimestampMs":1700000000000}\n{}')
     (root / "checkpoint" / "metadata").write_text(json.dumps({"id": QUERY}))
 
 
@@ -74,3 +82,28 @@ def offsets_left(root: Path) -> list[int]:
 
 def put(root: Path, batch: int, rows: Iterable[QuarantineRow], owner: str = QUERY) -> None:
     quarantine(root, owner).add(batch, 0, rows)
+
+
+def record(offset: int, value: bytes, topic: str = "shop.public.orders", key: int | None = None) -> dict[str, Any]:
+    """A row of a batch of Kafka records; the message key has the id, which is the offset unless given."""
+    message_key = json.dumps({"id": offset if key is None else key}).encode()
+    place = {"topic": topic, "partition": 0, "offset": offset, "timestamp": (1_700_000_000_000 + offset * 1000) * 1000}
+    return {**place, "key": message_key, "value": value, "headers": None}
+
+
+def run_batch(root: Path, file: Path, batch: int, *rows: dict[str, Any]) -> None:
+    """Run one batch of the pipeline, and let its checkpoint say that it is done."""
+    config = load_pipeline(file)
+    tables = PipelineTables(config, f"tidemark-shop-{QUERY}", own_tables(config))
+    settings = task_settings(root, quarantine(root), slots=1)
+    processed(tables, [pa.RecordBatch.from_pylist(list(rows), schema=RECORD_SCHEMA)], settings, batch)
+    checkpoint(root, batch)
+
+
+def table(root: Path, name: str = "orders") -> Table:
+    return Table.open(f"{root}/warehouse/lake.db/{name}")
+
+
+def rows_of(root: Path, name: str = "orders") -> dict[int, Any]:
+    """Column n by id."""
+    return {row["id"]: row["n"] for row in table(root, name).to_arrow().to_pylist()}

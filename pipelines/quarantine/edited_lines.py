@@ -1,0 +1,79 @@
+"""Records of a quarantine as somebody has mended them, in a file of lines such as ``show --format json`` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from paimon_table.errors import ConfigError
+from pipelines.quarantine.bad_lines import BadFile, BadLine, read_line
+from pipelines.report.safe_text import shown
+from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
+
+MOST_TOLD = 5
+
+
+class EditedLines:
+    """The lines of the file by topic, partition and offset, which are not to be changed; they stay on the disk.
+
+    Raises ConfigError, with the numbers of the lines, where one is no record or two are the same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+        self._found: set[tuple[str, int, int]] = set()
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise ConfigError(f"--file {path} cannot be read: {error.strerror or error}") from error
+        problems: list[str] = []
+        position = 0
+        for number, line in enumerate(self._file, 1):
+            text = line.rstrip(b"\r\n")
+            problem = self._added(number, position, text) if text.strip() else None
+            if problem is not None:
+                problems.append(f"{path}:{number}: {shown(problem, 200)}")
+            position += len(line)
+        if problems:
+            self._file.close()
+            more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
+            raise ConfigError("\n".join([*problems[:MOST_TOLD], *more]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def of(self, line: BadLine) -> bytes | None:
+        """The mended line of a record; None where the file has none."""
+        place = self._places.get(line.record)
+        if place is None:
+            return None
+        self._found.add(line.record)
+        self._file.seek(place[1])
+        return self._file.read(place[2])
+
+    def unknown(self) -> list[int]:
+        """The numbers of the lines whose records were nowhere in the quarantine."""
+        return sorted(place[0] for record, place in self._places.items() if record not in self._found)
+
+    def _added(self, number: int, position: int, text: bytes) -> str | None:
+        """Note a line; gives what is wrong with it."""
+        line = read_line(BadFile(str(self._path), "", 0, True), number, text)
+        if not isinstance(line, BadLine):
+            return line.problem
+        if not line.topic.startswith(MALFORMED_PREFIX):
+            try:
+                record_of_line(text)
+            except NoRecord as error:
+                return str(error)
+        if line.record in self._places:
+            return f"the record of line {self._places[line.record][0]} stands here again; leave one"
+        self._places[line.record] = (number, position, len(text))
+        return None

@@ -1,0 +1,116 @@
+"""Records that come late: whether a table's merge puts them in their place, or they would undo what came after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table import Table
+from paimon_table.ids import Offset
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sources.changes import (
+    OFFSET_COLUMN,
+    ChangeBatch,
+    DecodeCounts,
+    Decoded,
+    Decoder,
+    DecodeTarget,
+    Goal,
+    QuarantineRow,
+    SourceTable,
+)
+
+EVEN_IF_OLDER = "--even-if-older"
+
+_IN_ANY_ORDER = frozenset(
+    ("sum", "product", "count", "max", "min", "bool_or", "bool_and", "hll_sketch", "theta_sketch", "rbm32", "rbm64")
+)
+"""Aggregate functions whose result does not tell in which order values came."""
+
+_LATE_DELETE = (
+    "a delete does not say what it is older than, and would take away a newer row of its key: look at the row, then"
+    f" retry with {EVEN_IF_OLDER}, or drop the record"
+)
+
+
+def refusal(identifier: str, table: Table) -> str | None:
+    """Why a record that is older than the rows of the table would undo what newer ones wrote; None where it cannot."""
+    options, schema = table.options, table.schema
+    if not schema.primary_keys or options.merge_engine == "first-row" or options.sequence_fields:
+        return None
+    values = [name for name in schema.column_names if name not in schema.primary_keys]
+    named = options.field_options
+    if options.merge_engine == "aggregation":
+        functions = {name: named.of(name).aggregate_function or options.default_aggregate_function for name in values}
+        if all(function in _IN_ANY_ORDER for function in functions.values()):
+            return None
+    if options.merge_engine == "partial-update":
+        grouped = {name for group in named.sequence_groups for name in (*group.sequence, *group.protected)}
+        if grouped.issuperset(values):
+            return None
+    return (
+        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key: look"
+        f" whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutLateDeletes:
+    """A ``Decoder`` that sends records with deletes of tables with a key to quarantine.
+
+    A delete gets the place in the order of the row that it meets, whatever that is.
+    """
+
+    decoder: Decoder
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``Decoder``."""
+        decoded = self.decoder.decode(batch, targets)
+        changes: list[ChangeBatch] = []
+        held: list[QuarantineRow] = []
+        records = _Records(batch)
+        for change in decoded.changes:
+            target = targets.get(change.source)
+            is_keyed = isinstance(target, DecodeTarget) and bool(target.primary_key)
+            kept, offsets = _without_deletes(change.rows) if is_keyed else (change.rows, [])
+            held += [records.held(change, offset) for offset in offsets]
+            if kept.num_rows:
+                changes.append(replace(change, rows=kept))
+        counts = decoded.counts + DecodeCounts(with_rows=-len(held), quarantined=len(held))
+        return replace(decoded, changes=tuple(changes), quarantine=(*decoded.quarantine, *held), counts=counts)
+
+
+def _without_deletes(rows: pa.Table) -> tuple[pa.Table, list[int]]:
+    """The rows without those of records with a delete, and the offsets of these records."""
+    offsets = np.asarray(rows.column(OFFSET_COLUMN))
+    found = np.unique(offsets[np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))])
+    return rows.filter(pa.array(~np.isin(offsets, found))), found.tolist()
+
+
+class _Records:
+    """The records of a batch by their places."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._indices: dict[tuple[str, int, int], int] = {}
+
+    def held(self, change: ChangeBatch, offset: int) -> QuarantineRow:
+        """The record of a change at an offset."""
+        if not self._indices:
+            places = zip(*(self._batch.column(name).to_pylist() for name in _PLACE), strict=True)
+            self._indices = {place: index for index, place in enumerate(places)}
+        topic, partition = change.source.topic, change.partition
+        one = self._batch.slice(self._indices[topic, partition, offset], 1)
+        record = one.drop_columns(["timestamp"]).to_pylist()[0]
+        time_us = one.column("timestamp").cast(pa.int64())[0].as_py()
+        headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
+        time_ms = None if time_us is None else time_us // 1000
+        value = (record["key"], record["value"])
+        return QuarantineRow(topic, partition, Offset(offset), time_ms, _LATE_DELETE, *value, headers, change.source)
+
+
+_PLACE = ("topic", "partition", "offset")

@@ -1,0 +1,223 @@
+"""What `tidemark quarantine retry` does: bad records are read again and applied, slice by slice, each exactly once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from paimon_table import TableName
+from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.jobs.job_progress import BarProgress, watched
+from pipelines.prepared import own_tables
+from pipelines.quarantine.applier import Apply, applier
+from pipelines.quarantine.applying import Applied, is_begun
+from pipelines.quarantine.bad_lines import RETRY, BadFile, BadLine
+from pipelines.quarantine.edited_lines import EditedLines
+from pipelines.quarantine.older_records import refusal
+from pipelines.quarantine.quarantine_views import Opened, opened
+from pipelines.quarantine.selection import Selection
+from pipelines.quarantine.slices import Slice, Slices, digest
+from pipelines.report.safe_text import shown
+from sinks import faults
+from sources.wording import counted, first_of
+
+SLICE_RECORDS = 20_000
+SLICE_BYTES = 32 << 20
+"""What is in memory at once is a few times as large."""
+
+_REASONS_TOLD = 5
+_LOCK = "retry.lock"
+
+Chosen = tuple[BadLine, bytes]
+"""A record in the quarantine, and its line as it is to be read."""
+
+
+class Retry:
+    """One call of the command."""
+
+    def __init__(
+        self, quarantine: Opened, selection: Selection, edited: EditedLines | None, even_if_older: bool
+    ) -> None:
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        self.name = f"{RETRY}{moment}-{uuid.uuid4().hex[:8]}"
+        self.slices = Slices(quarantine.bad.io, quarantine.bad.path)
+        self.kept: dict[str, Counter[str]] = {}
+        """Per file how many records stay, by the reason of their table."""
+        self._quarantine = quarantine
+        self._selection = selection
+        self._edited = edited
+        self._even_if_older = even_if_older
+        self._own = own_tables(quarantine.config)
+        self._refusals: dict[str, str | None] = {}
+
+    def refusal(self, table: str) -> str | None:
+        """Why late records of a table are not taken; a table that is not there takes all."""
+        if table not in self._refusals and self._even_if_older:
+            self._refusals[table] = None
+        if table not in self._refusals:
+            found = self._own.catalog.find(TableName.of(table)) if "." in table else None
+            self._refusals[table] = None if found is None else refusal(table, found)
+        return self._refusals[table]
+
+    def chosen(self, progress: BarProgress) -> Iterator[list[Chosen]]:
+        """What is to be retried, slice by slice. A slice must be out of its files before the next one is asked for."""
+        waiting = deque(file for file in self._quarantine.bad.files() if file.is_final and file.owner != self.name)
+        progress.begin("retrying", len(waiting))
+        chosen: list[Chosen] = []
+        while waiting:
+            size = sum(len(text) for _, text in chosen)
+            for one in self.chosen_of(waiting[0]):
+                chosen.append(one)
+                size += len(one[1])
+                if len(chosen) >= SLICE_RECORDS or size >= SLICE_BYTES:
+                    yield chosen
+                    chosen = []
+                    break
+            else:
+                waiting.popleft()
+                progress.advance(1)
+        if chosen:
+            yield chosen
+
+    def chosen_of(self, file: BadFile) -> Iterator[Chosen]:
+        """What is to be retried of one file."""
+        table_of = self._quarantine.names.of
+        kept = self.kept[file.path] = Counter[str]()
+        for line in self._quarantine.bad.lines([file], lambda: None):
+            if not isinstance(line, BadLine) or not self._selection.takes(line, table_of):
+                continue
+            text = line.text if self._edited is None else self._edited.of(line)
+            if text is None:
+                continue
+            why = self.refusal(table_of(line))
+            if why is None:
+                yield line, text
+            else:
+                kept[why] += 1
+
+    def slice_of(self, number: int, chosen: Sequence[Chosen]) -> Slice:
+        """Make a slice durable. A record that stands in several lines is taken once, as the last of them has it."""
+        texts = {line.record: text for line, text in chosen}
+        taken: dict[str, list[str]] = {}
+        for line, _ in chosen:
+            taken.setdefault(line.file.place, []).append(digest(line.text))
+        now_ms = time.time_ns() // 1_000_000
+        slice_ = Slice(self.name, number, self._even_if_older, now_ms, len(texts), taken)
+        self.slices.write(slice_, texts.values())
+        faults.reached("slice-written", number)
+        return slice_
+
+    def finish(self, slice_: Slice, apply: Apply) -> Applied:
+        """Apply a slice and take it out of the quarantine; gives it up if nothing of it could be applied."""
+        try:
+            applied = apply(slice_)
+        except TidemarkError as error:
+            if is_begun(self._quarantine.config, own_tables(self._quarantine.config), slice_):
+                text = f"{error}; some tables have their records of slice {slice_.name}: the next retry does the others"
+                raise error.told(text) from error
+            self.slices.forget(slice_)
+            raise
+        faults.reached("slice-applied", slice_.number)
+        self.slices.take_out(slice_)
+        faults.reached("slice-taken-out", slice_.number)
+        self.slices.forget(slice_)
+        return applied
+
+
+def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_older: bool, dry_run: bool) -> None:
+    """Read records of the quarantine again and apply them."""
+    quarantine = opened(file)
+    edited = None if edited_file is None else EditedLines(edited_file)
+    if edited is None:
+        _retry(Retry(quarantine, selection, None, even_if_older), quarantine, selection, None, dry_run)
+        return
+    with edited:
+        _retry(Retry(quarantine, selection, edited, even_if_older), quarantine, selection, edited, dry_run)
+
+
+def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedLines | None, dry_run: bool) -> None:
+    why = None if selection.table is None else job.refusal(selection.table)
+    if why is not None:
+        raise ConfigError(why)
+    if dry_run:
+        _tell_dry_run(job, quarantine, selection)
+        return
+    total = Applied()
+    with _alone(quarantine), watched("files") as progress, applier(quarantine.config, _tell) as apply:
+        for slice_ in job.slices.unfinished():
+            _tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")
+            total = total.plus(job.finish(slice_, apply))
+        for number, chosen in enumerate(job.chosen(progress)):
+            total = total.plus(job.finish(job.slice_of(number, chosen), apply))
+    _tell_total(total, quarantine, selection)
+    _tell_kept(job)
+    unknown = [] if edited is None else edited.unknown()
+    if unknown:
+        numbers = ", ".join(first_of([str(number) for number in unknown], 10))
+        _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+
+
+def _tell_dry_run(job: Retry, quarantine: Opened, selection: Selection) -> None:
+    total = Counter[str]()
+    with watched("files") as progress:
+        files = [file for file in quarantine.bad.files() if file.is_final]
+        progress.begin("reading the quarantine", len(files))
+        for file in files:
+            total.update(quarantine.names.of(line) for line, _ in job.chosen_of(file))
+            progress.advance(1)
+    if total:
+        lines = [f"  {table}: {counted(number, 'record')}" for table, number in sorted(total.items())]
+        typer.echo("\n".join([f"would retry {counted(total.total(), 'record')}:", *lines]))
+    else:
+        typer.echo(f"nothing to retry: no records{selection.words} in {quarantine.bad.location}")
+    _tell_kept(job)
+
+
+def _tell_total(total: Applied, quarantine: Opened, selection: Selection) -> None:
+    if not total.records:
+        typer.echo(f"nothing to retry: no records{selection.words} in {quarantine.bad.location}")
+        return
+    told = [f"{total.with_rows:,} are in their tables", *(f"{n:,} {word}" for word, n in total.skipped.items())]
+    if total.failed:
+        told.append(f"{total.failed:,} failed again and stay in the quarantine")
+    reasons = [f"  {n:,}: {shown(why)}" for why, n in sorted(total.reasons.items(), key=lambda item: -item[1])]
+    head = f"retried {counted(total.records, 'record')}: {', '.join(told)}"
+    typer.echo("\n".join([head, *first_of(reasons, _REASONS_TOLD, "reasons")]))
+
+
+def _tell_kept(job: Retry) -> None:
+    kept: Counter[str] = sum(job.kept.values(), Counter())
+    for why, number in kept.items():
+        _tell(f"{counted(number, 'record')} not retried: {why}")
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def _alone(quarantine: Opened) -> Iterator[None]:
+    """One retry at a time; on object storage nobody can tell."""
+    if not isinstance(quarantine.bad.io, LocalFileIO):
+        yield
+        return
+    quarantine.bad.io.mkdirs(quarantine.bad.path)
+    descriptor = os.open(f"{quarantine.bad.path}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SinkUnavailable(f"another retry works on {quarantine.bad.location}: wait for its end") from error
+        yield
+    finally:
+        os.close(descriptor)

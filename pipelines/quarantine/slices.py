@@ -1,0 +1,122 @@
+"""A slice of a retry: records that leave the quarantine together, durable until they are where they belong.
+
+    QUARANTINE/retry-ID/slice-N/records.jsonl   the lines, mended where they were
+    QUARANTINE/retry-ID/slice-N/slice.json      written last: from now on the slice is to be done
+    QUARANTINE/retry-ID/batch-N/...             its records that fail again, as the batch code leaves them
+
+The slice is applied by the commit user of its retry under its number, so that applying it again finds what is in the
+tables. Then its lines go from the files where they were, which may be done twice as well, then ``slice.json`` goes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from paimon_table.errors import CorruptFile
+from paimon_table.storage.file_io import FileIO
+from pipelines.quarantine.bad_lines import RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
+from pipelines.quarantine.kept_lines import take_out
+from sources.dumps.dump_lines import MALFORMED_PREFIX
+from sources.dumps.dump_records import records_of_text
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Which slice it is, and what becomes of it."""
+
+    retry: str
+    """Name of the retry: that of its directory."""
+    number: int
+    even_if_older: bool
+    started_ms: int
+    """Its commits cannot be older."""
+    record_count: int
+    taken: Mapping[str, Sequence[str]]
+    """Per file below the quarantine the digests of the lines that the slice took."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.retry}/{SLICE}{self.number:012d}"
+
+
+def digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:32]
+
+
+class Slices:
+    """The slices in the quarantine at ``path``."""
+
+    def __init__(self, io: FileIO, path: str) -> None:
+        self._io = io
+        self._path = path
+
+    def write(self, slice_: Slice, lines: Iterable[bytes]) -> None:
+        """Make the slice durable with the lines of its records."""
+        self._io.write(self._file(slice_.name, "records.jsonl"), b"".join(line + b"\n" for line in lines))
+        self._io.write(self._file(slice_.name, "slice.json"), json.dumps(asdict(slice_)).encode())
+
+    def unfinished(self) -> list[Slice]:
+        """The slices of retries that have ended before they were done."""
+        found = []
+        for owner in self._io.list_names(self._path):
+            for name in names_inside(self._io, f"{self._path}/{owner}") if owner.startswith(RETRY) else ():
+                if name.startswith(SLICE) and self._io.exists(self._file(f"{owner}/{name}", "slice.json")):
+                    found.append(self.read(f"{owner}/{name}"))
+        return found
+
+    def read(self, name: str) -> Slice:
+        """A slice by its name. FileNotFoundError when it is done."""
+        file = self._file(name, "slice.json")
+        try:
+            return Slice(**json.loads(self._io.read(file)))
+        except (ValueError, TypeError) as error:
+            raise CorruptFile(
+                f"{file} is not what was written ({error}); its records are still in the quarantine: remove the file"
+            ) from error
+
+    def records(self, slice_: Slice) -> pa.RecordBatch:
+        """The records in the order in which a decoder wants them."""
+        lines = self._io.read(self._file(slice_.name, "records.jsonl")).split(b"\n")[:-1]
+        malformed = [line for line in lines if MALFORMED_PREFIX.encode() in line and _is_malformed(line)]
+        plain = lines if not malformed else [line for line in lines if not _is_malformed(line)]
+        parts = [records_of_text(b"\n".join(plain), f"{slice_.name}/records.jsonl", 0), *map(_reread, malformed)]
+        order = [(name, "ascending") for name in ("topic", "partition", "offset")]
+        records = pa.Table.from_batches(parts).sort_by(order)
+        batch: pa.RecordBatch = records.combine_chunks().to_batches()[0]
+        return batch
+
+    def take_out(self, slice_: Slice) -> None:
+        """Remove the lines of the slice from the files where they were."""
+        for place, digests in slice_.taken.items():
+            wanted = frozenset(digests)
+
+            def is_taken(line: BadLine | DamagedLine, wanted: frozenset[str] = wanted) -> bool:
+                return digest(line.text) in wanted
+
+            take_out(self._io, BadFile(f"{self._path}/{place}", "", 0, True), is_taken)
+
+    def forget(self, slice_: Slice) -> None:
+        """The slice is done, or nothing of it was."""
+        self._io.delete(self._file(slice_.name, "slice.json"))
+        self._io.delete_tree(f"{self._path}/{slice_.name}")
+
+    def _file(self, name: str, file: str) -> str:
+        return f"{self._path}/{name}/{file}"
+
+
+def _is_malformed(line: bytes) -> bool:
+    return str(json.loads(line)["topic"]).startswith(MALFORMED_PREFIX)
+
+
+def _reread(line: bytes) -> pa.RecordBatch:
+    """What was a line of a dump and no record, read again in the place that it had."""
+    fields = json.loads(line)
+    payload, encoded = fields.get("payload", fields.get("value")), fields.get("payload_b64")
+    text = payload.encode() if isinstance(payload, str) else base64.b64decode(encoded or "")
+    return records_of_text(text, fields["topic"].removeprefix(MALFORMED_PREFIX), fields["offset"])

@@ -1,0 +1,348 @@
+"""`tidemark quarantine retry`: bad records come into their tables, each exactly once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import SinkUnavailable
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.config.config_file import load_pipeline
+from pipelines.control.request_desk import RequestDesk
+from pipelines.control.requests import Requests
+from pipelines.prepared import own_tables
+from pipelines.quarantine.applier import COMMAND, handler
+from sinks import faults
+from sinks.commit.table_sink import TableSink
+from tests.support.command import Done, tidemark, tidemark_process
+from tests.support.quarantined import (
+    envelope,
+    lines_left,
+    offsets_left,
+    record,
+    rows_of,
+    run_batch,
+    table,
+    write_pipeline,
+)
+
+SEQUENCE = {"sequence.field": "v"}
+TOO_WIDE = 3_000_000_000
+
+
+def retry(*words: str | Path, code: int = 0) -> Done:
+    done = tidemark("quarantine", "retry", *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def filled(root: Path, options: dict[str, str] | None = None) -> Path:
+    """Rows 0 to 3 in the table; records 4, 5 and 6 in quarantine, because n is INT and theirs is more."""
+    file = write_pipeline(root, SEQUENCE if options is None else options)
+    good = [record(offset, envelope(offset, offset, v=offset)) for offset in range(4)]
+    wide = [record(offset, envelope(offset, TOO_WIDE + offset, v=offset)) for offset in range(4, 7)]
+    run_batch(root, file, 0, *good, *wide)
+    assert offsets_left(root) == [4, 5, 6]
+    return file
+
+
+def widen(file: Path) -> None:
+    """Let the table follow the types that the records show."""
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "columns:" not in line))
+
+
+def mended(root: Path, **values: Any) -> Path:
+    """A file of the lines in quarantine with other values in the rows of their payloads."""
+    lines = lines_left(root)
+    for line in lines:
+        payload = json.loads(line["payload"])
+        payload["after"] |= values
+        line["payload"] = json.dumps(payload)
+    path = root / "edited.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
+
+
+def test_records_are_applied_once_their_rule_is_right(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+
+    assert "would retry 3 records:\n  lake.orders: 3 records\n" in retry(file, "--dry-run").stdout
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+
+    assert rows_of(tmp_path) == ALL
+    assert lines_left(tmp_path) == []
+    assert retry(file).stdout.startswith("nothing to retry: ")
+    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+
+
+def test_records_are_applied_as_they_are_mended_in_a_file(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    edited = mended(tmp_path, n=77)
+    edited.write_text("".join(edited.read_text().splitlines(keepends=True)[:2]))
+
+    assert retry(file, "--file", edited).stdout == "retried 2 records: 2 are in their tables\n"
+    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 77, 5: 77}
+    assert offsets_left(tmp_path) == [6]
+
+    again = retry(file, "--file", edited)
+    assert again.stdout.startswith("nothing to retry: ")
+    assert "2 lines of --file are of records that are not there (any more): line 1, 2" in again.stderr
+
+
+def test_what_fails_again_stays_with_the_new_reason(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+
+    done = retry(file, "--file", mended(tmp_path, n="many"))
+
+    assert "retried 3 records: 0 are in their tables, 3 failed again and stay in the quarantine\n  3: " in done.stdout
+    assert all("many" in line["reason"] for line in lines_left(tmp_path))
+    assert offsets_left(tmp_path) == [4, 5, 6]
+    assert all('"many"' in line["payload"] for line in lines_left(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}\n", ":1: its field 'topic' is missing"),
+        ("\nno\n", ":2: it is no JSON"),
+        (
+            '{"topic": "t", "partition": 0, "offset": 1, "payloat": ""}',
+            "unknown field 'payloat'; did you mean 'payload'",
+        ),
+        ('{"topic": "t", "partition": 0, "offset": 1}\n' * 2, ":2: the record of line 1 stands here again"),
+    ],
+)
+def test_a_file_with_lines_that_are_no_records_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    file = filled(tmp_path)
+    (tmp_path / "edited.jsonl").write_text(text)
+
+    assert problem in retry(file, "--file", tmp_path / "edited.jsonl", code=2).stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+
+def test_positions_of_the_stream_stay_as_they_are(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    before = table(tmp_path).snapshots.latest()
+    widen(file)
+    retry(file)
+    run_batch(tmp_path, file, 1, record(7, envelope(7, 7, v=7)))
+
+    newest = table(tmp_path).snapshots.latest()
+    assert before is not None and newest is not None
+    assert before.commit_user == newest.commit_user
+    assert json.loads(newest.properties["tidemark.offsets"]) == {"shop.public.orders": {"0": 8}}
+    assert rows_of(tmp_path) == {**ALL, 7: 7}
+
+
+# ---------------------------------------------------------------- order
+
+
+def test_a_late_record_does_not_win_over_a_newer_row(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    run_batch(tmp_path, file, 1, record(7, envelope(5, 1000, v=7), key=5))
+
+    retry(file)
+
+    assert rows_of(tmp_path) == {**ALL, 5: 1000}
+
+
+@pytest.mark.parametrize("options", [{}, {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}], ids=str)
+def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(tmp_path: Path, options: dict[str, str]) -> None:
+    file = filled(tmp_path, options)
+    widen(file)
+
+    assert "table lake.orders has no sequence.field, so " in retry(file, "--table", "lake.orders", code=2).stderr
+    assert "3 records not retried: table lake.orders has no sequence.field" in retry(file).stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+    assert retry(file, "--even-if-older").stdout == "retried 3 records: 3 are in their tables\n"
+    assert rows_of(tmp_path) == ALL
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "first-row"},
+        {"merge-engine": "partial-update", "fields.v.sequence-group": "n"},
+        {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "fields.v.aggregate-function": "max"},
+    ],
+    ids=lambda options: options["merge-engine"],
+)
+def test_where_the_order_does_not_matter_records_are_taken(tmp_path: Path, options: dict[str, str]) -> None:
+    file = filled(tmp_path, options)
+    widen(file)
+
+    retry(file, "--table", "lake.orders")
+
+    assert rows_of(tmp_path) == ALL
+
+
+def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    deleted = json.loads(envelope(3, TOO_WIDE, v=1))
+    delete = {**deleted, "before": deleted["after"], "after": None, "op": "d", "source": {"table": 7}}
+    run_batch(tmp_path, file, 1, record(8, b'{"op":"d","before":{"id":{}},"after":null}', key=3))
+    (line,) = (line for line in lines_left(tmp_path) if line["offset"] == 8)
+    line["payload"] = json.dumps({**delete, "source": {"table": "orders"}, "before": {"id": 3, "n": 3, "v": 3}})
+    edited = tmp_path / "edited.jsonl"
+    edited.write_text(json.dumps(line))
+
+    assert "1: a delete does not say what it is older than" in retry(file, "--file", edited).stdout
+    assert 3 in rows_of(tmp_path)
+    assert retry(file, "--file", edited, "--even-if-older").stdout == "retried 1 record: 1 are in their tables\n"
+    assert 3 not in rows_of(tmp_path)
+
+
+# ---------------------------------------------------------------- crashes
+
+STEPS = ("slice-written", *(p for p in faults.POINTS if p != "between-compactions"), "slice-applied", "slice-taken-out")
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_retry_that_is_killed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Sums would show a record that is applied twice; every record is in the table or in quarantine at the end."""
+    options = {
+        "merge-engine": "aggregation",
+        "fields.default-aggregate-function": "sum",
+        "changelog-producer": "lookup",
+    }
+    file = filled(tmp_path, options)
+    edited = mended(tmp_path, n=10)
+    lines = edited.read_text().splitlines()
+    bad = json.loads(lines[2])
+    bad["payload"] = bad["payload"].replace("10", '"ten"')
+    edited.write_text("\n".join([*lines[:2], json.dumps(bad)]))
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, _: _kill(point, step))
+        with pytest.raises(Killed):
+            tidemark("quarantine", "retry", file, "--file", edited)
+
+    retry(file, "--file", edited)
+
+    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 10, 5: 10}
+    assert offsets_left(tmp_path) == [6]
+    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*/slice.json"))
+    changes = [row for _, rows in table(tmp_path).changes() for row in rows.to_pylist()]
+    assert len([row for row in changes if row["id"] in (4, 5)]) == 2
+
+
+def _kill(point: str, step: str) -> None:
+    if point == step:
+        raise Killed
+
+
+def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"})
+    edited = mended(tmp_path, n=10)
+
+    killed = tidemark_process("quarantine", "retry", file, "--file", edited, TIDEMARK_CRASH_AT="after-append")
+    assert killed.returncode < 0, killed.stderr
+    finished = retry(file)
+
+    assert "finishing retry-" in finished.stderr
+    assert "retried 3 records: 3 are in their tables" in finished.stdout
+    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 10, 5: 10, 6: 10}
+    assert lines_left(tmp_path) == []
+
+
+def test_what_cannot_be_applied_is_given_up_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(TableSink, "commit", _unavailable)
+        assert "the storage is away" in retry(file, code=1).stderr
+
+    assert offsets_left(tmp_path) == [4, 5, 6]
+    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+
+
+def _unavailable(*_: object) -> None:
+    raise SinkUnavailable("the storage is away")
+
+
+# ---------------------------------------------------------------- a running pipeline
+
+
+@contextmanager
+def running(file: Path) -> Iterator[list[str]]:
+    """Somebody who holds the checkpoint of a pipeline and takes requests; gives the requests that were taken."""
+    config = load_pipeline(file)
+    taken: list[str] = []
+    handlers = {COMMAND: handler(config, own_tables(config), lambda: taken.append(COMMAND))}
+    desk = RequestDesk(Requests.of(config), handlers)
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.wait(0.02):
+            desk.take()
+
+    with held_checkpoints([config]):
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield taken
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_the_process_that_runs_the_pipeline_applies_the_records(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    with running(file) as taken:
+        done = tidemark_process("quarantine", "retry", file)
+    assert (done.returncode, done.stdout) == (0, "retried 3 records: 3 are in their tables\n"), done.stderr
+    assert taken == [COMMAND]
+    assert rows_of(tmp_path) == ALL
+    assert lines_left(tmp_path) == []
+
+
+def test_a_running_pipeline_with_other_rules_is_asked_to_take_them_first(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    with running(file) as taken:
+        widen(file)
+        done = tidemark_process("quarantine", "retry", file)
+    assert done.returncode == 2
+    assert "the running pipeline shop has other rules than the file" in done.stderr
+    assert taken == []
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+
+def test_a_second_retry_waits_for_nobody(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    lock = tmp_path / "checkpoint-quarantine" / "retry.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "another retry works on " in retry(file, code=1).stderr
+
+
+def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_pipeline(tmp_path, SEQUENCE)
+    wide = [record(offset, envelope(offset, TOO_WIDE + offset, v=offset)) for offset in range(25)]
+    run_batch(tmp_path, file, 0, record(100, envelope(100, 1, v=1)), *wide[:20])
+    run_batch(tmp_path, file, 1, *wide[20:])
+    widen(file)
+    monkeypatch.setattr("pipelines.quarantine.retry.SLICE_RECORDS", 7)
+
+    assert retry(file).stdout == "retried 25 records: 25 are in their tables\n"
+
+    assert rows_of(tmp_path) == {100: 1, **{offset: TOO_WIDE + offset for offset in range(25)}}
+    assert lines_left(tmp_path) == []
