@@ -144,6 +144,25 @@ def validate(files: Files) -> None:
 
 
 @app.command()
+def status(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Pipeline files; else all that run here.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the state as it is now, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+) -> None:
+    """Show what running pipelines do.
+
+    On a terminal the state is followed until Ctrl-C. Exits with 1 when one of the pipelines does not run; what stood
+    last is shown then.
+    """
+    from pipelines.look.status import status as show_status
+
+    if not show_status(files or [], once, as_json):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of pipeline files."""
     from pipelines.config.json_schema import pipeline_schema

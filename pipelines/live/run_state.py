@@ -43,6 +43,13 @@ class RunState:
         for pipeline in self.pipelines.values():
             pipeline.enter(phase, reason)
 
+    def end(self, failure: str = "") -> None:
+        """The run is over; ``failure`` is the text of what ended it, which names the pipeline that it is of."""
+        named = [name for name in self.pipelines if f"pipeline {name}" in failure]
+        for name, pipeline in self.pipelines.items():
+            is_failed = bool(failure) and (not named or name in named)
+            pipeline.enter(Phase.FAILED if is_failed else Phase.ENDED, failure if is_failed else "")
+
     def view(self) -> RunView:
         """What there is to see now."""
         return RunView(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import urllib.error
 import urllib.request
@@ -19,28 +18,13 @@ from pipelines.config.config_file import load_pipeline, load_pipelines
 from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase
 from pipelines.look.looking import looking
+from tests.pipelines.look.files import pipeline_file
 from tests.stack.process import free_port
 from tests.support.command import tidemark_process
 
 
-def pipeline(directory: Path, name: str = "shop", **blocks: object) -> Path:
-    file = directory / f"{name}.yaml"
-    (directory / "dumps").mkdir(exist_ok=True)
-    document = {
-        "version": 1,
-        "name": name,
-        "source": {"files": {"path": str(directory / "dumps")}, "format": "debezium-json"},
-        "checkpoint": str(directory / f"{name}-checkpoint"),
-        "catalog": {"warehouse": str(directory / "warehouse")},
-        "otherwise": "create",
-        **blocks,
-    }
-    file.write_text(json.dumps(document))
-    return file
-
-
 def config(directory: Path, **blocks: Any) -> PipelineConfig:
-    return load_pipeline(pipeline(directory, **blocks))
+    return load_pipeline(pipeline_file(directory, **blocks))
 
 
 def get(url: str) -> tuple[int, str]:
@@ -106,7 +90,7 @@ def test_a_port_that_is_taken_is_refused_before_spark_starts(tmp_path: Path) -> 
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = tidemark_process("run", pipeline(tmp_path, metrics={"port": port}), "--once")
+        done = tidemark_process("run", pipeline_file(tmp_path, metrics={"port": port}), "--once")
     assert done.returncode == 2
     assert done.stderr == (
         f"pipeline shop: metrics.port: another process listens on port {port} of 127.0.0.1; choose another port in the"
@@ -122,10 +106,10 @@ def test_a_host_that_is_not_here_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_run_together_may_say_it_once_or_alike(tmp_path: Path) -> None:
-    first, second = pipeline(tmp_path, "a", metrics={"port": 9000}), pipeline(tmp_path, "b")
+    first, second = pipeline_file(tmp_path, "a", metrics={"port": 9000}), pipeline_file(tmp_path, "b")
     assert len(load_pipelines([first, second])) == 2
-    pipeline(tmp_path, "b", metrics={"port": 9000})
+    pipeline_file(tmp_path, "b", metrics={"port": 9000})
     assert len(load_pipelines([first, second])) == 2
-    pipeline(tmp_path, "b", metrics={"port": 9001})
+    pipeline_file(tmp_path, "b", metrics={"port": 9001})
     with pytest.raises(ConfigError, match=r"b\.yaml: `metrics` differs from that of .*a\.yaml"):
         load_pipelines([first, second])

@@ -1,0 +1,158 @@
+"""`tidemark status` of a process that runs, was stopped, failed, was killed, or never ran."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipelines.config.config_file import load_pipeline
+from pipelines.live.run_state import RunState
+from pipelines.live.views import Phase, RunView
+from pipelines.look.document import document
+from pipelines.look.state_file import kept_state, read_state, state_path
+from pipelines.look.status_view import status_view
+from tests.pipelines.look.files import pipeline_file
+from tests.pipelines.look.looked_at import looked_at, tell
+from tests.pipelines.look.runs import HOSTILE, LONG, pipeline, run, table
+from tests.support.command import tidemark
+from tests.support.pipeline_run import wait_until
+
+
+def has_state(file: Path) -> bool:
+    return state_path(load_pipeline(file)).exists()
+
+
+def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    with looked_at(file) as process:
+        wait_until(lambda: has_state(file), 30, "the first state")
+        done = tidemark("status", file)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("shop  ") and f"process {process.pid} on" in done.stdout
+        (state,) = json.loads(tidemark("status", file, "--json").stdout)
+        assert (state["pid"], state["holder"].split(" (")[0].split(" on")[0]) == (process.pid, f"process {process.pid}")
+        tell(process, "stop")
+    done = tidemark("status", file)
+    assert done.returncode == 1
+    assert "shop  not running: it was stopped" in done.stdout and "what follows stood then" in done.stdout
+
+
+def test_a_failure_is_shown_with_its_reason(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    with looked_at(file) as process:
+        tell(process, "fail pipeline shop: the disk is full")
+    done = tidemark("status", file, "--once")
+    assert (done.returncode, "not running: it failed" in done.stdout) == (1, True)
+    assert "pipeline shop: the disk is full" in done.stdout
+
+
+def test_a_process_that_was_killed_is_not_taken_for_a_running_one(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    with looked_at(file) as process:
+        wait_until(lambda: has_state(file), 30, "the first state")
+        process.kill()
+        process.wait(60)
+    done = tidemark("status", file)
+    assert (done.returncode, "it was killed, or its machine went down" in done.stdout) == (1, True)
+
+
+def test_all_pipelines_of_this_user_are_found_without_a_file(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path, "found-without-file")
+    with looked_at(file):
+        wait_until(lambda: has_state(file), 30, "the first state")
+        found = json.loads(tidemark("status", "--json").stdout)
+        assert "found-without-file" in [p["name"] for state in found for p in state["pipelines"]]
+
+
+def test_a_pipeline_that_never_ran_is_told_as_that(tmp_path: Path) -> None:
+    done = tidemark("status", pipeline_file(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("pipeline shop does not run, and has not run here yet")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"pipelines": 1}'])
+def test_a_file_that_is_no_state_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "state.json").write_text(content)
+    assert read_state(tmp_path / "state.json") is None
+
+
+def test_the_state_is_private_and_is_written_once_more_at_the_end(tmp_path: Path) -> None:
+    config = load_pipeline(pipeline_file(tmp_path))
+    state = RunState([config])
+    with kept_state([config], state):
+        wait_until(state_path(config).exists, 30, "the first state")
+        state.end("pipeline shop: the disk is full")
+    found = read_state(state_path(config))
+    assert found is not None and found["pipelines"][0]["phase"] == "failed"
+    assert stat.S_IMODE(state_path(config).stat().st_mode) == 0o600
+    assert stat.S_IMODE(state_path(config).parent.stat().st_mode) == 0o700
+    assert [path.name for path in state_path(config).parent.iterdir()] == ["state.json"]
+
+
+def test_a_state_that_cannot_be_written_is_told_once_and_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_pipeline(pipeline_file(tmp_path))
+    (tmp_path / "shop-checkpoint").write_text("no directory")
+    monkeypatch.setattr("pipelines.look.state_file.EVERY_S", 0.01)
+    with kept_state([config], RunState([config])):
+        time.sleep(0.3)
+    told = [r.getMessage() for r in caplog.records if "tidemark status" in r.getMessage()]
+    assert len(told) == 1
+
+
+def test_the_state_of_a_checkpoint_on_object_storage_lies_on_this_machine(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse")
+    path = state_path(load_pipeline(file))
+    assert path.name.startswith("shop-") and path.parent.name == "state"
+
+
+def text_of(view: RunView, holder: str | None = "process 4711 on host", width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
+    console.print(status_view([(json.loads(json.dumps(document(view))), holder)], view.time_s))
+    out = console.file
+    assert isinstance(out, io.StringIO)
+    return out.getvalue()
+
+
+def test_what_is_shown_of_a_running_pipeline() -> None:
+    text = text_of(run())
+    assert "shop  running  for 15 min, process 4711 on host" in text
+    assert "400 records read, 25 behind (12 s), batch 4 runs for 2 s" in text
+    lines = [line.split() for line in text.splitlines()]
+    paused, running = [line for line in lines if line and line[0] in ("lake.orders", "lake.items")][:2]
+    assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running")
+    assert "lake.items is paused: column id: BIGINT is narrower than TEXT" in text
+    assert "2 quarantined: value is not JSON" in text and "1 done again: commit conflict" in text
+    assert "tidemark 1.2.3, Spark 4.0.0, driver 268 MB, jvm 1.1 GB" in text
+    assert "█" in text
+
+
+def test_hostile_names_do_not_steer_the_terminal() -> None:
+    bad = replace(pipeline(reason=f"\x1b[2J{HOSTILE}"), tables=(table(HOSTILE), table(LONG), table("[red]x[/red]")))
+    text = text_of(run(bad))
+    assert not {"\x1b", "\u202e", "\r"} & set(text)
+    assert "\\u202e" in text and "\\x1b[2J" in text and "[red]x[/red]" in text
+    assert len(text) < 20_000
+
+
+def test_many_tables_are_cut() -> None:
+    many = replace(pipeline(), tables=tuple(table(f"lake.t{n:03}") for n in range(300)))
+    assert "and 260 more" in text_of(run(many))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_width_of_a_terminal_will_do(width: int) -> None:
+    assert all(len(line) <= width for line in text_of(run(), width=width).splitlines())
+
+
+def test_a_run_that_has_just_started_is_shown() -> None:
+    new = replace(pipeline(phase=Phase.STARTING), last_batches=(), tables=(), places=(), running_batch=None)
+    assert "no batch yet" in text_of(run(new))
