@@ -44,6 +44,31 @@ class TablePaths:
         return f"{self.root}/manifest"
 
     @property
+    def changelog_dir(self) -> str:
+        """Where changelogs that outlive their snapshots are named."""
+        return f"{self.root}/changelog"
+
+    @property
+    def latest_changelog_hint(self) -> str:
+        return f"{self.changelog_dir}/LATEST"
+
+    @property
+    def earliest_changelog_hint(self) -> str:
+        return f"{self.changelog_dir}/EARLIEST"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.root}/consumer"
+
+    @property
+    def branch_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    @property
     def latest_hint(self) -> str:
         return f"{self.snapshot_dir}/LATEST"
 
@@ -56,6 +81,22 @@ class TablePaths:
 
     def snapshot_file(self, snapshot_id: int) -> str:
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def changelog_file(self, snapshot_id: int) -> str:
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
+    def tag_file(self, name: str) -> str:
+        return f"{self.tag_dir}/tag-{name}"
+
+    def consumer_file(self, name: str) -> str:
+        return f"{self.consumer_dir}/consumer-{name}"
+
+    def branch(self, name: str) -> TablePaths:
+        """Schemas, snapshots, tags and consumers of a branch; what they name lies below the table itself."""
+        return TablePaths(f"{self.branch_dir}/branch-{name}")
+
+    def statistics_file(self, name: str) -> str:
+        return f"{self.root}/statistics/{name}"
 
     def manifest_file(self, name: str) -> str:
         """A manifest, a manifest list or an index manifest."""

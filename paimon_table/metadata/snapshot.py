@@ -269,6 +269,10 @@ class SnapshotStore:
         with suppress(OSError):
             self.io.write(self.paths.latest_hint, str(snapshot_id).encode(), durable=False)
 
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Durable, and with it what has been removed from the directory before."""
+        self.io.write(self.paths.earliest_hint, str(snapshot_id).encode())
+
     def search_user(
         self, user: str, latest_id: int | None, after_id: int = 0, since_ms: int | None = None
     ) -> UserSearch:

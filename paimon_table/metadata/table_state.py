@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_table.errors import BrokenInvariant
+from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
@@ -159,7 +159,13 @@ def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: i
         snapshot = snapshots.find(snapshot_id)
         if snapshot is None:
             return load_state(io, paths, snapshots.read(latest_id))
-        state = state.with_committed(snapshot, reader.delta_entries(snapshot))
+        try:
+            entries = reader.delta_entries(snapshot)
+        except CorruptFile:
+            if snapshots.find(snapshot_id) is not None:
+                raise
+            return load_state(io, paths, snapshots.read(latest_id))  # it has expired between the two looks
+        state = state.with_committed(snapshot, entries)
     newest = state.snapshot
     if newest is not None and newest.index_manifest != index_manifest:
         state = replace(state, index=reader.index_entries(newest))

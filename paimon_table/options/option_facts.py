@@ -8,11 +8,12 @@ from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS
 from paimon_table.option_declaration import ChangeRule, Declaration, declared_in, freely, listed
 from paimon_table.options.field_options import declared_setting, named_columns
 from paimon_table.options.option_names import KEPT_FOR_OTHERS, REFUSED
+from paimon_table.options.retention_options import RetentionOptions
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import KEY_OPTIONS, STORED_OPTIONS
 
-TYPED_OPTIONS = tuple(declared_in(TableOptions).values())
-"""The options that ``TableOptions`` holds, in its order."""
+TYPED_OPTIONS = (*declared_in(TableOptions).values(), *declared_in(RetentionOptions).values())
+"""The options that ``TableOptions`` holds, in its order, those of retention last."""
 
 ACTED_ON = (*TYPED_OPTIONS, *STORED_OPTIONS, BLOOM_FILTER_COLUMNS)
 """The options of whole tables that change what is written or read."""

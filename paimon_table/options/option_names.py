@@ -23,6 +23,8 @@ HONOURED = frozenset({
     "manifest.merge-optimize.enabled",
     # where the table is opened
     "path",
+    # snapshots always expire beside the commits
+    "snapshot.expire.execution-mode",
 })  # fmt: skip
 """Exact names that are kept in the schema and say what Tidemark does anyway."""
 
@@ -37,10 +39,6 @@ KEPT_FOR_OTHERS = HONOURED | frozenset({
     "async-file-write", "auto-create", "delete.force-produce-changelog",
     "end-input.check-partition-expire", "unaware-bucket.compaction.parallelism",
     # maintenance jobs
-    "changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained",
-    "partition.expiration-batch-size", "partition.expiration-check-interval", "partition.expiration-max-num",
-    "partition.expiration-strategy",
-    "partition.expiration-time", "partition.timestamp-formatter", "partition.timestamp-pattern",
     "partition.idle-time-to-report-statistic", "partition.mark-done-action", "partition.mark-done-action.http.url",
     "partition.mark-done-action.custom.class",
     # memory, threads and caches of other writers
@@ -128,6 +126,9 @@ REFUSED: Mapping[str, Refusal] = {
         "only Paimon tables are supported; remove the option", misleads_readers=True
     ),
     "object-location": Refusal("only Paimon tables are supported; remove the option", misleads_readers=True),
+    "tag.callbacks": Refusal("callbacks of tags are Java classes; remove the option", frozenset({""})),
+    "tag.create-success-file": _off("a tag is the file with its name, there is no other; remove the option"),
+    "partition.timestamp-format.strict": _off("partitions whose values hold no time are never dropped; remove it"),
     "field-default-func": Refusal("default values are not supported; remove the option"),
     "blob-field": Refusal("type BLOB is not supported; remove the option", misleads_readers=True),
 }

@@ -13,13 +13,26 @@ from paimon_table.option_declaration import declared_in
 from paimon_table.option_values import INT_MAX
 from paimon_table.options import option_names as known
 from paimon_table.options.field_options import is_field_option, parse_field_options
-from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_AUTO_PADDING, TARGET_FILE_ROW_COUNT
+from paimon_table.options.names import (
+    CHANGELOG_PRODUCER,
+    MERGE_ENGINE,
+    PARTITION_EXPIRATION_STRATEGY,
+    SEQUENCE_AUTO_PADDING,
+    TAG_CREATION,
+    TARGET_FILE_ROW_COUNT,
+)
 from paimon_table.options.option_facts import declaration, is_typed, known_names
+from paimon_table.options.retention_options import PARTITION_STRATEGIES, TAG_CREATIONS, RetentionOptions
 from paimon_table.options.table_options import CHANGELOG_PRODUCERS, MERGE_ENGINES, TableOptions
 from paimon_table.schema.schema_options import STORED_OPTIONS
 from paimon_table.schema.table_schema import TableSchema
 
-_FIELDS = {declared.name: field for field, declared in declared_in(TableOptions).items()}
+_FIELDS = {
+    declared.name: (owner, field)
+    for owner in (TableOptions, RetentionOptions)
+    for field, declared in declared_in(owner).items()
+}
+"""The dataclass and its field that hold an option."""
 
 _UNKEYED_FILE_BYTES = 256 << 20
 """Paimon's default of ``target-file-size`` for tables without primary key."""
@@ -31,12 +44,13 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
     Raises ConfigError for unknown names and unreadable values, UnsupportedFeature for what Paimon knows and Tidemark
     does not do. Rules between options and columns are checked by ``table_validation.validate_table``.
     """
-    values: dict[str, Any] = {}
+    parts: dict[type[Any], dict[str, Any]] = {TableOptions: {}, RetentionOptions: {}}
     for name, text in options.items():
         declared = declaration(name)
-        field = None if declared is None else _FIELDS.get(declared.name)
-        if declared is not None and field is not None and (name == declared.name or field not in values):
-            values[field] = declared.parse(name, text)
+        place = None if declared is None else _FIELDS.get(declared.name)
+        if declared is not None and place is not None and (name == declared.name or place[1] not in parts[place[0]]):
+            parts[place[0]][place[1]] = declared.parse(name, text)
+    values = parts[TableOptions] | {"retention": RetentionOptions(**parts[RetentionOptions])}
     if not schema.primary_keys:
         values["has_key"] = False
         values.setdefault("target_file_size_bytes", _UNKEYED_FILE_BYTES)
@@ -79,6 +93,8 @@ def _check_supported(options: TableOptions) -> None:
     for name, value, supported in (
         (MERGE_ENGINE, options.merge_engine, MERGE_ENGINES),
         (CHANGELOG_PRODUCER, options.changelog_producer, CHANGELOG_PRODUCERS),
+        (PARTITION_EXPIRATION_STRATEGY, options.retention.partition_strategy, PARTITION_STRATEGIES),
+        (TAG_CREATION, options.retention.tag_creation, TAG_CREATIONS),
     ):
         if value not in supported:
             raise UnsupportedFeature(

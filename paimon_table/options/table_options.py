@@ -78,6 +78,7 @@ from paimon_table.options.names import (
     TARGET_FILE_ROW_COUNT,
     WRITE_ONLY,
 )
+from paimon_table.options.retention_options import RetentionOptions
 
 BUCKET_FUNCTIONS = ("default", "mod", "hive")
 CHANGELOG_PRODUCERS = ("none", "input", "lookup", "full-compaction")
@@ -274,6 +275,8 @@ class TableOptions:
         "postpone.target-size-per-bucket", size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",))
     )
     """Without either: the size of the files with its rows."""
+    retention: RetentionOptions = field(default_factory=RetentionOptions)
+    """What is kept, and for how long."""
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)

@@ -60,6 +60,18 @@ class CountingFileIO:
         self._note("delete", path)
         self.io.delete(path)
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._note("delete", path)
+        self.io.delete_all(paths)
+
+    def delete_if_empty(self, directory: str) -> bool:
+        return self.io.delete_if_empty(directory)
+
+    def modified_ms(self, path: str) -> int:
+        self._note("size", path)
+        return self.io.modified_ms(path)
+
     def delete_tree(self, directory: str) -> None:
         self._note("delete", directory)
         self.io.delete_tree(directory)

@@ -77,8 +77,20 @@ class FileIO(Protocol):
         """Remove a file; a missing one is no error."""
         ...
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Remove files, in any order; missing ones are no error."""
+        ...
+
     def delete_tree(self, directory: str) -> None:
         """Remove a directory with all below it; a missing one is no error. Not atomic."""
+        ...
+
+    def delete_if_empty(self, directory: str) -> bool:
+        """Remove a directory if nothing is in it; whether it is gone now."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written, in milliseconds since 1970 by the clock of the storage."""
         ...
 
     def is_link(self, path: str) -> bool:
@@ -162,9 +174,21 @@ class LocalFileIO:
         with suppress(FileNotFoundError):
             os.unlink(path)
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def delete_tree(self, directory: str) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(directory)
+
+    def delete_if_empty(self, directory: str) -> bool:
+        with suppress(OSError):
+            os.rmdir(directory)
+        return not os.path.isdir(directory)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def is_link(self, path: str) -> bool:
         return os.path.islink(path)

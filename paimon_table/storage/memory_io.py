@@ -116,6 +116,20 @@ class MemoryFileIO:
             self.disk.files.pop(path, None)
             self.disk.volatile.discard(path)
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """One operation per file, so that a crash can fall between them."""
+        for path in paths:
+            self.delete(path)
+
+    def delete_if_empty(self, directory: str) -> bool:
+        """Directories are gone with their last file."""
+        return not self.list_names(directory)
+
+    def modified_ms(self, path: str) -> int:
+        """All files are of the same time, 1970."""
+        self.size_bytes(path)
+        return 0
+
     def delete_tree(self, directory: str) -> None:
         """One operation per file."""
         prefix = directory.rstrip("/") + "/"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
+_DELETES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,24 @@ class S3FileIO:
         bucket, key = _split(path)
         with translated(path):
             _client(self.settings).delete_object(Bucket=bucket, Key=key)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """One request per object, a few at a time: not every store takes the request that removes many."""
+        if paths:
+            with ThreadPoolExecutor(
+                min(_DELETES_AT_ONCE, len(paths)), thread_name_prefix="tidemark-deletes"
+            ) as threads:
+                for _ in threads.map(self.delete, paths):
+                    pass
+
+    def delete_if_empty(self, directory: str) -> bool:
+        """Keys need no directories."""
+        return True
+
+    def modified_ms(self, path: str) -> int:
+        bucket, key = _split(path)
+        with translated(path):
+            return int(_client(self.settings).head_object(Bucket=bucket, Key=key)["LastModified"].timestamp() * 1000)
 
     def delete_tree(self, directory: str) -> None:
         """One request per object: not every store takes the request that removes many."""

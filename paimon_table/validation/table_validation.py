@@ -24,6 +24,7 @@ from paimon_table.validation.expiry_validation import check_expiry
 from paimon_table.validation.file_validation import check_files
 from paimon_table.validation.nested_type_validation import check_nested_types
 from paimon_table.validation.partial_update_validation import validate_partial_update
+from paimon_table.validation.retention_validation import check_retention
 from paimon_table.validation.unkeyed_validation import check_unkeyed
 
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
@@ -49,6 +50,7 @@ def validate_table(schema: TableSchema) -> None:
     check_row_kinds(schema, options)
     check_files(schema, options)
     check_expiry(schema, options)
+    check_retention(schema, options.retention)
     _check_defaults(schema)
     _check_partition_types(schema, options)
     check_bucket_mode(schema, options)

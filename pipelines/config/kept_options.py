@@ -9,30 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from paimon_table.nearest_name import SURE, nearest
-from paimon_table.options.option_facts import known_names
-from paimon_table.options.option_names import HONOURED, KEPT_PREFIXES, READER_PREFIXES, is_kept_for_others
+from paimon_table.options.option_facts import is_typed, known_names
+from paimon_table.options.option_names import HONOURED, KEPT_PREFIXES, READER_PREFIXES, REFUSED, is_kept_for_others
 
 TABLE_OPTIONS = frozenset({
-    "consumer-id", "consumer.changelog-only", "consumer.expiration-time", "consumer.ignore-progress",
-    "consumer.mode", "global-index.build.max-parallelism", "global-index.build.max-shard",
-    "lookup.cache-file-retention", "lookup.cache-max-disk-size", "lookup.cache-max-memory-size",
-    "lookup.cache-spill-compression", "lookup.cache.bloom.filter.enabled", "lookup.cache.bloom.filter.fpp",
-    "lookup.cache.high-priority-pool-ratio", "lookup.hash-load-factor", "lookup.merge-buffer-size",
-    "lookup.merge-records-threshold", "lookup.remote-file.enabled", "lookup.remote-file.level-threshold",
-    "metastore.partitioned-table", "metastore.tag-to-partition", "metastore.tag-to-partition.preview",
-    "partition.end-input-to-done", "read.batch-size", "scan.bounded.watermark", "scan.creation-time-millis",
-    "scan.fallback-branch", "scan.fallback-delta-branch", "scan.fallback-snapshot-branch",
-    "scan.file-creation-time-millis", "scan.ignore-corrupt-files", "scan.ignore-lost-files",
-    "scan.manifest.parallelism", "scan.max-splits-per-task", "scan.mode",
+    "consumer-id", "consumer.ignore-progress", "consumer.mode", "global-index.build.max-parallelism",
+    "global-index.build.max-shard", "lookup.cache-file-retention", "lookup.cache-max-disk-size",
+    "lookup.cache-max-memory-size", "lookup.cache-spill-compression", "lookup.cache.bloom.filter.enabled",
+    "lookup.cache.bloom.filter.fpp", "lookup.cache.high-priority-pool-ratio", "lookup.hash-load-factor",
+    "lookup.merge-buffer-size", "lookup.merge-records-threshold", "lookup.remote-file.enabled",
+    "lookup.remote-file.level-threshold", "metastore.partitioned-table", "metastore.tag-to-partition",
+    "metastore.tag-to-partition.preview", "partition.end-input-to-done", "read.batch-size", "scan.bounded.watermark",
+    "scan.creation-time-millis", "scan.fallback-branch", "scan.fallback-delta-branch",
+    "scan.fallback-snapshot-branch", "scan.file-creation-time-millis", "scan.ignore-corrupt-files",
+    "scan.ignore-lost-files", "scan.manifest.parallelism", "scan.max-splits-per-task", "scan.mode",
     "scan.primary-branch", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
     "scan.version", "scan.watermark", "sink.clustering.by-columns", "sink.clustering.strategy",
-    "sink.process-time-zone", "sink.watermark-time-zone", "snapshot.clean-empty-directories",
-    "snapshot.expire.clean-empty-directories", "snapshot.expire.execution-mode", "snapshot.expire.limit",
-    "snapshot.num-retained.max", "snapshot.num-retained.min", "snapshot.time-retained",
-    "snapshot.watermark-idle-timeout", "source.split.open-file-cost", "source.split.target-size",
-    "tag.automatic-completion", "tag.automatic-creation", "tag.batch.customized-name", "tag.callbacks",
-    "tag.create-success-file", "tag.creation-delay", "tag.creation-period", "tag.creation-period-duration",
-    "tag.default-time-retained", "tag.num-retained-max", "tag.period-formatter", "tag.time-expire-enabled",
+    "sink.watermark-time-zone", "snapshot.watermark-idle-timeout", "source.split.open-file-cost",
+    "source.split.target-size", "tag.batch.customized-name",
 })  # fmt: skip
 """Paimon's options of tables (1.4) below the kept prefixes."""
 
@@ -85,9 +79,9 @@ FILE_OPTIONS = frozenset({
 _KNOWN = TABLE_OPTIONS | ENGINE_OPTIONS | FILE_OPTIONS
 
 _NOT_HERE = (
-    (("snapshot.", "changelog.num-retained", "changelog.time-retained"), "snapshots are not expired"),
-    (("tag.",), "tags are not made"),
-    (("partition.",), "partitions are neither expired nor marked"),
+    (("snapshot.watermark",), "there are no watermarks"),
+    (("tag.batch",), "tags are made for periods of time"),
+    (("partition.",), "partitions are not marked"),
     (("parquet.", "orc.", "avro."), "files are written with file.compression and the settings of the table"),
 )
 """What Tidemark does not do although the options of that name ask for it."""
@@ -108,13 +102,18 @@ def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
         if name in unknown:
             if _meant(name) is None:
                 yield name, f"option '{name}' is not known here; it is stored in the table for others as it is"
-        elif is_kept_for_others(name) and name not in HONOURED and not name.startswith(READER_PREFIXES):
+        elif is_stored_for_others(name) and name not in HONOURED and not name.startswith(READER_PREFIXES):
             reason = next((text for prefixes, text in _NOT_HERE if name.startswith(prefixes)), "")
             about = f" ({reason})" if reason else ""
             yield (
                 name,
                 f"option '{name}' has no effect on what Tidemark writes{about}; it is stored for other writers",
             )
+
+
+def is_stored_for_others(name: str) -> bool:
+    """Whether Tidemark stores the option and does not act on it."""
+    return is_kept_for_others(name) and not is_typed(name) and name not in REFUSED
 
 
 def _unknown(stated: Collection[str]) -> Iterator[str]:

@@ -104,6 +104,30 @@ class JavaPaimon:
         """Drop partitions, by the texts of their values."""
         self._ask("drop_partitions", path=path, partitions=[dict(partition) for partition in partitions])
 
+    def expire(self, path: str, options: Mapping[str, str]) -> tuple[int, int]:
+        """Expire snapshots and long-lived changelogs with these options; gives how many of each are gone."""
+        done = self._ask("expire", path=path, options=dict(options))
+        return int(done["snapshots"]), int(done["changelogs"])
+
+    def create_tag(self, path: str, name: str, snapshot_id: int, retained_s: int | None = None) -> None:
+        self._ask("create_tag", path=path, name=name, snapshot_id=snapshot_id, retained_s=retained_s)
+
+    def delete_tag(self, path: str, name: str) -> None:
+        self._ask("delete_tag", path=path, name=name)
+
+    def create_branch(self, path: str, name: str, tag: str | None = None) -> None:
+        self._ask("create_branch", path=path, name=name, tag=tag)
+
+    def reset_consumer(self, path: str, name: str, next_snapshot: int) -> None:
+        self._ask("reset_consumer", path=path, name=name, next_snapshot=next_snapshot)
+
+    def rollback(self, path: str, snapshot_id: int | None = None, tag: str | None = None) -> None:
+        self._ask("rollback", path=path, snapshot_id=snapshot_id, tag=tag)
+
+    def maintain(self, path: str, options: Mapping[str, str]) -> None:
+        """What a commit of nothing does besides: tags, partitions, consumers, snapshots."""
+        self._ask("maintain", path=path, options=dict(options))
+
     def buckets(self, path: str, rows: Rows) -> list[int]:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 

@@ -350,6 +350,47 @@ class JavaTables:
         commit.close()
         return {}
 
+    def expire(self, path: str, options: dict[str, str]) -> Json:
+        """Snapshots, then long-lived changelogs, as the committer does after a commit with these options."""
+        table = self._table(path, options)
+        config = table.coreOptions().expireConfig()
+        snapshots = int(table.newExpireSnapshots().config(config).expire())
+        is_longer = bool(table.coreOptions().changelogLifecycleDecoupled())
+        changelogs = int(table.newExpireChangelog().config(config).expire()) if is_longer else 0
+        return {"snapshots": snapshots, "changelogs": changelogs}
+
+    def create_tag(self, path: str, name: str, snapshot_id: int, retained_s: int | None) -> Json:
+        seconds = None if retained_s is None else self.java.time.Duration.ofSeconds(retained_s)
+        self._table(path).createTag(name, jpype.JLong(snapshot_id), seconds)
+        return {}
+
+    def delete_tag(self, path: str, name: str) -> Json:
+        self._table(path).deleteTag(name)
+        return {}
+
+    def create_branch(self, path: str, name: str, tag: str | None) -> Json:
+        table = self._table(path)
+        table.createBranch(name) if tag is None else table.createBranch(name, tag)
+        return {}
+
+    def reset_consumer(self, path: str, name: str, next_snapshot: int) -> Json:
+        consumers = self.core.consumer.ConsumerManager(self.file_io, self._path(path))
+        consumers.resetConsumer(name, self.core.consumer.Consumer(jpype.JLong(next_snapshot)))
+        return {}
+
+    def rollback(self, path: str, snapshot_id: int | None, tag: str | None) -> Json:
+        table = self._table(path)
+        table.rollbackTo(tag) if snapshot_id is None else table.rollbackTo(jpype.JLong(snapshot_id))
+        return {}
+
+    def maintain(self, path: str, options: dict[str, str]) -> Json:
+        """All that the committer does after a commit: tags, partitions, consumers, snapshots."""
+        table = self._table(path, options)
+        commit = table.newCommit("java-maintenance").ignoreEmptyCommit(True).expireForEmptyCommit(True)
+        commit.commit(jpype.JLong(1), self.java.util.ArrayList())
+        commit.close()
+        return {}
+
     def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
         """The bucket that Java gives to each row."""
         table = self._table(path)
@@ -468,6 +509,13 @@ COMMANDS = (
     "pack",
     "compact_postponed",
     "drop_partitions",
+    "expire",
+    "create_tag",
+    "delete_tag",
+    "create_branch",
+    "reset_consumer",
+    "rollback",
+    "maintain",
     "buckets",
     "read",
     "changes",

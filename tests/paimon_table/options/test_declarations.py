@@ -14,12 +14,17 @@ from paimon_table.option_declaration import Declaration, declared_in
 from paimon_table.options import names
 from paimon_table.options.field_options import FieldOptions
 from paimon_table.options.option_facts import ACTED_ON, TYPED_OPTIONS, known_names
+from paimon_table.options.retention_options import RetentionOptions
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema import schema_options
 
 ENGINE = Path(paimon_table.__file__).parent
-DECLARING = {TableOptions: "options/table_options.py", FieldOptions: "options/field_options.py"}
-OPTION_CLASSES = [TableOptions, FieldOptions, BloomFilterColumn]
+DECLARING = {
+    TableOptions: "options/table_options.py",
+    FieldOptions: "options/field_options.py",
+    RetentionOptions: "options/retention_options.py",
+}
+OPTION_CLASSES = [TableOptions, FieldOptions, BloomFilterColumn, RetentionOptions]
 
 REFUSED_WITH_ANY_VALUE = {"target_file_row_count"}
 

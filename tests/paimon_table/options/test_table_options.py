@@ -56,7 +56,7 @@ def test_stats_mode_of_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["snapshot.time-retained", "scan.mode", "tag.automatic-creation", "consumer-id", "write-buffer-size"]
+    "name", ["snapshot.watermark-idle-timeout", "scan.mode", "tag.batch.customized-name", "consumer-id", "page-size"]
 )
 def test_options_of_readers_and_other_jobs_are_kept(name: str) -> None:
     assert parse_options({name: "x"}, SCHEMA) == parse_options({}, SCHEMA)

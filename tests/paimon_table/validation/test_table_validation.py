@@ -43,7 +43,7 @@ def test_a_usual_table_passes() -> None:
     validate(
         "id INT, p STRING, at TIMESTAMP(3), op STRING",
         "id p", "p", bucket="2", bucket_key="id", sequence__field="at", rowkind__field="op",
-        changelog_producer="lookup", snapshot__num_retained__max="5",
+        changelog_producer="lookup", snapshot__num_retained__max="50",
     )  # fmt: skip
 
 

@@ -104,9 +104,9 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
     ("block", "told"),
     [
         (
-            "defaults: { options: { snapshot.num-retained.max: 10 } }",
-            "7:24: warning: defaults.options: option 'snapshot.num-retained.max' has no effect on what Tidemark writes "
-            "(snapshots are not expired); it is stored for other writers",
+            "defaults: { options: { snapshot.watermark-idle-timeout: 10 s } }",
+            "7:24: warning: defaults.options: option 'snapshot.watermark-idle-timeout' has no effect on what Tidemark "
+            "writes (there are no watermarks); it is stored for other writers",
         ),
         (
             "defaults: { options: { write-buffer-size: 64 mb } }",

@@ -1,0 +1,76 @@
+"""Tags that are made by themselves, one for each period that has passed.
+
+Implements ``tag.automatic-creation`` = process-time: the first snapshot that is published after a period, and a delay,
+gets the tag of the period. Periods without snapshots have no tag. The names of tags say which there are already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from paimon_table.history.tag_periods import TagPeriod
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.names import PROCESS_TIME_ZONE
+from paimon_table.options.time_zones import local_time, moment_ms, zone_of
+
+
+def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
+    """Tag what has become due; gives the names of the new tags, none where the table makes none by itself."""
+    options = ctx.options.retention
+    if options.tag_creation == "none":
+        return []
+    zone = zone_of(PROCESS_TIME_ZONE, options.tag_time_zone)
+    period, delay = TagPeriod.of(options), timedelta(milliseconds=options.tag_delay_ms)
+    store = TagStore(ctx.io, ctx.paths)
+    made: list[str] = []
+    newest = max(((begin, name) for name in store.names() if (begin := period.begin(name))), default=None)
+    tag = None if newest is None else store.find(newest[1])
+    expected = None if newest is None else newest[0] + period.length
+    next_id = 1 if tag is None else tag.snapshot.id + 1
+    while True:
+        due_ms = None if expected is None else moment_ms(expected + period.length + delay, zone)
+        snapshot_id = first_since(ctx.snapshots, next_id, due_ms)
+        snapshot = None if snapshot_id is None else ctx.snapshots.find(snapshot_id)
+        if snapshot is None:
+            return made
+        begin = period.before(local_time(snapshot.time_ms, zone))
+        if options.tag_automatic_completion and expected is not None:
+            begin = expected
+        text = ctx.io.read(ctx.paths.snapshot_file(snapshot.id))
+        if store.create(period.name(begin), text, now, options.tag_default_time_ms):
+            made.append(period.name(begin))
+        expected, next_id = begin + period.length, snapshot.id + 1
+
+
+def first_since(snapshots: SnapshotStore, first_id: int, time_ms: int | None) -> int | None:
+    """The first snapshot from ``first_id`` on that was not published before a time; reads a few, not all."""
+    earliest, latest = snapshots.earliest_id(), snapshots.latest_id()
+    if earliest is None or latest is None:
+        return None
+    low, high = max(earliest, first_id), latest + 1
+    while low < high and time_ms is not None:
+        middle = (low + high) // 2
+        snapshot = snapshots.find(middle)
+        if snapshot is None or snapshot.time_ms < time_ms:  # one that is gone was older
+            low = middle + 1
+        else:
+            high = middle
+    return low if low <= latest else None
+
+
+def superfluous_tags(ctx: TableContext, tags: Sequence[Tag]) -> list[Tag]:
+    """Automatic tags beyond ``tag.num-retained-max``, those of the oldest snapshots."""
+    options = ctx.options.retention
+    if options.tag_creation == "none" or options.tag_num_max is None:
+        return []
+    period = TagPeriod.of(options)
+    automatic = [tag for tag in tags if period.begin(tag.name) is not None]
+    kept = _ids(automatic)[-options.tag_num_max :]
+    return [tag for tag in automatic if tag.snapshot.id not in kept]
+
+
+def _ids(tags: Iterable[Tag]) -> list[int]:
+    return sorted({tag.snapshot.id for tag in tags})

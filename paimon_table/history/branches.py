@@ -1,0 +1,84 @@
+"""Branches: other lines of snapshots of a table, over the same data files.
+
+Implements Paimon's ``branch/branch-NAME``: a branch has schemas, snapshots, tags and consumers of its own; manifests,
+index files and data files of all branches lie below the table itself. Nothing in a branch says where it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError
+from paimon_table.history.names import check_branch_name
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.schema_files import schema_ids
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table.storage.file_io import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStore:
+    """The branches of a table."""
+
+    io: FileIO
+    paths: TablePaths
+
+    def names(self) -> list[str]:
+        found = self.io.list_names(self.paths.branch_dir)
+        return [name.removeprefix("branch-") for name in found if name.startswith("branch-")]
+
+    def snapshots(self, name: str) -> SnapshotStore:
+        return SnapshotStore(self.io, self.paths.branch(name))
+
+    def tags(self, name: str) -> TagStore:
+        return TagStore(self.io, self.paths.branch(name))
+
+    def roots(self) -> list[Snapshot]:
+        """Snapshots that together need all files that branches share with the table: the earliest one and the tags.
+
+        What a later snapshot of a branch shares with the table was in all earlier ones of the branch.
+        """
+        found: list[Snapshot] = []
+        for name in self.names():
+            store = self.snapshots(name)
+            earliest = store.earliest_id()
+            first = None if earliest is None else store.find(earliest)
+            found += [] if first is None else [first]
+            found += [tag.snapshot for tag in self.tags(name).all()]
+        return found
+
+    def check_new(self, name: str) -> None:
+        """ConfigError for a name that no new branch can have."""
+        check_branch_name(name)
+        if name in self.names():
+            raise ConfigError(
+                f"{self.paths.root} has a branch {name!r} already; delete it first, or choose another name"
+            )
+
+    def create(self, name: str, tag: Tag | None) -> None:
+        """Begin a branch at a tag, or without snapshots; the snapshot file comes last, which makes it readable.
+
+        A tag holds the files of the branch until the branch itself does.
+        """
+        self.check_new(name)
+        branch = self.paths.branch(name)
+        last = max(schema_ids(self.io, self.paths), default=-1) if tag is None else tag.snapshot.schema_id
+        if tag is not None:
+            self.io.publish(branch.tag_file(tag.name), self.io.read(self.paths.tag_file(tag.name)))
+        for schema_id in range(last + 1):
+            if self.io.exists(self.paths.schema_file(schema_id)):
+                self.io.publish(branch.schema_file(schema_id), self.io.read(self.paths.schema_file(schema_id)))
+        if tag is not None:
+            text = TagStore(self.io, self.paths).snapshot_text(tag)
+            self.io.publish(branch.snapshot_file(tag.snapshot.id), text)
+
+    def delete(self, name: str) -> None:
+        """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""
+        if name not in self.names():
+            names = ", ".join(sorted(self.names())) or "none"
+            raise ConfigError(f"{self.paths.root} has no branch {name!r}; it has: {names}")
+        branch = self.paths.branch(name)
+        # Snapshots first: what is left of a deletion that is interrupted has none, and holds nothing.
+        for directory in (branch.snapshot_dir, branch.tag_dir, branch.root):
+            self.io.delete_tree(directory)

@@ -1,0 +1,95 @@
+"""Expiry of changelogs that outlive their snapshots.
+
+Implements Paimon's ``changelog/`` directory: snapshots that have expired, as far as their changelog is still there.
+With a changelog producer that is in changelog files; without one in the files that the snapshots added, which stay
+until the changelog of the snapshot that deletes them goes.
+"""
+
+from __future__ import annotations
+
+from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove, consumers_of
+from paimon_table.history.references import Held, metadata_names
+from paimon_table.history.removal import Removal
+from paimon_table.history.retention import Limits, end_of_changelogs
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot, from_json
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.storage.file_io import numbers_of
+
+
+def changelog_ids(ctx: TableContext) -> list[int]:
+    """The long-lived changelogs of a table, rising."""
+    return sorted(numbers_of(ctx.io.list_names(ctx.paths.changelog_dir), "changelog-"))
+
+
+def find_changelog(ctx: TableContext, snapshot_id: int) -> Snapshot | None:
+    """The snapshot that a long-lived changelog is of, None when there is none."""
+    path = ctx.paths.changelog_file(snapshot_id)
+    try:
+        return from_json(ctx.io.read(path), path)
+    except FileNotFoundError:
+        return None
+
+
+def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int) -> Expiry:
+    """The expiry of changelogs that is due; reads only. Nothing where changelogs go with their snapshots."""
+    ids = changelog_ids(ctx)
+    latest, first_left = ctx.snapshots.latest_id(), _earliest_snapshot(ctx)
+    if not ids or latest is None or first_left is None or not ctx.options.retention.outlives_snapshots:
+        return Expiry()
+
+    def time_of(snapshot_id: int) -> int | None:
+        found = find_changelog(ctx, snapshot_id)
+        return None if found is None else found.time_ms
+
+    end = end_of_changelogs(ids[0], ids[-1], latest, limits, consumers_of(ctx), time_of, now_ms)
+    over = [log for i in ids if i < end.id and (log := find_changelog(ctx, i)) is not None]
+    last = find_changelog(ctx, end.id)
+    if not over or last is None:
+        return Expiry(keeper=end.keeper)
+    held = Held.of(ctx)
+    files = FilesToRemove(ctx)
+    kept = _metadata_that_is_there(ctx, last) | metadata_names(files.reader, first_left)
+    kept |= held.metadata_of_tags(over[0].id, end.id) | held.files_of_branches()
+    metadata = MetadataToRemove(ctx, kept)
+    for log in over:
+        if log.changelog_manifest_list is not None:
+            files.add_changelog(log, held.files_of_branches())
+            metadata.add_list(log.changelog_manifest_list, log.changelog_manifest_list_size)
+            continue
+        # Proof: the snapshot before it is gone, so is what it adds to the changelog.
+        needed = held.files_when_deleted_by(log.id) | held.files_of_branches()
+        files.add_deleted(log, needed, keeps_appended=False)
+        for name, size_bytes in _lists(log):
+            if ctx.io.exists(ctx.paths.manifest_file(name)):
+                metadata.add_list(name, size_bytes)
+    removal = Removal(
+        changelogs=tuple(log.id for log in over),
+        earliest=end.id,
+        files=tuple(files.paths),
+        metadata=tuple(metadata.paths),
+        directories=tuple(files.directories) if ctx.options.retention.clean_empty_directories else (),
+    )
+    return Expiry(removal, files.size_bytes, end.keeper)
+
+
+def _earliest_snapshot(ctx: TableContext) -> Snapshot | None:
+    earliest = ctx.snapshots.earliest_id()
+    return None if earliest is None else ctx.snapshots.find(earliest)
+
+
+def _lists(log: Snapshot) -> tuple[tuple[str, int | None], ...]:
+    return (
+        (log.delta_manifest_list, log.delta_manifest_list_size),
+        (log.base_manifest_list, log.base_manifest_list_size),
+    )
+
+
+def _metadata_that_is_there(ctx: TableContext, log: Snapshot) -> set[str]:
+    """Lists and manifests of the data of an expired snapshot, as far as they are kept for its changelog."""
+    reader = ManifestReader(ctx.io, ctx.paths)
+    names: set[str] = set()
+    for name, size_bytes in _lists(log):
+        if ctx.io.exists(ctx.paths.manifest_file(name)):
+            names |= {name, *(manifest.file_name for manifest in reader.list_of(name, size_bytes))}
+    return names

@@ -1,0 +1,53 @@
+"""Who looks for the newest snapshot of his own again: writers that find out by it what they have committed.
+
+A writer that does not find it can neither tell where it stands nor whether a commit that is repeated is in the table.
+Which writers there are is not the matter of the engine: somebody who knows them says what a snapshot is worth to whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from paimon_table.history.retention import Keeper
+from paimon_table.metadata.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A snapshot is kept while it is the newest one with a claim of this key, but no longer than ``time_ms``."""
+
+    key: tuple[str, ...]
+    time_ms: int | None
+    """Since the snapshot was published; None for ever."""
+    text: str
+    """What the snapshot is, as in 'kept: ...'."""
+
+
+Claims = Callable[[Snapshot], Sequence[Claim]]
+"""What a snapshot is worth to writers."""
+
+
+def no_claims(_snapshot: Snapshot) -> Sequence[Claim]:
+    """Nobody looks for any."""
+    return ()
+
+
+def claimed(over: Iterable[Snapshot], newest_first: Iterable[Snapshot], claims: Claims, now_ms: int) -> list[Keeper]:
+    """Those of the snapshots that are ``over`` (oldest first) which somebody needs.
+
+    ``newest_first`` are the snapshots that stay, which are looked at until every claim is settled.
+    """
+    found: dict[tuple[str, ...], Keeper] = {}
+    for snapshot in over:
+        for claim in claims(snapshot):
+            found.pop(claim.key, None)
+            if claim.time_ms is None or snapshot.time_ms >= now_ms - claim.time_ms:
+                found[claim.key] = Keeper(snapshot.id, claim.text)
+    if found:
+        for snapshot in newest_first:
+            for claim in claims(snapshot):
+                found.pop(claim.key, None)
+            if not found:
+                break
+    return list(found.values())

@@ -1,0 +1,80 @@
+"""Consumers: how far streaming readers of a table have come, which keeps snapshots from expiring.
+
+Implements Paimon's ``consumer/consumer-NAME``, which a reader replaces whenever it has got further.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.history.names import check_name
+from paimon_table.json_text import pretty
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.storage.file_io import FileIO
+
+_NEXT = "nextSnapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A reader that has read all snapshots before ``next_snapshot``."""
+
+    name: str
+    next_snapshot: int
+    modified_ms: int
+    """When it last said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStore:
+    """The ``consumer/`` directory of a table."""
+
+    io: FileIO
+    paths: TablePaths
+
+    def names(self) -> list[str]:
+        found = self.io.list_names(self.paths.consumer_dir)
+        return [name.removeprefix("consumer-") for name in found if name.startswith("consumer-")]
+
+    def find(self, name: str) -> Consumer | None:
+        """Read a consumer, None when there is none; CorruptFile when its file is not readable."""
+        path = self.paths.consumer_file(name)
+        try:
+            text, modified_ms = self.io.read(path), self.io.modified_ms(path)
+        except FileNotFoundError:
+            return None
+        try:
+            return Consumer(name, int(json.loads(text)[_NEXT]), modified_ms)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFile(
+                f"{path} is not readable as a consumer ({error!r}); reset or delete it: 'tidemark table consumers'"
+            ) from error
+
+    def all(self) -> list[Consumer]:
+        return [found for name in self.names() if (found := self.find(name)) is not None]
+
+    def reset(self, name: str, next_snapshot: int) -> None:
+        """Let the consumer go on with this snapshot; makes it when there is none."""
+        check_name("consumer", name)
+        self.io.write(self.paths.consumer_file(name), pretty({_NEXT: next_snapshot}).encode())
+
+    def delete(self, name: str) -> None:
+        """Forget a consumer; ConfigError when there is none."""
+        if name not in self.names():
+            names = ", ".join(sorted(self.names())) or "none"
+            raise ConfigError(f"{self.paths.root} has no consumer {name!r}; it has: {names}")
+        self.io.delete(self.paths.consumer_file(name))
+
+    def forgotten(self, now_ms: int, after_ms: int | None) -> list[str]:
+        """Consumers that have not moved for so long; nobody is forgotten without a time."""
+        if after_ms is None:
+            return []
+        ages = {}
+        for name in self.names():
+            try:
+                ages[name] = now_ms - self.io.modified_ms(self.paths.consumer_file(name))
+            except FileNotFoundError:
+                continue
+        return [name for name, age_ms in ages.items() if age_ms > after_ms]

@@ -1,0 +1,192 @@
+"""Expiry of snapshots: which go, which files go with them, and doing it.
+
+Implements Paimon's expiry. A data file that snapshot S deletes goes once S-1 is gone, unless S adds it again on another
+level or a tag or branch needs it; changelog files and metadata go with their snapshot. Where changelogs outlive their
+snapshots, what they need stays and is named in ``changelog/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from paimon_table.errors import CorruptFile
+from paimon_table.history.claims import Claims, claimed, no_claims
+from paimon_table.history.consumers import ConsumerStore
+from paimon_table.history.references import Held, metadata_names
+from paimon_table.history.removal import Removal, relative
+from paimon_table.history.retention import End, Keeper, Limits, end_of_snapshots
+from paimon_table.metadata.data_file import FileSource
+from paimon_table.metadata.manifest import ADD, ManifestEntry
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """What an expiry removes."""
+
+    removal: Removal = field(default_factory=Removal)
+    size_bytes: int = 0
+    """Of its data and changelog files."""
+    keeper: Keeper | None = None
+    """Who keeps what would be over otherwise."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.removal.snapshots and not self.removal.changelogs
+
+
+def plan_expiry(ctx: TableContext, limits: Limits, now_ms: int, claims: Claims = no_claims) -> Expiry:
+    """The expiry that is due; reads only. CorruptFile when what a tag, branch or consumer needs cannot be told."""
+    store = ctx.snapshots
+    latest, earliest = store.latest_id(), store.earliest_id()
+    if latest is None or earliest is None:
+        return Expiry()
+
+    def time_of(snapshot_id: int) -> int | None:
+        found = store.find(snapshot_id)
+        return None if found is None else found.time_ms
+
+    end = end_of_snapshots(earliest, latest, limits, _consumers(ctx), time_of, now_ms)
+    if end.id <= earliest:
+        return Expiry(keeper=end.keeper)
+    over = [snapshot for i in range(earliest, end.id) if (snapshot := store.find(i)) is not None]
+    end = end.before(claimed(over, _from_newest_to(ctx, end.id), claims, now_ms))
+    over = [snapshot for snapshot in over if snapshot.id < end.id]
+    first_left = store.find(end.id)
+    if not over or first_left is None:
+        return Expiry(keeper=end.keeper)
+    return _planned(ctx, over, first_left, end)
+
+
+def _consumers(ctx: TableContext) -> list[Keeper]:
+    if ctx.options.retention.consumer_changelog_only:
+        return []
+    return consumers_of(ctx)
+
+
+def consumers_of(ctx: TableContext) -> list[Keeper]:
+    """What consumers have not read yet."""
+    return [
+        Keeper(c.next_snapshot, f"consumer {c.name!r} reads it next") for c in ConsumerStore(ctx.io, ctx.paths).all()
+    ]
+
+
+def _from_newest_to(ctx: TableContext, end_id: int) -> Iterator[Snapshot]:
+    for snapshot in ctx.snapshots.newest_first():
+        if snapshot.id < end_id:
+            return
+        yield snapshot
+
+
+def _planned(ctx: TableContext, over: Sequence[Snapshot], first_left: Snapshot, end: End) -> Expiry:
+    held = Held.of(ctx)
+    files = FilesToRemove(ctx)
+    outlives = ctx.options.retention.outlives_snapshots
+    has_producer = ctx.options.changelog_producer != "none"
+    for snapshot in (*over[1:], first_left):
+        # Proof: the file is live in no snapshot from this one on, and before it in none that is left.
+        needed = held.files_when_deleted_by(snapshot.id) | held.files_of_branches()
+        files.add_deleted(snapshot, needed, keeps_appended=outlives and not has_producer)
+    if not outlives:
+        for snapshot in over:
+            files.add_changelog(snapshot, held.files_of_branches())
+    kept = metadata_names(files.reader, first_left) | held.metadata_of_tags(over[0].id, end.id)
+    metadata = MetadataToRemove(ctx, kept | held.files_of_branches())
+    for snapshot in over:
+        if has_producer or not outlives:
+            metadata.add_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+            metadata.add_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        if snapshot.changelog_manifest_list is not None and not outlives:
+            metadata.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+        metadata.add_index_and_statistics(snapshot)
+    removal = Removal(
+        snapshots=tuple(snapshot.id for snapshot in over),
+        earliest=end.id,
+        witness=first_left.delta_manifest_list,
+        keeps_changelogs=outlives,
+        files=tuple(files.paths),
+        metadata=tuple(metadata.paths),
+        directories=tuple(files.directories) if ctx.options.retention.clean_empty_directories else (),
+    )
+    return Expiry(removal, files.size_bytes, end.keeper)
+
+
+@dataclass(slots=True)
+class FilesToRemove:
+    """Data and changelog files that go, with those beside them; paths below the table."""
+
+    ctx: TableContext
+    paths: dict[str, None] = field(default_factory=dict)
+    directories: dict[str, None] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    @property
+    def reader(self) -> ManifestReader:
+        return ManifestReader(self.ctx.io, self.ctx.paths)
+
+    def add_deleted(self, snapshot: Snapshot, needed: Collection[str], *, keeps_appended: bool) -> None:
+        """What the snapshot deletes and does not add again; with ``keeps_appended`` nothing that flushes wrote."""
+        entries = _readable(lambda: self.reader.delta_entries(snapshot))
+        added = {entry.file.file_name for entry in entries if entry.kind == ADD}
+        for entry in entries:
+            if entry.kind == ADD or entry.file.file_name in added or entry.file.file_name in needed:
+                continue
+            if not keeps_appended or entry.file.file_source == FileSource.COMPACT:
+                self.add(entry)
+
+    def add_changelog(self, snapshot: Snapshot, needed: Collection[str]) -> None:
+        """The changelog files of the snapshot."""
+        for entry in _readable(lambda: self.reader.changelog_entries(snapshot)):
+            if entry.file.file_name not in needed:
+                self.add(entry)
+
+    def add(self, entry: ManifestEntry) -> None:
+        directory = self.ctx.bucket_dir(entry.bucket)
+        path = self.ctx.data_file(entry.bucket, entry.file)
+        for one in (path, *self.ctx.paths.extra_files(directory, entry.file)):
+            self.paths[relative(self.ctx.paths, one)] = None
+        self.directories[relative(self.ctx.paths, directory)] = None
+        self.size_bytes += entry.file.file_size_bytes
+
+
+@dataclass(slots=True)
+class MetadataToRemove:
+    """Manifest lists, manifests, index files and statistics that go; ``kept`` are the names that stay."""
+
+    ctx: TableContext
+    kept: Collection[str]
+    paths: dict[str, None] = field(default_factory=dict)
+
+    def add_list(self, name: str, size_bytes: int | None = None) -> None:
+        """A manifest list with its manifests."""
+        reader = ManifestReader(self.ctx.io, self.ctx.paths)
+        for manifest in _readable(lambda: reader.list_of(name, size_bytes)):
+            self._add(manifest.file_name, self.ctx.paths.manifest_file(manifest.file_name))
+        self._add(name, self.ctx.paths.manifest_file(name))
+
+    def add_index_and_statistics(self, snapshot: Snapshot) -> None:
+        paths = self.ctx.paths
+        if snapshot.index_manifest is not None:
+            for entry in _readable(lambda: ManifestReader(self.ctx.io, paths).index_entries(snapshot)):
+                self._add(entry.file.file_name, paths.index_file(entry.file.file_name))
+            self._add(snapshot.index_manifest, paths.manifest_file(snapshot.index_manifest))
+        if snapshot.statistics is not None:
+            self._add(snapshot.statistics, paths.statistics_file(snapshot.statistics))
+
+    def _add(self, name: str, path: str) -> None:
+        if name not in self.kept:
+            self.paths[relative(self.ctx.paths, path)] = None
+
+
+def _readable(read: Callable[[], Sequence[T]]) -> Sequence[T]:
+    """What a list of things to remove says; nothing where it is gone or damaged: then less is removed."""
+    with suppress(CorruptFile):
+        return read()
+    return ()

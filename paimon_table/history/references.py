@@ -1,0 +1,105 @@
+"""What snapshots need: the names of their files. Names are unique in a table, whatever directory they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paimon_table.history.branches import BranchStore
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.manifest import live_entries
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+
+
+def live_file_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """Its data files, without those that lie beside them."""
+    return {e.file.file_name for e in live_entries(reader.entries_in(reader.all_manifests(snapshot)))}
+
+
+def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """Manifest lists, manifests, the index manifest with its files, statistics; nothing of its changelog."""
+    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+    names |= {manifest.file_name for manifest in reader.all_manifests(snapshot)}
+    if snapshot.index_manifest is not None:
+        names.add(snapshot.index_manifest)
+        names |= {entry.file.file_name for entry in reader.index_entries(snapshot)}
+    if snapshot.statistics is not None:
+        names.add(snapshot.statistics)
+    return names
+
+
+def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """The manifest list of its changelog, the manifests, the files."""
+    listed = snapshot.changelog_manifest_list
+    if listed is None:
+        return set()
+    manifests = reader.list_of(listed, snapshot.changelog_manifest_list_size)
+    files = {entry.file.file_name for entry in reader.entries_in(manifests)}
+    return {listed, *(manifest.file_name for manifest in manifests), *files}
+
+
+@dataclass(slots=True)
+class Held:
+    """Snapshots that stay when others expire: those of tags and branches. What they need is read once, when asked."""
+
+    reader: ManifestReader
+    tags: tuple[Tag, ...]
+    branches: tuple[Snapshot, ...]
+    _files_of: dict[int, set[str]] = field(default_factory=dict)
+    _of_branches: set[str] | None = None
+
+    @staticmethod
+    def of(ctx: TableContext) -> Held:
+        """All that a table's tags and branches hold now."""
+        tags = TagStore(ctx.io, ctx.paths).all()
+        branches = BranchStore(ctx.io, ctx.paths).roots()
+        return Held(ManifestReader(ctx.io, ctx.paths), tuple(tags), tuple(branches))
+
+    def files_when_deleted_by(self, snapshot_id: int) -> set[str]:
+        """Data files that the nearest tag before this snapshot needs.
+
+        A file that the snapshot deletes was live from some snapshot up to the one before it; if any tag lies among
+        these, the nearest one does.
+        """
+        nearest = max((tag.snapshot.id for tag in self.tags if tag.snapshot.id < snapshot_id), default=None)
+        return set() if nearest is None else self._live_at(nearest)
+
+    def files_of_branches(self) -> set[str]:
+        """Files of any kind that branches need."""
+        if self._of_branches is None:
+            self._of_branches = all_names(self.reader, self.branches) | {
+                name for snapshot in self.branches for name in changelog_names(self.reader, snapshot)
+            }
+        return self._of_branches
+
+    def metadata_of_tags(self, first_id: int, end_id: int) -> set[str]:
+        """Metadata that tags need and snapshots of [first, end) may have: that of the tags there and the one before.
+
+        Metadata stays in all snapshots from the first that has it to the last.
+        """
+        before = max((tag.snapshot.id for tag in self.tags if tag.snapshot.id <= first_id), default=first_id)
+        chosen = {t.snapshot.id: t.snapshot for t in self.tags if before <= t.snapshot.id < end_id}
+        return {name for snapshot in chosen.values() for name in metadata_names(self.reader, snapshot)}
+
+    def everything(self) -> set[str]:
+        """All names that tags and branches need."""
+        snapshots = {tag.snapshot.id: tag.snapshot for tag in self.tags}
+        return all_names(self.reader, snapshots.values()) | self.files_of_branches()
+
+    def _live_at(self, snapshot_id: int) -> set[str]:
+        if snapshot_id not in self._files_of:
+            snapshot = next(tag.snapshot for tag in self.tags if tag.snapshot.id == snapshot_id)
+            self._files_of = {snapshot_id: live_file_names(self.reader, snapshot)}  # they are asked for in order
+        return self._files_of[snapshot_id]
+
+
+def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Data files, those beside them, and metadata of snapshots."""
+    names: set[str] = set()
+    for snapshot in snapshots:
+        for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
+            names |= {entry.file.file_name, *entry.file.extra_files}
+        names |= metadata_names(reader, snapshot)
+    return names

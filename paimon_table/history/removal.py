@@ -1,0 +1,165 @@
+"""Removing snapshots, changelogs and tags together with the files that nobody needs after them.
+
+A removal is planned whole, with the proof that nobody needs its files, and written down before anything is touched:
+``tidemark/removals/ID.json`` below the table, where nobody else looks. Then the snapshots go, oldest first, so that
+what readers find is always readable; then the files; then the record. A process that dies leaves the record, and
+whoever removes something next finishes the work, once it has proved again that nobody has come to need the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from paimon_table.errors import CorruptFile
+from paimon_table.history.references import Held, all_names
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.storage.file_io import FileIO
+
+_AT_A_TIME = 200
+"""Files between two looks at the progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What goes. Ids rise; paths are below the table, or whole where a file lies outside of it."""
+
+    snapshots: tuple[int, ...] = ()
+    changelogs: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    earliest: int | None = None
+    """The earliest snapshot, or changelog where changelogs go, that is left."""
+    witness: str | None = None
+    """The delta manifest list of that snapshot: another one of its id means that the table was rolled back."""
+    keeps_changelogs: bool = False
+    """Whether the snapshots are named in ``changelog/`` from now on."""
+    files: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    """Those that may be empty then and should go."""
+
+
+def carry_out(
+    io: FileIO,
+    paths: TablePaths,
+    removal: Removal,
+    new_uuid: Callable[[], str],
+    advance: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files."""
+    record = f"{_records(paths)}/{new_uuid()}.json"
+    io.write(record, json.dumps(asdict(removal)).encode())
+    _make_invisible(io, paths, removal)
+    _remove_files(io, paths, removal, advance)
+    io.delete(record)
+
+
+def finish_interrupted(ctx: TableContext) -> int:
+    """Do what removals that were interrupted have left; gives how many there were."""
+    io, paths = ctx.io, ctx.paths
+    names = [name for name in io.list_names(_records(paths)) if name.endswith(".json")]
+    for name in names:
+        record = f"{_records(paths)}/{name}"
+        removal = _read(io, record)
+        if removal is not None:
+            left = _still_unneeded(ctx, removal)
+            if left is not None:
+                _make_invisible(io, paths, left)
+                _remove_files(io, paths, left, lambda _: None)
+            io.delete(record)
+    return len(names)
+
+
+def _read(io: FileIO, record: str) -> Removal | None:
+    """None when somebody else has finished it."""
+    try:
+        document = json.loads(io.read(record))
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in document.items()}
+        return Removal(**values)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptFile(
+            f"{record} is not readable ({error!r}); delete it: what it lists is found by 'remove-orphans'"
+        ) from error
+
+
+def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
+    """What of a removal is still to be done; None when the table has been rolled back behind it since.
+
+    What it leaves then is found by ``remove-orphans``.
+    """
+    earliest = ctx.snapshots.earliest_id()
+    if earliest is None:
+        return None
+    if removal.snapshots and removal.earliest is not None:
+        witness = ctx.snapshots.find(removal.earliest)
+        if witness is None and earliest < removal.earliest:
+            return None
+        if witness is not None and witness.delta_manifest_list != removal.witness:
+            return None
+        earliest = max(earliest, removal.earliest)
+    first = ctx.snapshots.find(earliest)
+    if first is None:
+        return None
+    # Proof: what later snapshots share with the past is in the first one that stays; tags and branches are all read.
+    needed = all_names(ManifestReader(ctx.io, ctx.paths), [first]) | Held.of(ctx).everything()
+    return replace(
+        removal,
+        files=tuple(path for path in removal.files if path.rpartition("/")[2] not in needed),
+        metadata=tuple(path for path in removal.metadata if path.rpartition("/")[2] not in needed),
+    )
+
+
+def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
+    """Take snapshots, changelogs and tags away; durable before any of their files is touched."""
+    snapshots = SnapshotStore(io, paths)
+    if removal.keeps_changelogs:
+        for snapshot_id in removal.snapshots:
+            if io.exists(paths.snapshot_file(snapshot_id)):
+                io.write(paths.changelog_file(snapshot_id), io.read(paths.snapshot_file(snapshot_id)))
+        io.write(paths.latest_changelog_hint, str(removal.snapshots[-1]).encode())
+    for snapshot_id in removal.snapshots:
+        io.delete(paths.snapshot_file(snapshot_id))
+    if removal.snapshots and removal.earliest is not None:
+        snapshots.write_earliest_hint(removal.earliest)
+    for snapshot_id in removal.changelogs:
+        io.delete(paths.changelog_file(snapshot_id))
+    if removal.changelogs and removal.earliest is not None:
+        io.write(paths.earliest_changelog_hint, str(removal.earliest).encode())
+    for name in removal.tags:
+        io.delete(paths.tag_file(name))
+
+
+def _remove_files(io: FileIO, paths: TablePaths, removal: Removal, advance: Callable[[int], None]) -> None:
+    everything = [_absolute(paths, path) for path in (*removal.files, *removal.metadata)]
+    for at in range(0, len(everything), _AT_A_TIME):
+        part = everything[at : at + _AT_A_TIME]
+        io.delete_all(part)
+        advance(len(part))
+    remove_empty(io, paths, removal.directories)
+
+
+def remove_empty(io: FileIO, paths: TablePaths, directories: Sequence[str]) -> None:
+    """Remove directories below the table, and those around them, as far as nothing is in them."""
+    for directory in directories:
+        while directory and io.delete_if_empty(f"{paths.root}/{directory}"):
+            directory = directory.rpartition("/")[0]
+
+
+def relative(paths: TablePaths, path: str) -> str:
+    """A path as a removal holds it."""
+    return path.removeprefix(f"{paths.root}/")
+
+
+def _absolute(paths: TablePaths, path: str) -> str:
+    return path if path.startswith("/") or "://" in path else f"{paths.root}/{path}"
+
+
+def _records(paths: TablePaths) -> str:
+    return f"{paths.root}/tidemark/removals"

@@ -1,0 +1,99 @@
+"""Which snapshots and changelogs are over: the end of the range that goes, and what keeps it from being longer.
+
+Implements Paimon's rule for expiry. Pure, but for the times of snapshots, which are asked for one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from paimon_table.options.retention_options import RetentionOptions
+
+TimeOf = Callable[[int], int | None]
+"""The time of a snapshot by its id, None for one that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many are kept, for how long, and how many go at once."""
+
+    least: int
+    most: int
+    time_ms: int
+    at_once: int
+
+    @staticmethod
+    def of_snapshots(options: RetentionOptions) -> Limits:
+        return Limits(
+            options.snapshot_num_min, options.snapshot_num_max, options.snapshot_time_ms, options.snapshot_expire_limit
+        )
+
+    @staticmethod
+    def of_changelogs(options: RetentionOptions) -> Limits:
+        return Limits(
+            options.least_changelogs,
+            options.most_changelogs,
+            options.longest_changelog_ms,
+            options.snapshot_expire_limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Somebody who needs a snapshot and all that come after it."""
+
+    snapshot_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Everything before ``id`` goes; ``keeper`` is who keeps more than the options ask for, if anybody does."""
+
+    id: int
+    keeper: Keeper | None = None
+
+    def before(self, keepers: Iterable[Keeper]) -> End:
+        """The end that leaves these what they need."""
+        first = min(keepers, key=lambda keeper: keeper.snapshot_id, default=None)
+        return self if first is None or first.snapshot_id >= self.id else End(first.snapshot_id, first)
+
+
+def end_of_snapshots(
+    earliest: int, latest: int, limits: Limits, keepers: Iterable[Keeper], time_of: TimeOf, now_ms: int
+) -> End:
+    """The first snapshot of [earliest, latest] that stays; ``earliest`` itself where nothing is over.
+
+    The newest ``least`` stay in any case, and of others up to ``most`` those that were the newest at some moment within
+    the time that is kept.
+    """
+    lowest = max(latest - limits.most + 1, earliest)
+    end = End(min(latest - limits.least + 1, earliest + limits.at_once)).before(keepers)
+    for snapshot_id in range(lowest, end.id):
+        followed_ms = time_of(snapshot_id + 1)
+        if followed_ms is not None and followed_ms >= now_ms - limits.time_ms:
+            return End(snapshot_id)
+    return replace(end, id=max(end.id, earliest))
+
+
+def end_of_changelogs(
+    earliest: int,
+    last: int,
+    latest_snapshot: int,
+    limits: Limits,
+    keepers: Iterable[Keeper],
+    time_of: TimeOf,
+    now_ms: int,
+) -> End:
+    """The first long-lived changelog of [earliest, last] that stays; the last one always does.
+
+    ``time_of`` gives the times of changelogs.
+    """
+    lowest = max(latest_snapshot - limits.most + 1, earliest)
+    end = End(min(latest_snapshot - limits.least + 1, earliest + limits.at_once, last)).before(keepers)
+    for snapshot_id in range(lowest, end.id + 1):
+        own_ms = time_of(snapshot_id)
+        if own_ms is not None and own_ms >= now_ms - limits.time_ms:
+            return End(max(snapshot_id, earliest))
+    return replace(end, id=max(end.id, earliest))

@@ -1,0 +1,88 @@
+"""Rolling a table back: an earlier snapshot, or that of a tag, becomes the newest one.
+
+Implements Paimon's rollback: the snapshots, long-lived changelogs and tags behind it go. Files that only they needed
+are left for ``remove-orphans``: a reader may be at them, and nothing says who else is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.history.changelog_expiry import changelog_ids
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.storage.file_io import numbers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback does."""
+
+    to: Snapshot
+    tag: Tag | None
+    """Where the snapshot itself has expired."""
+    snapshots: tuple[int, ...]
+    """Those that go, the newest first."""
+    changelogs: tuple[int, ...]
+    tags: tuple[str, ...]
+
+
+def plan_rollback(ctx: TableContext, snapshot_id: int) -> Rollback:
+    """Back to a snapshot; ConfigError when there is none of this id."""
+    to = ctx.snapshots.find(snapshot_id)
+    if to is None:
+        earliest, latest = ctx.snapshots.earliest_id(), ctx.snapshots.latest_id()
+        there = "none" if earliest is None else f"the snapshots {earliest} to {latest}"
+        raise ConfigError(f"{ctx.paths.root} has no snapshot {snapshot_id}; it has {there}")
+    return _plan(ctx, to, None)
+
+
+def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
+    """Back to a tag, whose snapshot may have expired; ConfigError when there is no such tag."""
+    tag = TagStore(ctx.io, ctx.paths).read(name)
+    present = ctx.snapshots.find(tag.snapshot.id)
+    if present is not None and present.delta_manifest_list != tag.snapshot.delta_manifest_list:
+        raise ConfigError(
+            f"tag {name!r} of {ctx.paths.root} is of another snapshot {tag.snapshot.id} than the table has, which was "
+            "rolled back since; create a branch from the tag to read it"
+        )
+    return _plan(ctx, tag.snapshot, tag if present is None else None)
+
+
+def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
+    listed = numbers_of(ctx.io.list_names(ctx.paths.snapshot_dir), "snapshot-")  # a rollback may have been interrupted
+    newer = sorted((i for i in listed if i > to.id), reverse=True)
+    tags = [t.name for t in TagStore(ctx.io, ctx.paths).all() if t.snapshot.id > to.id]
+    logs = [i for i in changelog_ids(ctx) if i > to.id]
+    return Rollback(to, tag, tuple(newer), tuple(reversed(logs)), tuple(tags))
+
+
+def roll_back(ctx: TableContext, plan: Rollback) -> None:
+    """Do it. The newest snapshots go first, so that a process that dies leaves a table that was rolled back less far.
+
+    Doing it again finishes the work. Raises CommitConflict when somebody commits meanwhile.
+    """
+    io, paths = ctx.io, ctx.paths
+    if plan.tag is not None:
+        io.publish(paths.snapshot_file(plan.to.id), TagStore(io, paths).snapshot_text(plan.tag))
+    # Before any snapshot goes: readers of other versions take the hint for granted where no later snapshot is there.
+    io.write(paths.latest_hint, str(plan.to.id).encode())
+    for name in plan.tags:
+        io.delete(paths.tag_file(name))
+    for snapshot_id in plan.changelogs:
+        io.delete(paths.changelog_file(snapshot_id))
+    for snapshot_id in plan.snapshots:
+        io.delete(paths.snapshot_file(snapshot_id))
+    left = numbers_of(io.list_names(paths.snapshot_dir), "snapshot-")
+    if max(left) > plan.to.id:
+        raise CommitConflict(
+            f"{paths.root}: somebody has committed snapshot {max(left)} while the table was rolled back; stop the "
+            "pipelines that write it, then roll back again"
+        )
+    ctx.snapshots.write_earliest_hint(min(left))
+    if plan.changelogs:
+        logs = [i for i in changelog_ids(ctx) if i <= plan.to.id]
+        for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
+            io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)

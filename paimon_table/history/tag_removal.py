@@ -1,0 +1,59 @@
+"""Deleting tags, with the files that only they needed.
+
+Implements Paimon's deletion of tags: the files of a tag whose snapshot has expired go as far as neither the tag before
+needs them nor the tag or snapshot that comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from paimon_table.history.branches import BranchStore
+from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove
+from paimon_table.history.references import all_names
+from paimon_table.history.removal import Removal
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.manifest import live_entries
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+
+
+def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
+    """What goes with a tag: nothing but its file while its snapshot is there, or another tag of that snapshot."""
+    others = [t for t in TagStore(ctx.io, ctx.paths).all() if t.name != tag.name]
+    alone = Expiry(Removal(tags=(tag.name,)))
+    is_there = ctx.io.exists(ctx.paths.snapshot_file(tag.snapshot.id))
+    if is_there or any(other.snapshot.id == tag.snapshot.id for other in others):
+        return alone
+    files = FilesToRemove(ctx)
+    # Proof: what lives on from the tag is in its next neighbour, what lived before it in the one before.
+    needed = all_names(files.reader, _neighbours(ctx, tag, others))
+    needed |= all_names(files.reader, BranchStore(ctx.io, ctx.paths).roots())
+    for entry in live_entries(files.reader.entries_in(files.reader.all_manifests(tag.snapshot))):
+        if entry.file.file_name not in needed:
+            files.add(entry)
+    metadata = MetadataToRemove(ctx, needed)
+    metadata.add_list(tag.snapshot.base_manifest_list, tag.snapshot.base_manifest_list_size)
+    metadata.add_list(tag.snapshot.delta_manifest_list, tag.snapshot.delta_manifest_list_size)
+    metadata.add_index_and_statistics(tag.snapshot)
+    directories = tuple(files.directories) if ctx.options.retention.clean_empty_directories else ()
+    removal = Removal(
+        tags=(tag.name,), files=tuple(files.paths), metadata=tuple(metadata.paths), directories=directories
+    )
+    return Expiry(removal, files.size_bytes)
+
+
+def _neighbours(ctx: TableContext, tag: Tag, others: Iterable[Tag]) -> list[Snapshot]:
+    others = list(others)
+    before = [other.snapshot for other in others if other.snapshot.id < tag.snapshot.id]
+    earliest = ctx.snapshots.earliest_id()
+    first = None if earliest is None else ctx.snapshots.find(earliest)
+    after = [other.snapshot for other in others if other.snapshot.id > tag.snapshot.id]
+    after += [] if first is None else [first]
+    return [*before[-1:], *sorted(after, key=lambda snapshot: snapshot.id)[:1]]
+
+
+def tags_that_are_over(tags: Iterable[Tag], now: datetime) -> list[Tag]:
+    """Those whose time has passed."""
+    return [tag for tag in tags if tag.is_over(now)]

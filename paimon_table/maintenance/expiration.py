@@ -1,0 +1,111 @@
+"""Expiring what a table does not keep any more: snapshots with their files, then changelogs that outlive them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from paimon_table.history.changelog_expiry import changelog_ids, plan_changelog_expiry
+from paimon_table.history.claims import Claims, no_claims
+from paimon_table.history.expiry import Expiry, plan_expiry
+from paimon_table.history.removal import carry_out, finish_interrupted
+from paimon_table.history.retention import Keeper, Limits
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.surroundings import now_ms, random_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Clock and random ids, what writers need, and who is told of files that are gone."""
+
+    clock_ms: Callable[[], int] = now_ms
+    new_uuid: Callable[[], str] = random_uuid
+    claims: Claims = no_claims
+    advance: Callable[[int], None] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What is gone, or would be."""
+
+    snapshots: tuple[int, ...] = ()
+    changelogs: tuple[int, ...] = ()
+    file_count: int = 0
+    """Data and changelog files, with those beside them."""
+    size_bytes: int = 0
+    metadata_count: int = 0
+    keeper: Keeper | None = None
+    """Who keeps more than the options ask for."""
+    finished: int = 0
+    """Removals of processes that died, which were finished."""
+
+    def with_more(self, expiry: Expiry) -> Expired:
+        removal = expiry.removal
+        return replace(
+            self,
+            snapshots=self.snapshots + removal.snapshots,
+            changelogs=self.changelogs + removal.changelogs,
+            file_count=self.file_count + len(removal.files),
+            size_bytes=self.size_bytes + expiry.size_bytes,
+            metadata_count=self.metadata_count + len(removal.metadata),
+            keeper=expiry.keeper or self.keeper,
+        )
+
+
+def expire(
+    ctx: TableContext, surroundings: Surroundings, limits: Limits | None = None, rounds: int | None = None
+) -> Expired:
+    """Expire all that is over, as the options or ``limits`` of snapshots say, in so many rounds at most.
+
+    Work that earlier processes have left is finished first. Safe beside writers, readers and others that expire the
+    same table. CorruptFile when it cannot be told what tags, branches and consumers need.
+    """
+    chosen = limits or Limits.of_snapshots(ctx.options.retention)
+    of_logs = Limits.of_changelogs(ctx.options.retention)
+    done = Expired(finished=finish_interrupted(ctx))
+    done = _repeat(
+        ctx, surroundings, rounds, lambda: plan_expiry(ctx, chosen, surroundings.clock_ms(), surroundings.claims), done
+    )
+    done = _repeat(
+        ctx, surroundings, rounds, lambda: plan_changelog_expiry(ctx, of_logs, surroundings.clock_ms()), done
+    )
+    _write_missing_hints(ctx)
+    return done
+
+
+def _repeat(
+    ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
+) -> Expired:
+    """Plan and remove until nothing is over, or so many times; adds to what is done."""
+    for number in itertools.count():
+        expiry = Expiry() if number == rounds else plan()
+        done = done.with_more(expiry)
+        if expiry.is_empty:
+            break
+        carry_out(ctx.io, ctx.paths, expiry.removal, surroundings.new_uuid, surroundings.advance)
+    return done
+
+
+def would_expire(ctx: TableContext, surroundings: Surroundings, limits: Limits | None = None) -> Expired:
+    """What ``expire`` would remove; removes nothing."""
+    chosen = replace(limits or Limits.of_snapshots(ctx.options.retention), at_once=_NO_LIMIT)
+    snapshots = plan_expiry(ctx, chosen, surroundings.clock_ms(), surroundings.claims)
+    changelogs = plan_changelog_expiry(
+        ctx, replace(Limits.of_changelogs(ctx.options.retention), at_once=_NO_LIMIT), surroundings.clock_ms()
+    )
+    return Expired().with_more(snapshots).with_more(changelogs)
+
+
+_NO_LIMIT = 1 << 40
+
+
+def _write_missing_hints(ctx: TableContext) -> None:
+    """Readers of tables with many snapshots need no listing then, as after an expiry of Java's."""
+    earliest = ctx.snapshots.earliest_id()
+    if earliest is not None and not ctx.io.exists(ctx.paths.earliest_hint):
+        ctx.snapshots.write_earliest_hint(earliest)
+    if ctx.options.retention.outlives_snapshots and not ctx.io.exists(ctx.paths.earliest_changelog_hint):
+        ids = changelog_ids(ctx)
+        if ids:
+            ctx.io.write(ctx.paths.earliest_changelog_hint, str(ids[0]).encode())

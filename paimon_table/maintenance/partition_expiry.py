@@ -1,0 +1,52 @@
+"""Dropping partitions whose time has passed.
+
+Implements Paimon's partition expiry by the values of partitions (strategy values-time): a partition goes when its time
+lies further back than ``partition.expiration-time``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.partition_times import PartitionTimes
+from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
+from paimon_table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class OldPartitions:
+    """What is over, oldest values first as far as one check goes, and what has no time and stays."""
+
+    over: dict[bytes, PartitionFacts]
+    without_time: tuple[str, ...] = ()
+    """Directories of partitions whose values hold no time."""
+
+
+def partitions_that_are_over(table: Table, now: datetime) -> OldPartitions:
+    """The partitions that one check drops at ``now``, a local time; none where the table keeps them for ever."""
+    ctx, options = table.context, table.options.retention
+    if options.partition_expiration_time_ms is None or not table.schema.partition_keys:
+        return OldPartitions({})
+    kept_since = now - timedelta(milliseconds=options.partition_expiration_time_ms)
+    times = PartitionTimes.of(table.schema.partition_fields, options)
+    facts = partition_facts(ctx, table.state())
+    found = {partition: times.time(ctx.partition_values(partition)) for partition in facts}
+    over = [p for p, time in found.items() if time is not None and time < kept_since]
+    over.sort(key=lambda p: ",".join(map(str, ctx.partition_values(p))))
+    without = tuple(facts[p].directory for p, time in found.items() if time is None)
+    return OldPartitions({p: facts[p] for p in over[: options.partition_expiration_max_num]}, without)
+
+
+def expire_partitions(table: Table, job: Job, now: datetime) -> list[PartitionFacts]:
+    """Drop what is over, in one snapshot or in batches as the options say; gives what is gone.
+
+    CommitConflict when others keep committing to the partitions: what was dropped before stays dropped.
+    """
+    over = list(partitions_that_are_over(table, now).over)
+    size = table.options.retention.partition_expiration_batch_size or max(len(over), 1)
+    gone: list[PartitionFacts] = []
+    for at in range(0, len(over), size):
+        gone += drop_partitions(table, over[at : at + size], job).partitions.values()
+    return gone

@@ -1,0 +1,84 @@
+"""The time that the values of a partition stand for.
+
+Implements ``partition.timestamp-pattern``, in which ``$column`` stands for a value, by default the value of the first
+column, and ``partition.timestamp-formatter``, a pattern of Java's for dates and times. Dates and timestamps are taken
+for what they are, written as 2024-01-31 and 2024-01-31 10:00:00.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from paimon_table.options.partition_time_pattern import DEFAULT_PATTERN, formatter_pattern
+from paimon_table.options.retention_options import RetentionOptions
+from paimon_table.types import TIMESTAMPS, DataField, Root, timestamp_unit
+
+_EPOCH = datetime(1970, 1, 1)
+_UNIT_MICROS = {"ms": 1000.0, "us": 1.0, "ns": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """Reads the times of a table's partitions."""
+
+    fields: Sequence[DataField]
+    pattern: str | None
+    form: re.Pattern[str]
+
+    @staticmethod
+    def of(fields: Sequence[DataField], options: RetentionOptions) -> PartitionTimes:
+        """ConfigError for a formatter that is not understood."""
+        text = options.partition_timestamp_formatter
+        return PartitionTimes(
+            fields, options.partition_timestamp_pattern, DEFAULT_PATTERN if text is None else formatter_pattern(text)
+        )
+
+    def time(self, values: Sequence[object]) -> datetime | None:
+        """The time of a partition by its values; None where they hold none."""
+        texts = {f.name: _text(value, f) for f, value in zip(self.fields, values, strict=True)}
+        if self.pattern is None:
+            text = texts[self.fields[0].name]
+        else:
+            text = _filled(self.pattern, texts)
+        match = None if text is None else self.form.fullmatch(text)
+        return None if match is None else _moment(match.groupdict())
+
+
+def _filled(pattern: str, texts: Mapping[str, str | None]) -> str | None:
+    names = "|".join(re.escape(name) for name in sorted(texts, key=len, reverse=True))
+    if any(texts[name] is None for name in re.findall(rf"\$({names})", pattern)):
+        return None
+    return re.sub(rf"\$({names})", lambda found: texts[found.group(1)] or "", pattern)
+
+
+def _text(value: object, field: DataField) -> str | None:
+    if value is None:
+        return None
+    if field.type.root is Root.DATE:
+        day = value if isinstance(value, date) else date(1970, 1, 1) + timedelta(days=int(str(value)))
+        return day.isoformat()
+    if field.type.root in TIMESTAMPS:
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=None).isoformat(" ")
+        micros = int(str(value)) * _UNIT_MICROS[timestamp_unit(field.type.precision or 0)]
+        return (_EPOCH + timedelta(microseconds=micros)).isoformat(" ")
+    return str(value)
+
+
+def _moment(parts: Mapping[str, str | None]) -> datetime | None:
+    """The moment; days and hours that no month or day has count on, as in Paimon. None beyond the years 1 to 9999."""
+    number = {name: int(text or 0) for name, text in parts.items()}
+    months = number["y"] * 12 + number["M"] - 1
+    try:
+        first = datetime(months // 12, months % 12 + 1, 1)
+        return first + timedelta(
+            days=number["d"] - 1,
+            hours=number.get("H", 0),
+            minutes=number.get("m", 0),
+            seconds=number.get("s", 0),
+        )
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,86 @@
+"""What Paimon does after a commit, in its order: tags, partitions, consumers, snapshots and changelogs.
+
+Each part is safe to lose and to do again, beside readers and writers. ``write-only`` tables are tidied by whoever
+compacts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paimon_table.history.automatic_tags import make_automatic_tags, superfluous_tags
+from paimon_table.history.consumers import ConsumerStore
+from paimon_table.history.removal import carry_out
+from paimon_table.history.tag_removal import plan_tag_removal, tags_that_are_over
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.maintenance.expiration import Expired, Surroundings, expire
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.partition_expiry import expire_partitions
+from paimon_table.maintenance.partitions import PartitionFacts
+from paimon_table.options.time_zones import local_time
+from paimon_table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What was done."""
+
+    tags_made: tuple[str, ...]
+    tags_deleted: tuple[str, ...]
+    partitions: tuple[PartitionFacts, ...]
+    consumers: tuple[str, ...]
+    expired: Expired
+
+
+@dataclass(slots=True)
+class PartitionChecks:
+    """When the partitions of a table were looked at last, by whoever keeps this."""
+
+    last_ms: int | None = None
+
+    def is_due(self, table: Table, now_ms: int) -> bool:
+        """Whether ``partition.expiration-check-interval`` is over; notes that they are looked at now."""
+        options = table.options.retention
+        if options.partition_expiration_time_ms is None:
+            return False
+        if self.last_ms is not None and now_ms - self.last_ms < options.partition_check_interval_ms:
+            return False
+        self.last_ms = now_ms
+        return True
+
+
+def tidy(table: Table, surroundings: Surroundings, job: Job, *, checks_partitions: bool = True) -> Tidied:
+    """Make and delete tags, drop partitions, forget consumers, expire snapshots and changelogs, as options say."""
+    ctx, options = table.context, table.options.retention
+    now = local_time(surroundings.clock_ms(), None)
+    made = make_automatic_tags(ctx, now)
+    deleted = delete_tags(table, tags_to_delete(table, surroundings), surroundings)
+    partitions = expire_partitions(table, job, now) if checks_partitions else []
+    consumers = ConsumerStore(ctx.io, ctx.paths)
+    forgotten = consumers.forgotten(surroundings.clock_ms(), options.consumer_expiration_time_ms)
+    for name in forgotten:
+        consumers.io.delete(ctx.paths.consumer_file(name))
+    return Tidied(tuple(made), tuple(deleted), tuple(partitions), tuple(forgotten), expire(ctx, surroundings))
+
+
+def tags_to_delete(table: Table, surroundings: Surroundings) -> list[Tag]:
+    """Tags whose time has passed, and automatic ones beyond their number."""
+    options = table.options.retention
+    counts = options.tag_creation != "none" and options.tag_num_max is not None
+    if not counts and not options.tag_time_expiry:
+        return []
+    tags = TagStore(table.io, table.paths).all()
+    over = tags_that_are_over(tags, local_time(surroundings.clock_ms(), None)) if options.tag_time_expiry else []
+    chosen = {tag.name: tag for tag in (*superfluous_tags(table.context, tags), *over)}
+    return list(chosen.values())
+
+
+def delete_tags(table: Table, tags: Iterable[Tag], surroundings: Surroundings) -> list[str]:
+    """Delete tags with the files that only they needed; gives their names."""
+    names = []
+    for tag in tags:
+        removal = plan_tag_removal(table.context, tag).removal
+        carry_out(table.io, table.paths, removal, surroundings.new_uuid, surroundings.advance)
+        names.append(tag.name)
+    return names

@@ -1,0 +1,40 @@
+"""Zones of time as Paimon's options name them: of a region, an offset, or that of the process."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from paimon_table.errors import ConfigError
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+
+
+def zone_of(option: str, text: str | None) -> tzinfo | None:
+    """The zone of this name; None, which stands for that of the process, for None. ConfigError for no zone."""
+    if text is None:
+        return None
+    if text in {"UTC", "GMT", "UT", "Z"}:
+        return UTC
+    match = _OFFSET.fullmatch(text)
+    try:
+        if match is None:
+            return ZoneInfo(text)
+        sign, hours, minutes = match.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(offset if sign == "+" else -offset)
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"option {option!r}: {text!r} is no time zone; write one such as Europe/Berlin or GMT-08:00", option=option
+        ) from error
+
+
+def local_time(time_ms: int, zone: tzinfo | None) -> datetime:
+    """What clocks in the zone show at a moment, without the zone."""
+    return datetime.fromtimestamp(time_ms / 1000, zone).replace(tzinfo=None)
+
+
+def moment_ms(local: datetime, zone: tzinfo | None) -> int:
+    """The moment at which clocks in the zone show this, the earlier one of two."""
+    return round((local.replace(tzinfo=zone) if zone is not None else local.astimezone()).timestamp() * 1000)

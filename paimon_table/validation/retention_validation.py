@@ -1,0 +1,66 @@
+"""Rules between the options that say what a table keeps; what Java notices when it commits is refused earlier."""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from paimon_table.options.names import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_PATTERN,
+    PROCESS_TIME_ZONE,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    TAG_CREATION_DELAY,
+    TAG_PERIOD_DURATION,
+)
+from paimon_table.options.partition_time_pattern import formatter_pattern
+from paimon_table.options.retention_options import RetentionOptions
+from paimon_table.options.time_zones import zone_of
+from paimon_table.schema.table_schema import TableSchema
+
+_PERIODS_MS = {"daily": 86_400_000, "hourly": 3_600_000, "two-hours": 7_200_000}
+
+
+def check_retention(schema: TableSchema, options: RetentionOptions) -> None:
+    """The most that is kept is not less than the least, a delay ends before the next period, times can be read."""
+    for most, least, names in (
+        (options.snapshot_num_max, options.snapshot_num_min, (SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN)),
+        (options.most_changelogs, options.least_changelogs, (CHANGELOG_NUM_RETAINED_MAX, CHANGELOG_NUM_RETAINED_MIN)),
+    ):
+        if most < least:
+            raise ConfigError(
+                f"option {names[0]!r}: {most} is less than {least} of {names[1]!r}; set {names[1]!r} to at most {most}",
+                option=names[0],
+            )
+    zone_of(PROCESS_TIME_ZONE, options.tag_time_zone)
+    if options.tag_period_duration_ms is not None and options.tag_period_duration_ms < 60_000:
+        raise ConfigError(
+            f"option {TAG_PERIOD_DURATION!r}: tags are called by the minute; write at least 1 min",
+            option=TAG_PERIOD_DURATION,
+        )
+    if options.tag_delay_ms >= (options.tag_period_duration_ms or _PERIODS_MS[options.tag_period]):
+        raise ConfigError(
+            f"option {TAG_CREATION_DELAY!r}: {options.tag_delay_ms} ms is not shorter than a period; write less",
+            option=TAG_CREATION_DELAY,
+        )
+    _check_partitions(schema, options)
+
+
+def _check_partitions(schema: TableSchema, options: RetentionOptions) -> None:
+    if options.partition_timestamp_formatter is not None:
+        formatter_pattern(options.partition_timestamp_formatter)
+    if options.partition_expiration_time_ms is None:
+        return
+    if not schema.partition_keys:
+        raise ConfigError(
+            f"option {PARTITION_EXPIRATION_TIME!r}: the table has no partitions; remove it, or partition the table",
+            option=PARTITION_EXPIRATION_TIME,
+        )
+    pattern = options.partition_timestamp_pattern
+    if pattern is not None and not any(f"${name}" in pattern for name in schema.partition_keys):
+        raise ConfigError(
+            f"option {PARTITION_TIMESTAMP_PATTERN!r}: {pattern!r} names no partition column; write $ before one of "
+            f"{', '.join(schema.partition_keys)}",
+            option=PARTITION_TIMESTAMP_PATTERN,
+        )

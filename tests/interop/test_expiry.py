@@ -1,0 +1,207 @@
+"""Two copies of one table: Java expires one, Tidemark the other; the same files are left, and all read them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from paimon_table.history.consumers import ConsumerStore
+from paimon_table.history.removal import carry_out
+from paimon_table.history.tag_removal import plan_tag_removal
+from paimon_table.history.tags import TagStore, create_tag
+from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.tidying import tidy
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.surroundings import random_uuid
+from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.interop.java_paimon import JavaPaimon
+from tests.support.plain_values import sorted_rows
+from tests.support.table_driver import TableDriver, new_table
+
+COLUMNS = [("id", "INT"), ("v", "STRING"), ("p", "INT")]
+NOW = {"snapshot.time-retained": "0 ms"}
+
+TABLES = {
+    "lookup": {"changelog-producer": "lookup", "bucket": "2"},
+    "input": {"changelog-producer": "input", "file-index.bloom-filter.columns": "v"},
+    "none": {"num-sorted-run.compaction-trigger": "3"},
+    "dynamic": {"bucket": "-1"},
+    "vectors": {"deletion-vectors.enabled": "true", "bucket": "2"},
+    "append": {"bucket": "-1", "file-index.in-manifest-threshold": "1 b", "file-index.bloom-filter.columns": "id"},
+}
+
+EXPIRIES = {
+    "numbers": {**NOW, "snapshot.num-retained.min": "3", "snapshot.num-retained.max": "5"},
+    "the newest alone": {**NOW, "snapshot.num-retained.min": "1", "snapshot.clean-empty-directories": "true"},
+    "a few at once": {**NOW, "snapshot.num-retained.min": "2", "snapshot.expire.limit": "4"},
+    "nothing is over": {"snapshot.num-retained.min": "1"},
+    "long-lived changelog": {
+        **NOW,
+        "snapshot.num-retained.min": "2",
+        "changelog.num-retained.min": "6",
+        "changelog.num-retained.max": "8",
+        "changelog.time-retained": "1 ms",
+    },
+    "changelog for ever": {**NOW, "snapshot.num-retained.min": "1", "changelog.time-retained": "10 d"},
+}
+
+
+def history(path: Path, options: Mapping[str, str], tmp_path: Path) -> None:
+    """Updates, deletes and full compactions over two partitions, one of which is emptied."""
+    key = [] if "append" in path.name else ["p", "id"]
+    driver = TableDriver(new_table(path, COLUMNS, key, ["p"], options), tmp_path / "lookup")
+    for commit in range(7):
+        rows = [["+I", n, f"{commit}-{n}", n % 2] for n in range(commit, commit + 6)]
+        if key:
+            rows += [["-D", commit - 2, None, (commit - 2) % 2]] if commit > 2 else []
+        driver.commit(rows, full_compact=commit in {3, 5})
+    driver.overwrite([], {"p": 1})
+    driver.commit([["+I", 100, "last", 0]])
+
+
+def copies(tmp_path: Path, kind: str) -> tuple[Path, Path]:
+    """The same history twice."""
+    ours, theirs = tmp_path / f"{kind}-ours", tmp_path / f"{kind}-theirs"
+    history(ours, TABLES[kind], tmp_path)
+    shutil.copytree(ours, theirs)
+    return ours, theirs
+
+
+def context(path: Path, options: Mapping[str, str]) -> TableContext:
+    """The table as its options would be with these."""
+    table = Table.open(str(path))
+    merged = {**table.schema.options, **options}
+    return replace(table.context, options=parse_options(merged, table.schema))
+
+
+def content(path: Path) -> Mapping[str, str | int | None]:
+    """Every file with its size, what hints say, and every directory.
+
+    Texts of tags and changelogs are written anew by Java, with the keys that its version knows.
+    """
+    files = {str(p.relative_to(path)): p for p in path.rglob("*")}
+    return {
+        name: p.read_text() if p.name in {"EARLIEST", "LATEST"} else p.stat().st_size if p.is_file() else None
+        for name, p in files.items()
+        if not name.startswith("tidemark")
+    } | {str(p.relative_to(path)): "" for what in ("tag", "changelog") for p in path.glob(f"{what}/{what}-*")}
+
+
+def tag(path: Path, name: str, snapshot_id: int, retained_ms: int | None = None) -> None:
+    table = Table.open(str(path))
+    file = table.paths.snapshot_file(snapshot_id)
+    create_tag(TagStore(table.io, table.paths), name, file, now=datetime.now, retained_ms=retained_ms)
+
+
+def consumer(path: Path, name: str, next_snapshot: int) -> None:
+    table = Table.open(str(path))
+    ConsumerStore(table.io, table.paths).reset(name, next_snapshot)
+
+
+def assert_equal(ours: Path, theirs: Path) -> None:
+    mine, other = content(ours), content(theirs)
+    assert {n for n in mine if n not in other} == set(), "Java has removed these"
+    assert {n for n in other if n not in mine} == set(), "Tidemark has removed these"
+    assert mine == other
+
+
+PAIRS = [
+    *(("lookup", expiry) for expiry in EXPIRIES),
+    *(("none", expiry) for expiry in ("numbers", "long-lived changelog", "changelog for ever")),
+    *((kind, "the newest alone") for kind in ("input", "dynamic", "vectors", "append")),
+    *((kind, "long-lived changelog") for kind in ("input", "append")),
+]
+
+
+@pytest.mark.parametrize(("kind", "expiry"), PAIRS)
+def test_the_same_is_left(kind: str, expiry: str, tmp_path: Path, java: JavaPaimon) -> None:
+    options = EXPIRIES[expiry]
+    ours, theirs = copies(tmp_path, kind)
+    rows = sorted_rows(row[1:] for row in java.read(str(ours)))
+
+    for _ in range(2):
+        snapshots, changelogs = java.expire(str(theirs), options)
+        done = expire(context(ours, options), Surroundings(), rounds=1)
+
+        assert (len(done.snapshots), len(done.changelogs)) == (snapshots, changelogs)
+        assert_equal(ours, theirs)
+    assert sorted_rows(row[1:] for row in java.read(str(ours))) == rows
+    assert TableDriver(Table.open(str(ours)), tmp_path).content() == rows
+    assert not list(ours.glob("tidemark/removals/*"))
+
+
+@pytest.mark.parametrize("kind", ["lookup", "none", "vectors", "append"])
+def test_tags_and_consumers_hold_the_same(kind: str, tmp_path: Path, java: JavaPaimon) -> None:
+    ours, theirs = copies(tmp_path, kind)
+    tagged = {"a": 2, "b": 5, "c": 6, "also-c": 6}
+    for name, number in tagged.items():
+        java.create_tag(str(theirs), name, number, 3600 if name == "b" else None)
+        tag(ours, name, number, 3_600_000 if name == "b" else None)
+    java.reset_consumer(str(theirs), "slow", 8)
+    consumer(ours, "slow", 8)
+    options = {**NOW, "snapshot.num-retained.min": "1"}
+
+    assert java.expire(str(theirs), options)[0] == 7
+    done = expire(context(ours, options), Surroundings(), rounds=1)
+
+    assert done.snapshots == tuple(range(1, 8))
+    assert done.keeper is not None and "'slow'" in done.keeper.text
+    assert_equal(ours, theirs)
+    for name in tagged:
+        at_tag = [java.read(str(path), {"scan.tag-name": name}) for path in (ours, theirs)]
+        assert at_tag[0] and at_tag[0] == at_tag[1]
+
+    java.reset_consumer(str(theirs), "slow", 50)
+    consumer(ours, "slow", 50)
+    java.expire(str(theirs), options)
+    expire(context(ours, options), Surroundings())
+    assert_equal(ours, theirs)
+
+    for name in ("b", "also-c", "c", "a"):
+        java.delete_tag(str(theirs), name)
+        ctx = context(ours, options)
+        carry_out(ctx.io, ctx.paths, plan_tag_removal(ctx, TagStore(ctx.io, ctx.paths).read(name)).removal, random_uuid)
+        assert_equal(ours, theirs)
+
+
+def test_all_that_follows_a_commit_leaves_the_same(tmp_path: Path, java: JavaPaimon) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    columns = [("id", "INT"), ("dt", "STRING"), ("v", "INT")]
+    driver = TableDriver(new_table(ours, columns, ["dt", "id"], ["dt"]), tmp_path / "lookup")
+    today = datetime.now()
+    days = [(today - timedelta(days=days)).strftime("%Y%m%d") for days in (0, 3, 30, 400)]
+    for commit in range(4):
+        driver.commit([["+I", n, day, commit] for n in range(3) for day in days])
+    driver.commit([["+I", 1, "no-day", 0]])
+    shutil.copytree(ours, theirs)
+    options = {
+        **NOW,
+        "snapshot.num-retained.min": "2",
+        "partition.expiration-time": "20 d",
+        "partition.expiration-check-interval": "0 ms",
+        "partition.timestamp-formatter": "yyyyMMdd",
+        "tag.automatic-creation": "process-time",
+        "tag.creation-period": "hourly",
+        "sink.process-time-zone": "Asia/Kolkata",
+    }
+
+    java.maintain(str(theirs), options)
+    table = Table.open(str(ours))
+    table = replace(table, context=context(ours, options))
+    done = tidy(table, Surroundings(), Job(WriterEnvironment(str(tmp_path / "lookup"))))
+
+    assert [facts.directory for facts in done.partitions] == [f"dt={day}" for day in sorted(days[2:])]
+    assert len(done.tags_made) == 1
+    left = [sorted_rows(row[1:] for row in java.read(str(path))) for path in (ours, theirs)]
+    assert left[0] == left[1]
+    assert {row[1] for row in left[0]} == {*days[:2], "no-day"}
+    names = [{name for name, size in content(path).items() if "/manifest" not in name} for path in (ours, theirs)]
+    assert names[0] == names[1]
