@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from paimon_table.metadata.bucket_id import POSTPONED, BucketId
     from paimon_table.metadata.commit_message import CommitMessage
     from paimon_table.metadata.data_file import DataFileMeta
+    from paimon_table.metadata.packed_files import FilePacker
     from paimon_table.metadata.paths import TablePaths
     from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
     from paimon_table.metadata.table_context import TableContext
@@ -48,6 +49,7 @@ else:
         "CommitMessage": "metadata.commit_message",
         "CommitResult": "commit.commit",
         "DataFileMeta": "metadata.data_file",
+        "FilePacker": "metadata.packed_files",
         "FilesystemCatalog": "catalog.filesystem",
         "KEPT_BYTES": "write.bucket_writer",
         "Lane": "bucket_assignment.lanes",
@@ -109,6 +111,7 @@ __all__ = [
     "CommitMessage",
     "CommitResult",
     "DataFileMeta",
+    "FilePacker",
     "FilesystemCatalog",
     "Lane",
     "LaneSplit",

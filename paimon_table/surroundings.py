@@ -1,9 +1,12 @@
-"""What the engine takes from the process around it unless it is given something else: the time and random ids."""
+"""What the engine takes from the process around it: the time, random ids, and that its garbage is not looked for."""
 
 from __future__ import annotations
 
+import gc
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def now_ms() -> int:
@@ -14,3 +17,18 @@ def now_ms() -> int:
 def random_uuid() -> str:
     """A random UUID as text."""
     return str(uuid.uuid4())
+
+
+@contextmanager
+def many_values() -> Iterator[None]:
+    """Inside this block very many small values are made that stay: nobody looks for garbage among them.
+
+    The collector looks at all of them again and again while they become more, which takes longer than making them.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()

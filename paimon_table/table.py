@@ -30,6 +30,7 @@ from paimon_table.options.reading_options import reading_options
 from paimon_table.options.table_options import TableOptions
 from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
+from paimon_table.scan.splits import Split
 from paimon_table.scan.time_travel import chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema
@@ -184,8 +185,12 @@ class Table:
     ) -> tuple[pa.Schema, Iterator[pa.Table]]:
         snapshot, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
         scan = TableScan.make(ctx, columns, predicate)
-        splits = scan.plan(load_state(ctx.io, ctx.paths, snapshot))
+        splits = scan.plan_snapshot(snapshot)
         return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
+
+    def plan(self, predicate: pc.Expression | None = None) -> tuple[Split, ...]:
+        """What ``read`` would read of the latest snapshot."""
+        return TableScan.make(self.context, None, predicate).plan_snapshot(self.snapshots.latest())
 
     def changes(
         self, from_snapshot: int | None = None, to_snapshot: int | None = None, columns: Sequence[str] | None = None

@@ -62,6 +62,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import TableOptions
+from paimon_table.surroundings import many_values
 
 CLOCK_SKEW_MS = 600_000
 """How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
@@ -421,13 +422,14 @@ class TableCommit:
         if snapshot is None:
             return ()
         known_id, known = self._manifests
-        return merge_manifests(
-            known if known_id == snapshot.id else self._reader.all_manifests(snapshot),
-            self._options,
-            self._partition_types,
-            self._reader.entries_of,
-            draft.add_manifests,
-        )
+        with many_values():
+            return merge_manifests(
+                known if known_id == snapshot.id else self._reader.all_manifests(snapshot),
+                self._options,
+                self._partition_types,
+                self._reader.stored_entries_of,
+                draft.add_stored,
+            )
 
     def _latest_schema_id(self) -> int:
         while self._io.exists(self._paths.schema_file(self._schema_id + 1)):

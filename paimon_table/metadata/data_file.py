@@ -6,8 +6,11 @@ are serialized BinaryRows (4-byte big-endian arity, then the row).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from operator import attrgetter
+from typing import Any
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 
@@ -26,6 +29,10 @@ class SimpleStats:
     min_values: bytes = EMPTY_ROW
     max_values: bytes = EMPTY_ROW
     null_counts: tuple[int | None, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As short as it can be: tasks get those of all files of a table."""
+        return SimpleStats, (self.min_values, self.max_values, self.null_counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +65,15 @@ class DataFileMeta:
     def at_level(self, level: int) -> DataFileMeta:
         """The same physical file on another level (an upgrade)."""
         return replace(self, level=level)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As for ``SimpleStats``."""
+        return _data_file, _VALUES(self)
+
+
+_NAMES = tuple(field.name for field in fields(DataFileMeta))
+_VALUES: Callable[[DataFileMeta], tuple[Any, ...]] = attrgetter(*_NAMES)
+
+
+def _data_file(*values: Any) -> DataFileMeta:
+    return DataFileMeta(**dict(zip(_NAMES, values, strict=True)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
@@ -20,6 +20,25 @@ DELETE = 1
 
 Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 """(partition, bucket, level, file name, extra files, embedded index, external path)."""
+
+Facts = tuple[int, bytes, int, int, int]
+"""(kind, partition, bucket, level, schema id): what the list of manifests tells of all entries together."""
+
+
+class Entry(Protocol):
+    """A manifest entry, be it decoded or as it is stored."""
+
+    @property
+    def kind(self) -> int: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def facts(self) -> Facts: ...
+
+
+E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,10 @@ class ManifestEntry:
             file.embedded_index,
             file.external_path,
         )
+
+    @property
+    def facts(self) -> Facts:
+        return self.kind, self.bucket.partition, self.bucket.bucket, self.file.level, self.file.schema_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +94,18 @@ class ManifestFileMeta:
 
 
 def summarize(
-    name: str, size_bytes: int, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]
+    name: str, size_bytes: int, entries: Iterable[Entry], partition_types: Sequence[DataType]
 ) -> ManifestFileMeta:
     """The list entry of a manifest that holds exactly these entries (at least one)."""
-    added = sum(entry.kind == ADD for entry in entries)
-    buckets = [entry.bucket.bucket for entry in entries]
-    levels = [entry.file.level for entry in entries]
+    kinds, partitions, buckets, levels, schema_ids = zip(*(entry.facts for entry in entries), strict=True)
+    added = kinds.count(ADD)
     return ManifestFileMeta(
         file_name=name,
         file_size_bytes=size_bytes,
         num_added_files=added,
-        num_deleted_files=len(entries) - added,
-        partition_stats=partition_stats({entry.bucket.partition for entry in entries}, partition_types),
-        schema_id=max(entry.file.schema_id for entry in entries),
+        num_deleted_files=len(kinds) - added,
+        partition_stats=partition_stats(set(partitions), partition_types),
+        schema_id=max(schema_ids),
         min_bucket=min(buckets),
         max_bucket=max(buckets),
         min_level=min(levels),
@@ -127,9 +149,9 @@ def may_contain_partition(stats: SimpleStats, partition: bytes, types: Sequence[
     return True
 
 
-def live_entries(entries: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+def live_entries(entries: Iterable[E]) -> tuple[E, ...]:
     """The ADDs whose identity no DELETE names, in order, each once; the order of ADD and DELETE does not matter."""
-    added: dict[Identity, ManifestEntry] = {}
+    added: dict[Identity, E] = {}
     deleted: set[Identity] = set()
     for entry in entries:
         if entry.kind == ADD:

@@ -6,17 +6,26 @@ branch of every union, the block codec is zstandard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import fastavro
 
 from paimon_table.errors import CorruptFile
-from paimon_table.formats.avro.container import MalformedContainer, read_container, write_container
+from paimon_table.formats.avro.container import (
+    ContainerWriter,
+    MalformedContainer,
+    read_container,
+    read_slices,
+    write_container,
+)
 from paimon_table.formats.file_format import DAMAGES
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
-from paimon_table.metadata.manifest import ManifestEntry, ManifestFileMeta
+from paimon_table.metadata.manifest import Facts, Identity, ManifestEntry, ManifestFileMeta
 from paimon_table.metadata.manifest_schema import (
     array,
     block_codec,
@@ -28,7 +37,6 @@ from paimon_table.metadata.manifest_schema import (
 )
 
 _VERSION = 2
-T = TypeVar("T")
 
 
 def _stats_record(path: str) -> dict[str, Any]:
@@ -93,13 +101,96 @@ LIST_SCHEMA: Mapping[str, Any] = root_record([
 ])  # fmt: skip
 """Avro schema of a manifest list's records."""
 
+_ENTRIES_PER_BLOCK = 1000
 _PARSED_ENTRY = fastavro.parse_schema(dict(ENTRY_SCHEMA))
 _PARSED_LIST = fastavro.parse_schema(dict(LIST_SCHEMA))
 
 
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as it stands in a manifest: can be put into another one as it is."""
+
+    kind: int
+    identity: Identity
+    schema_id: int
+    data: bytes
+
+    @property
+    def facts(self) -> Facts:
+        partition, bucket, level = self.identity[:3]
+        return self.kind, partition, bucket, level, self.schema_id
+
+
 def encode_manifest(entries: Iterable[ManifestEntry], compression: str, name: str = "") -> bytes:
     """The bytes of a manifest; ``compression`` is ``zstd`` or ``none``."""
-    return write_container(ENTRY_SCHEMA, _PARSED_ENTRY, map(_entry_record, entries), block_codec(compression), name)
+    ((_, data, _),) = encode_manifests(map(stored_entry, entries), compression, [name], 1 << 62)
+    return data
+
+
+def encode_manifests(
+    entries: Iterable[StoredEntry], compression: str, names: Iterable[str], target_bytes: int
+) -> Iterator[tuple[str, bytes, list[StoredEntry]]]:
+    """Manifests of about the target size or a little more, each with its name, bytes and entries; at least one.
+
+    Readers, and who merges manifests, take smaller ones for unfinished.
+    """
+    names, blocks = iter(names), _blocks(entries, target_bytes)
+    block = next(blocks, [])
+    while True:
+        name, out = next(names), io.BytesIO()
+        inside: list[StoredEntry] = []
+        container = ContainerWriter(out, ENTRY_SCHEMA, block_codec(compression), file_name=name)
+        while block and (out.tell() < target_bytes or not inside):
+            container.write_block(len(block), b"".join(entry.data for entry in block))
+            inside += block
+            block = next(blocks, [])
+        yield name, out.getvalue(), inside
+        if not block:
+            return
+
+
+def _blocks(entries: Iterable[StoredEntry], target_bytes: int) -> Iterator[list[StoredEntry]]:
+    block: list[StoredEntry] = []
+    size_bytes = 0
+    for entry in entries:
+        block.append(entry)
+        size_bytes += len(entry.data)
+        if len(block) == _ENTRIES_PER_BLOCK or size_bytes >= target_bytes:
+            yield block
+            block, size_bytes = [], 0
+    if block:
+        yield block
+
+
+def stored_entry(entry: ManifestEntry) -> StoredEntry:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _PARSED_ENTRY, _entry_record(entry))
+    return StoredEntry(entry.kind, entry.identity, entry.file.schema_id, out.getvalue())
+
+
+def decode_stored(data: bytes, name: str, count: int) -> list[StoredEntry]:
+    """The entries of a manifest as they are stored, those of other writers as they would be; errors as for others."""
+    with _readable(name):
+        slices = read_slices(data, ENTRY_SCHEMA, name.rpartition("/")[2])
+        if slices is None:
+            return [stored_entry(entry) for entry in decode_manifest(data, name, count)]
+        if len(slices) != count:
+            raise _wrong_count(name, len(slices), count)
+        return [_stored(record, stored) for record, stored in slices]
+
+
+def _stored(record: Mapping[str, Any], data: bytes) -> StoredEntry:
+    file = record["_FILE"]
+    identity = (
+        record["_PARTITION"],
+        record["_BUCKET"],
+        file["_LEVEL"],
+        file["_FILE_NAME"],
+        tuple(file["_EXTRA_FILES"]),
+        file["_EMBEDDED_FILE_INDEX"],
+        file["_EXTERNAL_PATH"],
+    )
+    return StoredEntry(record["_KIND"], identity, file["_SCHEMA_ID"], data)
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str, name: str = "") -> bytes:
@@ -107,20 +198,47 @@ def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str
     return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression), name)
 
 
-def decode_manifest(data: bytes, name: str) -> tuple[ManifestEntry, ...]:
-    """The entries of a manifest in stored order; CorruptFile names the file ``name``."""
+Wanted = Callable[[bytes], bool]
+"""Whether entries of a partition, by its serialized row, matter."""
+
+
+def decode_manifest(
+    data: bytes, name: str, count: int | None = None, wanted: Wanted | None = None
+) -> tuple[ManifestEntry, ...]:
+    """The entries of a manifest in stored order, those of wanted partitions alone.
+
+    CorruptFile, which names the file ``name``, also when it has another number of entries than ``count``, all of them.
+    """
     buckets: dict[tuple[bytes, int], BucketId] = {}
-    return _decode(data, name, lambda record: _entry(record, buckets))
+    records = _records(data, name)
+    if count is not None and len(records) != count:
+        raise _wrong_count(name, len(records), count)
+    if wanted is not None:
+        records = [record for record in records if wanted(record["_PARTITION"])]
+    with _readable(name):
+        return tuple(_entry(record, buckets) for record in records)
 
 
 def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
     """The manifests that a list names, in order; CorruptFile names the file ``name``."""
-    return _decode(data, name, _list_entry)
+    records = _records(data, name)
+    with _readable(name):
+        return tuple(map(_list_entry, records))
 
 
-def _decode(data: bytes, name: str, value: Callable[[Any], T]) -> tuple[T, ...]:
+def _records(data: bytes, name: str) -> list[Any]:
+    with _readable(name):
+        return read_container(data, name.rpartition("/")[2])
+
+
+def _wrong_count(name: str, found: int, stated: int) -> CorruptFile:
+    return CorruptFile(f"{name} has {found} entries, its list says {stated}; restore it from a backup")
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
     try:
-        return tuple(map(value, read_container(data, name.rpartition("/")[2])))
+        yield
     except (MalformedContainer, *DAMAGES) as error:
         raise CorruptFile(f"manifest file {name} is not readable ({error!r}); restore it from a backup") from error
 

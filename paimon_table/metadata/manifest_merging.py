@@ -2,6 +2,10 @@
 
 Implements Paimon's manifest merging: a full rewrite that makes DELETE entries vanish when enough bytes are small or
 hold deletes, otherwise the packing of neighbours. Merging never changes the live files.
+
+Where Paimon merges the whole tail of small manifests whenever it is long enough, only its newest part is merged here,
+as far as it outweighs what is before it. So an entry is rewritten as often as its manifest doubles, and not each time
+until the manifest has the target size, which that of a hundred thousand files may never have.
 """
 
 from __future__ import annotations
@@ -10,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from paimon_table.metadata.manifest import (
     ADD,
+    E,
     Identity,
-    ManifestEntry,
     ManifestFileMeta,
     live_entries,
     may_contain_partition,
@@ -19,16 +23,16 @@ from paimon_table.metadata.manifest import (
 from paimon_table.options.table_options import TableOptions
 from paimon_table.types import DataType
 
-Read = Callable[[ManifestFileMeta], Sequence[ManifestEntry]]
-Write = Callable[[Sequence[ManifestEntry]], Sequence[ManifestFileMeta]]
+Read = Callable[[ManifestFileMeta], Sequence[E]]
+Write = Callable[[Sequence[E]], Sequence[ManifestFileMeta]]
 
 
 def merge_manifests(
     manifests: Sequence[ManifestFileMeta],
     options: TableOptions,
     partition_types: Sequence[DataType],
-    read: Read,
-    write: Write,
+    read: Read[E],
+    write: Write[E],
 ) -> tuple[ManifestFileMeta, ...]:
     """The manifests of the next base list; ``manifests`` themselves where nothing is worth merging."""
     target = options.manifest_target_file_size_bytes
@@ -44,7 +48,7 @@ def merge_manifests(
 def minor_groups(
     manifests: Sequence[ManifestFileMeta], target_size_bytes: int, min_count: int
 ) -> list[list[ManifestFileMeta]]:
-    """Neighbours to merge, in order: groups that reach the target size, and the tail if it has enough manifests.
+    """Neighbours to merge, in order: groups that reach the target size, and of a tail with enough manifests the end.
 
     A group of one is left as it is.
     """
@@ -57,19 +61,27 @@ def minor_groups(
         if size >= target_size_bytes:
             groups.append(group)
             group, size = [], 0
-    if len(group) >= min_count:
-        groups.append(group)
-    else:
-        groups += [[manifest] for manifest in group]
-    return groups
+    first = _outweighing(group, max(2, min_count // 2)) if len(group) >= min_count else len(group)
+    groups += [[manifest] for manifest in group[:first]]
+    return [*groups, group[first:]] if first < len(group) else groups
 
 
-def cancelled(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+def _outweighing(tail: Sequence[ManifestFileMeta], least_count: int) -> int:
+    """Where the newest manifests begin, at least so many, before which the next one is larger than all of them."""
+    first = max(0, len(tail) - least_count)
+    size = sum(manifest.file_size_bytes for manifest in tail[first:])
+    while first and tail[first - 1].file_size_bytes <= size:
+        first -= 1
+        size += tail[first].file_size_bytes
+    return first
+
+
+def cancelled(entries: Iterable[E]) -> list[E]:
     """Entries in list order without the ADDs that a later DELETE of the same list takes back.
 
     A DELETE whose ADD is not in the list is kept, once: the ADD is in a manifest outside the group.
     """
-    kept: dict[tuple[int, Identity], ManifestEntry] = {}
+    kept: dict[tuple[int, Identity], E] = {}
     for entry in entries:
         if entry.kind == ADD or kept.pop((ADD, entry.identity), None) is None:
             kept[entry.kind, entry.identity] = entry
@@ -77,14 +89,18 @@ def cancelled(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def _merge_fully(
-    manifests: Sequence[ManifestFileMeta], target: int, partition_types: Sequence[DataType], read: Read, write: Write
+    manifests: Sequence[ManifestFileMeta],
+    target: int,
+    partition_types: Sequence[DataType],
+    read: Read[E],
+    write: Write[E],
 ) -> tuple[ManifestFileMeta, ...]:
     """All DELETE entries vanish; large manifests without any deleted file stay as they are."""
     contents = {m.file_name: read(m) for m in manifests if m.num_deleted_files}
     deleted = {entry.identity for entries in contents.values() for entry in entries if entry.kind != ADD}
     deleted_partitions = {identity[0] for identity in deleted}
     kept: list[ManifestFileMeta] = []
-    rewritten: list[ManifestEntry] = []
+    rewritten: list[E] = []
     for manifest in manifests:
         is_large = manifest.file_size_bytes >= target and not manifest.num_deleted_files
         stats = manifest.partition_stats

@@ -13,15 +13,20 @@ from paimon_table.errors import CorruptFile
 from paimon_table.metadata.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from paimon_table.metadata.manifest import ManifestEntry, ManifestFileMeta, summarize
 from paimon_table.metadata.manifest_codec import (
+    StoredEntry,
+    Wanted,
     decode_manifest,
     decode_manifest_list,
-    encode_manifest,
+    decode_stored,
     encode_manifest_list,
+    encode_manifests,
+    stored_entry,
 )
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.options.table_options import TableOptions
 from paimon_table.storage.file_io import FileIO
+from paimon_table.surroundings import many_values
 from paimon_table.types import DataType
 
 
@@ -36,16 +41,21 @@ class ManifestReader:
         """The manifests that a manifest list names; ``size_bytes`` is the list's size where a snapshot says it."""
         return decode_manifest_list(self._bytes(name, size_bytes), self.paths.manifest_file(name))
 
-    def entries_of(self, manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+    def entries_of(self, manifest: ManifestFileMeta, wanted: Wanted | None = None) -> tuple[ManifestEntry, ...]:
+        """The entries of a manifest, all of them or those of wanted partitions."""
         path = self.paths.manifest_file(manifest.file_name)
-        entries = decode_manifest(self._bytes(manifest.file_name, manifest.file_size_bytes), path)
-        stated = manifest.num_added_files + manifest.num_deleted_files
-        if len(entries) != stated:
-            raise CorruptFile(f"{path} has {len(entries)} entries, its list says {stated}; restore it from a backup")
-        return entries
+        with many_values():
+            return decode_manifest(self._content(manifest), path, _count(manifest), wanted)
 
-    def entries_in(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
-        return [entry for manifest in manifests for entry in self.entries_of(manifest)]
+    def stored_entries_of(self, manifest: ManifestFileMeta) -> list[StoredEntry]:
+        """The entries of a manifest, to be put into another one."""
+        path = self.paths.manifest_file(manifest.file_name)
+        with many_values():
+            return decode_stored(self._content(manifest), path, _count(manifest))
+
+    def entries_in(self, manifests: Iterable[ManifestFileMeta], wanted: Wanted | None = None) -> list[ManifestEntry]:
+        with many_values():
+            return [entry for manifest in manifests for entry in self.entries_of(manifest, wanted)]
 
     def all_manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Base then delta: the manifests that together give the snapshot's live files."""
@@ -67,6 +77,9 @@ class ManifestReader:
         name = snapshot.index_manifest
         return () if name is None else decode_index_manifest(self._bytes(name), self.paths.manifest_file(name))
 
+    def _content(self, manifest: ManifestFileMeta) -> bytes:
+        return self._bytes(manifest.file_name, manifest.file_size_bytes)
+
     def _bytes(self, name: str, size_bytes: int | None = None) -> bytes:
         path = self.paths.manifest_file(name)
         try:
@@ -85,6 +98,10 @@ class ManifestReader:
         return data
 
 
+def _count(manifest: ManifestFileMeta) -> int:
+    return manifest.num_added_files + manifest.num_deleted_files
+
+
 @dataclass(slots=True)
 class ManifestDraft:
     """Manifest files of one commit attempt, in memory until ``write``. All names share one uuid and one counter."""
@@ -101,15 +118,18 @@ class ManifestDraft:
 
     def add_manifests(self, entries: Sequence[ManifestEntry]) -> tuple[ManifestFileMeta, ...]:
         """Put entries into as many manifests as the target size asks for; none for no entries."""
+        return self.add_stored([stored_entry(entry) for entry in entries])
+
+    def add_stored(self, entries: Sequence[StoredEntry]) -> tuple[ManifestFileMeta, ...]:
+        """The same for entries of other manifests."""
         if not entries:
             return ()
-        data = encode_manifest(entries, self.options.manifest_compression, self._next_name("manifest"))
+        names = iter(lambda: self._next_name("manifest"), "")
         target = self.options.manifest_target_file_size_bytes
-        if len(data) > target and len(entries) > 1:
-            step = max(1, len(entries) * target // len(data))
-            parts = [entries[at : at + step] for at in range(0, len(entries), step)]
-            return tuple(meta for part in parts for meta in self._add_one(part, None))
-        return self._add_one(entries, data)
+        parts = encode_manifests(entries, self.options.manifest_compression, names, target)
+        return tuple(
+            summarize(self._add(name, data), len(data), inside, self.partition_types) for name, data, inside in parts
+        )
 
     def add_list(self, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Put a manifest list, possibly empty; returns its name and its size in bytes."""
@@ -138,11 +158,6 @@ class ManifestDraft:
             self.io.delete(path)
         self._written.clear()
         self._files.clear()
-
-    def _add_one(self, entries: Sequence[ManifestEntry], data: bytes | None) -> tuple[ManifestFileMeta, ...]:
-        name = self._next_name("manifest")
-        encoded = data if data is not None else encode_manifest(entries, self.options.manifest_compression, name)
-        return (summarize(self._add(name, encoded), len(encoded), entries, self.partition_types),)
 
     def _next_name(self, kind: str) -> str:
         self._prefix = self._prefix or self.new_uuid()

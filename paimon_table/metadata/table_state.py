@@ -6,7 +6,7 @@ later snapshot costs only what was changed since, and nothing for one's own comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_table.errors import BrokenInvariant, CorruptFile
@@ -14,11 +14,13 @@ from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
-from paimon_table.metadata.manifest import ADD, ManifestEntry, live_entries
+from paimon_table.metadata.manifest import ADD, ManifestEntry, ManifestFileMeta, live_entries
+from paimon_table.metadata.manifest_codec import Wanted
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity, SnapshotStore
 from paimon_table.storage.file_io import FileIO
+from paimon_table.surroundings import many_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +133,31 @@ class TableState:
         return TableState(snapshot, files, totals, self.index if index is None else index)
 
 
-def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> TableState:
-    """Read the live files of a snapshot from its manifests, and its index files."""
+def load_state(
+    io: FileIO,
+    paths: TablePaths,
+    snapshot: Snapshot | None,
+    wanted: Wanted | None = None,
+    may_hold: Callable[[ManifestFileMeta], bool] | None = None,
+) -> TableState:
+    """Read the live files of a snapshot from its manifests, and its index files.
+
+    With ``wanted`` the state has the files of such partitions alone; ``may_hold`` says which manifests can have some.
+    """
     if snapshot is None:
         return TableState()
     reader = ManifestReader(io, paths)
     files: dict[BucketId, list[DataFileMeta]] = {}
     totals: dict[bytes, int] = {}
-    for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
-        files.setdefault(entry.bucket, []).append(entry.file)
-        if entry.bucket.bucket != POSTPONED:
-            totals[entry.bucket.partition] = entry.total_buckets
-    live = {bucket: tuple(metas) for bucket, metas in files.items()}
-    return TableState(snapshot, live, totals, reader.index_entries(snapshot))
+    manifests = reader.all_manifests(snapshot)
+    with many_values():
+        kept = manifests if may_hold is None else [manifest for manifest in manifests if may_hold(manifest)]
+        for entry in live_entries(reader.entries_in(kept, wanted)):
+            files.setdefault(entry.bucket, []).append(entry.file)
+            if entry.bucket.bucket != POSTPONED:
+                totals[entry.bucket.partition] = entry.total_buckets
+        live = {bucket: tuple(metas) for bucket, metas in files.items()}
+        return TableState(snapshot, live, totals, reader.index_entries(snapshot))
 
 
 def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: int | None) -> TableState:

@@ -224,6 +224,22 @@ def comparable_key(data: bytes, types: Sequence[DataType]) -> tuple[tuple[Any, .
     )
 
 
+def raw_field(data: bytes, position: int, t: DataType) -> Any:
+    """One value in its internal form, of the same order as the values; CorruptFile if the row cannot have it."""
+    try:
+        (arity,) = _ARITY.unpack_from(data)
+        if data[_ARITY_BYTES + ((position + 8) >> 3)] & (1 << (position & 7)):
+            return None
+        return _raw(data, _ARITY_BYTES + header_bytes(arity) + 8 * position, t)
+    except (struct.error, IndexError) as error:
+        raise CorruptFile(f"a serialized row of {len(data)} bytes ends early; the metadata file is damaged") from error
+
+
+def python_value(raw: Any, t: DataType) -> Any:
+    """The Python value (see the module's docstring) of an internal form."""
+    return None if raw is None else _python(raw, t)
+
+
 def _raw_fields(data: bytes, types: Sequence[DataType]) -> list[Any]:
     """Field values in the internal form: int, float, bytes, unscaled int, timestamp as int of its Arrow unit."""
     header = _ARITY_BYTES + header_bytes(len(types))

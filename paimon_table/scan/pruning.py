@@ -7,7 +7,8 @@ Ranges of FLOAT and DOUBLE columns guarantee nothing, because NaN lies outside o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -21,12 +22,16 @@ from paimon_table.data_files.altered_values import bounds_given_back, may_alter
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
-from paimon_table.rows.binary_row import deserialize_row
+from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.rows.binary_row import deserialize_row, python_value, raw_field
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField, Root, arrow_type
 
 ANYTHING = pc.scalar(True)
 """The guarantee that says nothing."""
+
+_GROUP = 64
+"""Files that are tried together."""
 
 _UNRANGED = frozenset({Root.FLOAT, Root.DOUBLE, Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
 
@@ -52,6 +57,36 @@ def may_match(predicate: pc.Expression, guarantees: Sequence[pc.Expression], sch
             f"predicate {predicate} does not fit the table: {error}; columns are: {', '.join(schema.names)}"
         ) from error
     return [number in staying for number in range(len(guarantees))]
+
+
+def matching_files(predicate: pc.Expression, every: Sequence[Ranges], schema: TableSchema) -> list[bool]:
+    """For each file, by its ranges, whether it can have rows that satisfy the predicate.
+
+    Files next to each other in the order of their first column are tried together: most groups of them match as a
+    whole, or not at all, which saves the look at each.
+    """
+    arrow_schema = schema.arrow_schema
+    order = sorted(range(len(every)), key=lambda number: _place(every[number]))
+    groups = [order[at : at + _GROUP] for at in range(0, len(order), _GROUP)]
+    guarantees = [guarantee(united([every[number] for number in group]), schema) for group in groups]
+    some = may_match(predicate, guarantees, arrow_schema)
+    others = may_match(~predicate, guarantees, arrow_schema)
+    kept = [False] * len(every)
+    mixed: list[int] = []
+    for group, may_be, may_not_be in zip(groups, some, others, strict=True):
+        if may_be and may_not_be:
+            mixed += group
+        for number in group if may_be else ():
+            kept[number] = True
+    alone = may_match(predicate, [guarantee(every[number], schema) for number in mixed], arrow_schema)
+    for number, may_be in zip(mixed, alone, strict=True):
+        kept[number] = may_be
+    return kept
+
+
+def _place(ranges: Ranges) -> tuple[bool, Any]:
+    first = next(iter(ranges.values()), None)
+    return (False, 0) if first is None or first.low is None else (True, first.low)
 
 
 def referenced_columns(predicate: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
@@ -88,60 +123,122 @@ def partition_guarantee(bucket: BucketId, schema: TableSchema) -> pc.Expression:
     )
 
 
-def key_guarantee(file: DataFileMeta, schema: TableSchema) -> pc.Expression:
-    """Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge."""
+def manifest_guarantee(manifest: ManifestFileMeta, schema: TableSchema) -> pc.Expression:
+    """Every partition of a manifest is in the ranges that its list states."""
+    stats, fields = manifest.partition_stats, schema.partition_fields
+    ranges = {}
+    for at, field in enumerate(fields):
+        nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
+        ranges[field.name] = ColumnRange(*_ends(stats, at, len(fields), field), nulls)
+    return guarantee(ranges, schema)
+
+
+def key_ranges(file: DataFileMeta, schema: TableSchema, names: Collection[str]) -> Ranges:
+    """Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge.
+
+    ``names`` are the columns that matter.
+    """
     stats, fields = file.key_stats, schema.key_fields
-    minimum, maximum = _bounds(stats, fields)
-    nulls = stats.null_counts if len(stats.null_counts) == len(fields) else (None,) * len(fields)
-    return _all(_range(file, f, low, high, n) for f, low, high, n in zip(fields, minimum, maximum, nulls, strict=True))
+    return {
+        field.name: _range(file, field, stats, at, len(fields))
+        for at, field in enumerate(fields)
+        if field.name in names
+    }
 
 
-def value_guarantee(file: DataFileMeta, schema: TableSchema, file_schema: TableSchema) -> pc.Expression:
-    """Ranges of the value columns; only good for files that need no merge, as other files may hold newer versions.
+def value_ranges(file: DataFileMeta, schema: TableSchema, file_schema: TableSchema, names: Collection[str]) -> Ranges:
+    """Ranges of the columns among ``names``; only good for files that need no merge: others may hold newer versions.
 
     Statistics are in the schema that the file was written with; columns whose type has changed since guarantee nothing,
     columns that the file does not know are NULL.
     """
     written = {f.id: f for f in file_schema.fields}
-    names = file.value_stats_cols
-    covered = file_schema.fields if names is None else tuple(file_schema.field(name) for name in names)
+    kept = file.value_stats_cols
+    covered = file_schema.fields if kept is None else tuple(file_schema.field(name) for name in kept)
     position = {f.id: i for i, f in enumerate(covered)}
-    minimum, maximum = _bounds(file.value_stats, covered)
-    parts = []
-    for field in schema.fields:
+    ranges = {}
+    for field in (schema.field(name) for name in names):
         old = written.get(field.id)
         if old is None:
-            parts.append(pc.field(field.name).is_null())
+            ranges[field.name] = ColumnRange(is_null=True)
         elif field.id in position and old.type.with_nullable(True) == field.type.with_nullable(True):
-            at = position[field.id]
-            nulls = file.value_stats.null_counts[at] if at < len(file.value_stats.null_counts) else None
-            parts.append(_range(file, field, minimum[at], maximum[at], nulls))
-    return _all(parts)
+            ranges[field.name] = _range(file, field, file.value_stats, position[field.id], len(covered))
+    return ranges
 
 
-def _bounds(stats: SimpleStats, fields: Sequence[DataField]) -> tuple[Sequence[Any], Sequence[Any]]:
-    types = [f.type.with_nullable(True) for f in fields]
-    unknown: tuple[Any, ...] = (None,) * len(fields)
-    if int.from_bytes(stats.min_values[:4], "big") != len(fields):
-        return unknown, unknown
+def guarantee(ranges: Ranges, schema: TableSchema) -> pc.Expression:
+    """Every row of a file has its values in these ranges."""
+    return _all(one.expression(schema.field(name)) for name, one in ranges.items())
+
+
+# ---------------------------------------------------------------- ranges
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """What the values of a column are between, in the internal form of rows; None: nobody knows."""
+
+    low: Any = None
+    high: Any = None
+    null_count: int | None = None
+    """None: nobody knows."""
+    is_null: bool = False
+    """All of them are NULL."""
+    is_altered: bool = False
+    """Whether the file may give values back as other ones than its metadata knows."""
+
+    def expression(self, field: DataField) -> pc.Expression:
+        column = pc.field(field.name)
+        if self.is_null:
+            return column.is_null()
+        if self.low is None or self.high is None or field.type.root in _UNRANGED:
+            return column.is_valid() if self.null_count == 0 else ANYTHING
+        least, greatest = (_literal(python_value(raw, field.type), field) for raw in (self.low, self.high))
+        if self.is_altered:
+            least, greatest = bounds_given_back(least, greatest, field.type)
+        between = (column >= least) & (column <= greatest)
+        return between if self.null_count == 0 else between | column.is_null()
+
+
+Ranges = Mapping[str, ColumnRange]
+"""By column; columns that are left out may have any values."""
+
+
+def united(every: Sequence[Ranges]) -> Ranges:
+    """Ranges that hold for the rows of several files."""
+    return {name: _united([ranges[name] for ranges in every]) for name in every[0] if all(name in r for r in every)}
+
+
+def _united(ranges: Sequence[ColumnRange]) -> ColumnRange:
+    valued = [one for one in ranges if not one.is_null]
+    if not valued:
+        return ranges[0]
+    is_known = all(one.low is not None and one.high is not None for one in valued)
+    has_no_nulls = len(valued) == len(ranges) and all(one.null_count == 0 for one in valued)
+    return ColumnRange(
+        min(one.low for one in valued) if is_known else None,
+        max(one.high for one in valued) if is_known else None,
+        0 if has_no_nulls else None,
+        is_altered=any(one.is_altered for one in valued),
+    )
+
+
+def _range(file: DataFileMeta, field: DataField, stats: SimpleStats, at: int, arity: int) -> ColumnRange:
+    nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
+    if nulls == file.row_count:
+        return ColumnRange(is_null=True)
+    low, high = _ends(stats, at, arity, field)
+    return ColumnRange(low, high, nulls, is_altered=may_alter(file, field.type))
+
+
+def _ends(stats: SimpleStats, at: int, arity: int, field: DataField) -> tuple[Any, Any]:
+    if field.type.root in _UNRANGED or int.from_bytes(stats.min_values[:4], "big") != arity:
+        return None, None
     try:
-        return deserialize_row(stats.min_values, types), deserialize_row(stats.max_values, types)
+        return raw_field(stats.min_values, at, field.type), raw_field(stats.max_values, at, field.type)
     except UnsupportedFeature:
         # A timestamp that rows in memory cannot hold; whoever reads the column is told so.
-        return unknown, unknown
-
-
-def _range(file: DataFileMeta, field: DataField, low: Any, high: Any, nulls: int | None) -> pc.Expression:
-    column = pc.field(field.name)
-    if nulls == file.row_count:
-        return column.is_null()
-    if low is None or high is None or field.type.root in _UNRANGED:
-        return column.is_valid() if nulls == 0 else ANYTHING
-    least, greatest = _literal(low, field), _literal(high, field)
-    if may_alter(file, field.type):
-        least, greatest = bounds_given_back(least, greatest, field.type)
-    between = (column >= least) & (column <= greatest)
-    return between if nulls == 0 else between | column.is_null()
+        return None, None
 
 
 def _literal(value: Any, field: DataField) -> pa.Scalar:

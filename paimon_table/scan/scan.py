@@ -6,7 +6,7 @@ split is read in pieces of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,16 +21,27 @@ from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from paimon_table.metadata.index_manifest import IndexEntry
+from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState
+from paimon_table.metadata.table_state import TableState, load_state
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import comparable_key
 from paimon_table.scan.index_pruning import matching_sections
-from paimon_table.scan.pruning import ANYTHING, key_guarantee, may_match, partition_guarantee, value_guarantee
+from paimon_table.scan.pruning import (
+    Ranges,
+    key_ranges,
+    manifest_guarantee,
+    matching_files,
+    may_match,
+    partition_guarantee,
+    value_ranges,
+)
 from paimon_table.scan.selection import Selection
 from paimon_table.scan.split_reader import open_reader
 from paimon_table.scan.splits import Split, split_bucket, split_unkeyed_bucket
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.surroundings import many_values
 from paimon_table.types import arrow_schema
 
 
@@ -55,14 +66,33 @@ class TableScan:
 
     # ------------------------------------------------------------ planning
 
+    def plan_snapshot(self, snapshot: Snapshot | None) -> tuple[Split, ...]:
+        """As ``plan`` of the snapshot's state; of its manifests nothing is kept that the predicate rules out."""
+        with many_values():
+            if not self._tests_partitions:
+                return self.plan(load_state(self.ctx.io, self.ctx.paths, snapshot))
+            schema = self.ctx.schema
+            known: dict[bytes, bool] = {}
+
+            def wanted(partition: bytes) -> bool:
+                if partition not in known:
+                    known[partition] = self._may_match([partition_guarantee(BucketId(partition, 0), schema)])[0]
+                return known[partition]
+
+            def may_hold(manifest: ManifestFileMeta) -> bool:
+                return self._may_match([manifest_guarantee(manifest, schema)])[0]
+
+            return self.plan(load_state(self.ctx.io, self.ctx.paths, snapshot, wanted, may_hold))
+
     def plan(self, state: TableState) -> tuple[Split, ...]:
         """The splits that can hold matching rows; key and partition ranges prune before the merge, values after it."""
         refuse_unreadable(self.ctx.schema, self.ctx.options, state.index)
         deletion_files = state.deletion_files()
         key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
+        buckets = self._matching_buckets([bucket for bucket in state.files if bucket.bucket != POSTPONED])
+        matching = self._matching_files({bucket: self._visible_files(state.files[bucket]) for bucket in buckets})
         splits: list[Split] = []
-        for bucket in self._matching_buckets([bucket for bucket in state.files if bucket.bucket != POSTPONED]):
-            files = self._matching_files(self._visible_files(state.files[bucket]))
+        for bucket, files in matching.items():
             splits += self._splits(bucket, files, key_of, deletion_files.get(bucket, ()))
         if self.ctx.options.scan_plan_sort_partition:
             splits.sort(key=lambda split: (*self._partition_order(split.bucket), split.bucket.bucket))
@@ -91,35 +121,47 @@ class TableScan:
         return comparable_key(bucket.partition, types) if types else ()
 
     def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
-        if not set(self.selection.tested) & set(self.ctx.schema.partition_keys):
+        if not self._tests_partitions:
             return list(buckets)
         partitions = {bucket.partition: partition_guarantee(bucket, self.ctx.schema) for bucket in buckets}
         kept = self._may_match(list(partitions.values()))
         matching = {partition for partition, keep in zip(partitions, kept, strict=True) if keep}
         return [bucket for bucket in buckets if bucket.partition in matching]
 
+    @property
+    def _tests_partitions(self) -> bool:
+        return not set(self.selection.tested).isdisjoint(self.ctx.schema.partition_keys)
+
     def _visible_files(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
         return [file for file in files if file.level > 0] if self.ctx.options.hides_level0 else files
 
-    def _matching_files(self, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-        if not set(self.selection.tested) & set(self.ctx.schema.trimmed_primary_keys):
-            return list(files)
-        kept = self._may_match([key_guarantee(file, self.ctx.schema) for file in files])
-        return [file for file, keep in zip(files, kept, strict=True) if keep]
+    def _matching_files(
+        self, files: Mapping[BucketId, Sequence[DataFileMeta]]
+    ) -> Mapping[BucketId, Sequence[DataFileMeta]]:
+        names = set(self.selection.tested) & set(self.ctx.schema.trimmed_primary_keys)
+        if not names:
+            return files
+        every = [file for of_bucket in files.values() for file in of_bucket]
+        kept = iter(self._are_matching([key_ranges(file, self.ctx.schema, names) for file in every]))
+        return {bucket: [f for f in of_bucket if next(kept)] for bucket, of_bucket in files.items()}
 
     def _without_unmatched_values(self, splits: Sequence[Split]) -> tuple[Split, ...]:
         """Drop files by their value ranges where no other file can hold another version of their keys."""
         if not self.selection.tested:
             return tuple(splits)
         alone = [section[0][0] for split in splits for section in split.sections if _is_alone(section)]
-        kept = self._may_match([self._value_guarantee(file) for file in alone])
+        kept = self._are_matching([self._value_ranges(file) for file in alone])
         gone = {file.file_name for file, keep in zip(alone, kept, strict=True) if not keep}
         left = [replace(split, sections=tuple(s for s in split.sections if not _is_in(s, gone))) for split in splits]
         return tuple(split for split in left if split.sections)
 
-    def _value_guarantee(self, file: DataFileMeta) -> pc.Expression:
+    def _value_ranges(self, file: DataFileMeta) -> Ranges:
         written = self.ctx.schemas.get(file.schema_id)
-        return ANYTHING if written is None else value_guarantee(file, self.ctx.schema, written)
+        return {} if written is None else value_ranges(file, self.ctx.schema, written, self.selection.tested)
+
+    def _are_matching(self, ranges: Sequence[Ranges]) -> list[bool]:
+        predicate = self.selection.predicate
+        return [True] * len(ranges) if predicate is None else matching_files(predicate, ranges, self.ctx.schema)
 
     def _may_match(self, guarantees: Sequence[pc.Expression]) -> list[bool]:
         return may_match(self.selection.predicate, guarantees, self.ctx.schema.arrow_schema)

@@ -21,6 +21,7 @@ from paimon_table import (
     CommitKind,
     CommitMessage,
     CommitResult,
+    FilePacker,
     LiveFiles,
     SchemaChange,
     Table,
@@ -72,6 +73,7 @@ class TableSink:
         self._commit = self._committer(None)
         self._commit.refresh()
         self._key_lanes: int | None = None
+        self._packer = FilePacker()
 
     @property
     def is_lost_checkpoint(self) -> bool:
@@ -134,7 +136,7 @@ class TableSink:
             return Target(
                 self.identifier,
                 context,
-                self._live_files(),
+                self._packer.pack(self._live_files()),
                 self._position.floors,
                 is_appended,
                 self.compacts_fully(batch_id),

@@ -18,12 +18,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import fastavro
 import pyarrow as pa
 import xxhash
 
+from paimon_table.formats.avro.record_decoder import DecodeRecord, record_decoder
+
+T = TypeVar("T")
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _SECOND_BRANCH = b"\x02"
@@ -68,8 +71,7 @@ class ContainerWriter:
         self._out = out
         self._codec = codec
         self._zstd_level = zstd_level
-        schema_text = json.dumps(schema, separators=(",", ":")).encode()
-        entries = {"avro.codec": codec.encode(), "avro.schema": schema_text, _FILE_KEY: file_name.encode()}
+        entries = {"avro.codec": codec.encode(), "avro.schema": _schema_text(schema), _FILE_KEY: file_name.encode()}
         self._sync = _sync_marker(entries)
         header = io.BytesIO()
         header.write(_MAGIC)
@@ -107,7 +109,45 @@ class ContainerWriter:
 def read_container(data: bytes, file_name: str = "") -> list[Any]:
     """All records of a container with one of ``CODECS``; MalformedContainer otherwise."""
     reader = ContainerReader(io.BytesIO(data), file_name)
-    return [record for block in reader.blocks() for record in reader.records(block)]
+    decode = _decoder(reader.schema_text)
+    if decode is None:
+        return [record for block in reader.blocks() for record in reader.records(block)]
+    records: list[Any] = []
+    for block in reader.blocks():
+        records += [record for record, _ in _sliced(decode, block)]
+    return records
+
+
+def read_slices(data: bytes, schema: Mapping[str, Any], file_name: str = "") -> list[tuple[Any, bytes]] | None:
+    """As ``read_container``, each record with its bytes; None for a container with another schema than this one."""
+    reader = ContainerReader(io.BytesIO(data), file_name)
+    decode = _decoder(reader.schema_text)
+    if decode is None or reader.schema_text != _schema_text(schema):
+        return None
+    slices: list[tuple[Any, bytes]] = []
+    for block in reader.blocks():
+        slices += _sliced(decode, block)
+    return slices
+
+
+def _decoder(schema_text: bytes) -> DecodeRecord | None:
+    plain = _checked(lambda: json.dumps(without_logical_types(json.loads(schema_text))))
+    return record_decoder(plain)
+
+
+def _sliced(decode: DecodeRecord, block: Block) -> list[tuple[Any, bytes]]:
+    data, at = block.data, 0
+    slices = []
+    try:
+        for _ in range(block.record_count):
+            start = at
+            record, at = decode(data, start)
+            slices.append((record, data[start:at]))
+    except _DAMAGES as error:
+        raise MalformedContainer(str(error) or repr(error)) from error
+    if at != len(data):
+        raise MalformedContainer("a block has other bytes than its records")
+    return slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +182,14 @@ class ContainerReader:
         self._header: _Header = _checked(self._read_header)
 
     @property
+    def schema_text(self) -> bytes:
+        """The schema of the file as JSON text."""
+        return self._header.schema_text
+
+    @property
     def schema(self) -> Any:
         """The schema of the file as its JSON text says it."""
-        return json.loads(self._header.schema_text)
+        return json.loads(self.schema_text)
 
     def blocks(self) -> Iterator[Block]:
         while (block := _checked(self._read_block)) is not None:
@@ -191,6 +236,10 @@ class ContainerReader:
         return Block(count, header.decompress(data))
 
 
+def _schema_text(schema: Any) -> bytes:
+    return json.dumps(schema, separators=(",", ":")).encode()
+
+
 def _sync_marker(entries: Mapping[str, bytes]) -> bytes:
     named = b"".join(key.encode() + b"\0" + entries[key] + b"\0" for key in sorted(entries))
     return hashlib.md5(named, usedforsecurity=False).digest()
@@ -220,7 +269,7 @@ _DAMAGES = (
 """What decoding raises when the bytes are not what they should be."""
 
 
-def _checked(read: Callable[[], Any]) -> Any:
+def _checked(read: Callable[[], T]) -> T:
     try:
         return read()
     except _DAMAGES as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +32,11 @@ from paimon_table.metadata.manifest import (
 from paimon_table.metadata.manifest_codec import (
     decode_manifest,
     decode_manifest_list,
+    decode_stored,
     encode_manifest,
     encode_manifest_list,
+    encode_manifests,
+    stored_entry,
 )
 from paimon_table.metadata.manifest_merging import cancelled, merge_manifests, minor_groups
 from paimon_table.options.option_parsing import parse_options
@@ -266,6 +271,49 @@ def test_groups_close_at_the_target_size_and_order_is_kept() -> None:
     assert [[m.file_name for m in g] for g in groups] == [["m0", "m1"], ["m2"], ["m3"], ["m4"]]
     groups = minor_groups(metas, target_size_bytes=100, min_count=2)
     assert [[m.file_name for m in g] for g in groups] == [["m0", "m1"], ["m2"], ["m3", "m4"]]
+
+
+def test_a_long_history_rewrites_each_entry_a_few_times() -> None:
+    """Two thousand commits of two files each, far below the target size."""
+    store = Store()
+    metas: tuple[ManifestFileMeta, ...] = ()
+    written = 0
+
+    def put(entries: Sequence[ManifestEntry]) -> tuple[ManifestFileMeta, ...]:
+        nonlocal written
+        written += len(entries)
+        return store.put(entries, 100 * len(entries))
+
+    options = parse_options({}, orders_schema())
+    for number in range(2000):
+        metas = merge_manifests(
+            (*metas, *put([entry(f"a{number}"), entry(f"b{number}")])), options, [], store.entries, put
+        )
+        assert len(metas) < 30
+    assert len(store.live(metas)) == 4000
+    assert written < 4000 * 9, "as often as a manifest of 50 entries doubles"
+
+
+def test_entries_go_from_manifest_to_manifest_as_they_are_stored() -> None:
+    entries = [entry(f"f{number}", DELETE if number % 3 == 0 else ADD, level=number % 6) for number in range(2500)]
+    data = encode_manifest(entries, "zstd", "m")
+    stored = decode_stored(data, "/t/manifest/m", 2500)
+    assert [(one.kind, one.identity, one.facts) for one in stored] == [(e.kind, e.identity, e.facts) for e in entries]
+    ((_, again, inside),) = encode_manifests(stored, "zstd", ["m"], 1 << 30)
+    assert (again, inside) == (data, stored)
+    with pytest.raises(CorruptFile, match="has 2500 entries, its list says 2499"):
+        decode_stored(data, "/t/manifest/m", 2499)
+
+
+def test_manifests_are_closed_behind_the_target_size() -> None:
+    """Smaller ones would be merged again and again."""
+    stored = [stored_entry(entry(f"data-{uuid.uuid4()}-{number}")) for number in range(5000)]
+    parts = list(encode_manifests(stored, "zstd", map(str, itertools.count()), 20_000))
+    assert len(parts) > 3
+    assert all(len(data) >= 20_000 for _, data, _ in parts[:-1])
+    assert [one for _, _, inside in parts for one in inside] == stored
+    for name, data, inside in parts:
+        assert decode_stored(data, name, len(inside)) == inside
 
 
 def test_full_merge_drops_all_deletes_and_keeps_large_manifests_without_deleted_files() -> None:

@@ -1,6 +1,7 @@
 """Pruning keeps every file that can match and drops those that cannot."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +12,22 @@ from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
 from paimon_table.rows.binary_row import serialize_row
-from paimon_table.scan.pruning import key_guarantee, may_match, partition_guarantee, referenced_columns, value_guarantee
+from paimon_table.scan.pruning import (
+    Ranges,
+    guarantee,
+    key_ranges,
+    matching_files,
+    may_match,
+    partition_guarantee,
+    referenced_columns,
+    value_ranges,
+)
 from paimon_table.schema.table_schema import TableSchema, create_schema
+from paimon_table.storage.counting_io import CountingFileIO
+from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.table import Table
 from paimon_table.types import parse_type
+from tests.support.table_driver import TableDriver, new_table
 
 
 def _schema(*columns: tuple[str, str], key: str = "k", partition: tuple[str, ...] = ()) -> TableSchema:
@@ -41,7 +55,7 @@ def _file(schema: TableSchema, key_stats: SimpleStats, **changes: Any) -> DataFi
 def test_key_ranges_drop_files_that_hold_none_of_the_keys() -> None:
     ranges = [(0, 9), (10, 19), (20, 29)]
     files = [_file(SCHEMA, _stats(SCHEMA, ["k"], [low], [high], (0,))) for low, high in ranges]
-    guarantees = [key_guarantee(file, SCHEMA) for file in files]
+    guarantees = [guarantee(key_ranges(file, SCHEMA, SCHEMA.column_names), SCHEMA) for file in files]
     k = pc.field("k")
 
     def kept(predicate: pc.Expression) -> list[bool]:
@@ -59,10 +73,10 @@ def test_value_ranges_know_nulls_truncation_and_nan() -> None:
     names = ["s", "f", "d"]
     stats = _stats(SCHEMA, names, ["a", 1.0, None], ["b", 2.0, None], (0, 0, 10))
     file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=tuple(names))
-    guarantee = value_guarantee(file, SCHEMA, SCHEMA)
+    known = guarantee(value_ranges(file, SCHEMA, SCHEMA, SCHEMA.column_names), SCHEMA)
 
     def kept(predicate: pc.Expression) -> bool:
-        return may_match(predicate, [guarantee], SCHEMA.arrow_schema)[0]
+        return may_match(predicate, [known], SCHEMA.arrow_schema)[0]
 
     assert not kept(pc.field("s") == "c")
     assert not kept(pc.field("s").is_null())
@@ -75,8 +89,8 @@ def test_value_ranges_know_nulls_truncation_and_nan() -> None:
 
 def test_added_column_is_null_in_old_files() -> None:
     newer = TableSchema(1, (*SCHEMA.fields, SCHEMA.fields[1].__class__(9, "z", parse_type("INT"))), 9, (), ("k",), {})
-    guarantee = value_guarantee(_file(SCHEMA, SimpleStats()), newer, SCHEMA)
-    kept = [may_match(p, [guarantee], newer.arrow_schema)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
+    known = guarantee(value_ranges(_file(SCHEMA, SimpleStats()), newer, SCHEMA, newer.column_names), newer)
+    kept = [may_match(p, [known], newer.arrow_schema)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
     assert kept == [False, True]
 
 
@@ -102,3 +116,38 @@ def test_referenced_columns_of_a_predicate() -> None:
 def test_predicate_on_an_unknown_column_is_refused() -> None:
     with pytest.raises(ConfigError, match="columns are: k, s, f, d"):
         referenced_columns(pc.field("nope") == 1, SCHEMA.arrow_schema)
+
+
+@pytest.mark.parametrize("predicate", [
+    pc.field("k") == 500, pc.field("k") > 990, pc.field("k") < 2000, pc.field("k") < 0, pc.field("k") + 1 == 7,
+    pc.field("s") == "v042", pc.field("s").is_null(), ~pc.field("s").is_valid(), pc.field("s") > "v900",
+    (pc.field("k") > 300) & (pc.field("s") < "v310"), (pc.field("k") < 5) | (pc.field("s") == "v999"),
+], ids=str)  # fmt: skip
+def test_files_are_found_in_groups_as_they_are_one_by_one(predicate: pc.Expression) -> None:
+    """A thousand files, some of them with NULLs, two without any value, one that says nothing."""
+    every: list[Ranges] = []
+    for number in (n * 37 % 1000 for n in range(1000)):
+        nulls = 10 if number in (7, 8) else 1 if number % 50 == 0 else 0
+        text = None if nulls == 10 else f"v{number:03d}"
+        stats = _stats(SCHEMA, ["k", "s"], [number, text], [number + 3, text], (0, nulls))
+        file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=("k", "s"))
+        every.append({} if number == 9 else value_ranges(file, SCHEMA, SCHEMA, ["k", "s"]))
+    alone = may_match(predicate, [guarantee(ranges, SCHEMA) for ranges in every], SCHEMA.arrow_schema)
+    kept = matching_files(predicate, every, SCHEMA)
+    assert [number for number, one in enumerate(alone) if one and not kept[number]] == []
+    assert sum(kept) <= sum(alone) + 2, "no more than those without any value, which no comparison tells apart"
+
+
+def test_manifests_without_matching_partitions_are_not_read(tmp_path: Path) -> None:
+    schema = [("dt", "STRING"), ("k", "INT")]
+    driver = TableDriver(new_table(tmp_path / "t", schema, ["dt", "k"], ["dt"]), tmp_path / "lookup")
+    for dt in ("a", "b", "c"):
+        driver.commit([["+I", dt, 1]])
+    io = CountingFileIO(LocalFileIO())
+    table = Table.open(str(tmp_path / "t"), io=io)
+    before = len(io.requests)
+    rows = table.to_arrow(predicate=pc.field("dt") == "b")
+    assert rows.to_pylist() == [{"dt": "b", "k": 1}]
+    manifests = {path for kind, path in io.requests[before:] if kind == "read" and "/manifest-" in path}
+    assert sum("/manifest-list-" not in path for path in manifests) == 1
+    assert [kind for kind, _ in io.requests[before:] if kind == "list"] == []
