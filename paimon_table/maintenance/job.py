@@ -21,11 +21,11 @@ ATTEMPTS = 5
 class Progress(Protocol):
     """Watches a job. May raise in ``advance``, and only there: the job then removes what it has written and ends."""
 
-    def begin(self, step: str, row_count: int) -> None:
-        """A step begins that goes through so many stored rows."""
+    def begin(self, step: str, count: int, unit: str = "rows") -> None:
+        """A step begins that goes through so many stored rows, or others."""
         ...
 
-    def advance(self, row_count: int) -> None:
+    def advance(self, count: int) -> None:
         """So many more of them are done."""
         ...
 
@@ -33,9 +33,9 @@ class Progress(Protocol):
 class Unwatched:
     """Nobody looks."""
 
-    def begin(self, step: str, row_count: int) -> None: ...
+    def begin(self, step: str, count: int, unit: str = "rows") -> None: ...
 
-    def advance(self, row_count: int) -> None: ...
+    def advance(self, count: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

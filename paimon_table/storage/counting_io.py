@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_table.storage.file_io import FileIO
+from paimon_table.storage.file_io import FileIO, FoundFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,10 @@ class CountingFileIO:
     def list_names(self, directory: str) -> list[str]:
         self._note("list", directory)
         return self.io.list_names(directory)
+
+    def list_files(self, directory: str) -> list[FoundFile]:
+        self._note("list", directory)
+        return self.io.list_files(directory)
 
     def delete(self, path: str) -> None:
         self._note("delete", path)

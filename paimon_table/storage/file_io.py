@@ -26,6 +26,16 @@ _DURABLE_DIRECTORIES: set[str] = set()
 """Directories whose names this process has made durable."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of a directory."""
+
+    name: str
+    size_bytes: int
+    modified_ms: int
+    """When it was last written, by the clock of the storage."""
+
+
 class FileIO(Protocol):
     """Storage of one table. Paths are absolute local paths or URIs; implementations can be pickled.
 
@@ -71,6 +81,10 @@ class FileIO(Protocol):
 
     def list_names(self, directory: str) -> list[str]:
         """Names of the files and directories in a directory, sorted; a missing directory is empty."""
+        ...
+
+    def list_files(self, directory: str) -> list[FoundFile]:
+        """The files in a directory by name, without directories and links; a missing directory is empty."""
         ...
 
     def delete(self, path: str) -> None:
@@ -169,6 +183,19 @@ class LocalFileIO:
             return sorted(os.listdir(directory))
         except FileNotFoundError:
             return []
+
+    def list_files(self, directory: str) -> list[FoundFile]:
+        found = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # gone since it was listed
+                        if entry.is_file(follow_symlinks=False):
+                            status = entry.stat(follow_symlinks=False)
+                            found.append(FoundFile(entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
+        except FileNotFoundError:
+            return []
+        return sorted(found, key=lambda file: file.name)
 
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError):

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.storage.file_io import FoundFile
+from paimon_table.surroundings import now_ms
 
 
 class SimulatedCrash(BaseException):
@@ -27,11 +29,14 @@ class MemoryDisk:
     files: dict[str, bytes] = field(default_factory=dict)
     volatile: set[str] = field(default_factory=set)
     """Files that a crash takes away."""
+    modified_ms: dict[str, int] = field(default_factory=dict)
+    """When each file that was ever there was last written."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after_power_cut(self) -> MemoryDisk:
         """What is left for the next process."""
-        return MemoryDisk({path: data for path, data in self.files.items() if path not in self.volatile})
+        left = {path: data for path, data in self.files.items() if path not in self.volatile}
+        return MemoryDisk(left, modified_ms=dict(self.modified_ms))
 
 
 @dataclass(slots=True)
@@ -111,6 +116,16 @@ class MemoryFileIO:
         with self._operation():
             return sorted({path[len(prefix) :].split("/")[0] for path in self.disk.files if path.startswith(prefix)})
 
+    def list_files(self, directory: str) -> list[FoundFile]:
+        prefix = directory.rstrip("/") + "/"
+        with self._operation():
+            found = [(path[len(prefix) :], path) for path in self.disk.files if path.startswith(prefix)]
+            return [
+                FoundFile(name, len(self.disk.files[path]), self.disk.modified_ms.get(path, 0))
+                for name, path in sorted(found)
+                if "/" not in name
+            ]
+
     def delete(self, path: str) -> None:
         with self._operation():
             self.disk.files.pop(path, None)
@@ -166,6 +181,7 @@ class MemoryFileIO:
 
     def _put(self, path: str, data: bytes, durable: bool) -> None:
         self.disk.files[path] = data
+        self.disk.modified_ms[path] = now_ms()
         if durable:
             self.disk.volatile.discard(path)
         else:

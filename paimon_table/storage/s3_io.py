@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.storage.file_io import FoundFile
 from paimon_table.storage.secret import Secret
 
 if TYPE_CHECKING:
@@ -125,6 +126,19 @@ class S3FileIO:
                 names.update(found["Key"][len(prefix) :] for found in page.get("Contents", ()))
                 names.update(found["Prefix"][len(prefix) :].rstrip("/") for found in page.get("CommonPrefixes", ()))
         return sorted(names - {""})
+
+    def list_files(self, directory: str) -> list[FoundFile]:
+        bucket, prefix = _below(directory)
+        found: list[FoundFile] = []
+        with translated(directory):
+            pages = _client(self.settings).get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"):
+                found += [
+                    FoundFile(one["Key"][len(prefix) :], one["Size"], int(one["LastModified"].timestamp() * 1000))
+                    for one in page.get("Contents", ())
+                    if one["Key"] != prefix
+                ]
+        return found
 
     def delete(self, path: str) -> None:
         bucket, key = _split(path)

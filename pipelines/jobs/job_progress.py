@@ -28,11 +28,12 @@ class BarProgress:
     """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
 
     def __init__(self, console: Console, unit: str = "rows") -> None:
+        """``unit``: what steps go through that do not say it themselves."""
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn(unit),
+            TextColumn("{task.fields[unit]}"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
@@ -40,25 +41,25 @@ class BarProgress:
             disable=not console.is_terminal,
         )
         self._console = console
-        self._unit = unit
+        self._unit = self._usual_unit = unit
         self._task: TaskID | None = None
         self._step = ""
         self._done = self._total = 0
         self._told_s = time.monotonic()
         self._is_interrupted = False
 
-    def begin(self, step: str, row_count: int) -> None:
-        self._step, self._done, self._total = step, 0, row_count
+    def begin(self, step: str, count: int, unit: str | None = None) -> None:
+        self._step, self._unit, self._done, self._total = step, unit or self._usual_unit, 0, count
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(step, total=row_count)
+        self._task = self._bars.add_task(step, total=count, unit=self._unit)
 
-    def advance(self, row_count: int) -> None:
+    def advance(self, count: int) -> None:
         if self._is_interrupted:
             raise KeyboardInterrupt
-        self._done += row_count
+        self._done += count
         if self._task is not None:
-            self._bars.advance(self._task, row_count)
+            self._bars.advance(self._task, count)
         if not self._console.is_terminal and time.monotonic() - self._told_s > _SILENCE_S:
             self._told_s = time.monotonic()
             self._console.print(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}", highlight=False)

@@ -14,7 +14,7 @@ class Steps:
     at: Callable[[int], None]
     count: itertools.count[int] = field(default_factory=itertools.count)
 
-    def begin(self, step: str, row_count: int) -> None: ...
+    def begin(self, step: str, count: int, unit: str = "rows") -> None: ...
 
-    def advance(self, row_count: int) -> None:
+    def advance(self, count: int) -> None:
         self.at(next(self.count))

@@ -1,0 +1,98 @@
+"""Which names in a table's directories are those of files that writers of Paimon tables make. Pure.
+
+Everything else may be somebody's: it is told of and left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from paimon_table.metadata.paths import escape_path_name
+from paimon_table.options.names import CHANGELOG_FILE_PREFIX, DATA_FILE_PREFIX
+from paimon_table.schema.table_schema import TableSchema
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_TEMPORARY = re.compile(rf"\..+\.{_UUID}\.tmp")
+_PROBE = re.compile(rf"\.tidemark-probe-{_UUID}")
+_INDEX = re.compile(rf"index-{_UUID}-(?:\d+|[0-9a-f]{{8}}-of-\d+)")
+_PAYLOADS = {
+    "manifest": re.compile(rf"(?:manifest|manifest-list|index-manifest)-{_UUID}-\d+"),
+    "index": _INDEX,
+    "statistics": re.compile(rf"stat-{_UUID}-\d+"),
+}
+_KEPT = {
+    "schema": re.compile(r"schema-\d+"),
+    "snapshot": re.compile(r"snapshot-\d+|EARLIEST|LATEST"),
+    "changelog": re.compile(r"changelog-\d+|EARLIEST|LATEST"),
+    "tag": re.compile(r"tag-.+"),
+    "consumer": re.compile(r"consumer-.+"),
+}
+BRANCHED = tuple(_KEPT)
+"""Directories that each branch has too."""
+
+SHARED = tuple(_PAYLOADS)
+"""Directories of files that snapshots of the table and of its branches name."""
+
+_OTHERS = ("branch", "tidemark")
+_BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
+_DATA = re.compile(rf".*{_UUID}-\d+(?:\.\w+)+")
+
+
+class FileKind(Enum):
+    """What becomes of a file that nothing refers to."""
+
+    PAYLOAD = "removed once it is old enough: somebody wrote it and has not published it"
+    KEPT = "stays: it is published by being there"
+    UNKNOWN = "stays: no writer of Paimon tables gives such names"
+
+
+@dataclass(frozen=True, slots=True)
+class FileNamesOf:
+    """The names that files of one table can have."""
+
+    prefixes: tuple[str, ...]
+    """Of data and changelog files, in any version of the schema."""
+    partition_keys: tuple[str, ...]
+
+    @staticmethod
+    def of(schemas: Collection[TableSchema]) -> FileNamesOf:
+        prefixes = {"data-", "changelog-"}
+        for schema in schemas:
+            prefixes |= {schema.options[n] for n in (DATA_FILE_PREFIX, CHANGELOG_FILE_PREFIX) if n in schema.options}
+        keys: Sequence[str] = next((schema.partition_keys for schema in schemas), ())
+        return FileNamesOf(tuple(sorted(prefixes)), tuple(keys))
+
+    def is_partition(self, level: int, name: str) -> bool:
+        """Whether a directory so many levels below the table's can be that of a partition."""
+        return level < len(self.partition_keys) and name.startswith(f"{escape_path_name(self.partition_keys[level])}=")
+
+    def is_bucket(self, level: int, name: str) -> bool:
+        return level == len(self.partition_keys) and _BUCKET.fullmatch(name) is not None
+
+    def in_bucket(self, name: str) -> FileKind:
+        """The kind of a file in the directory of a bucket, where index files may lie too."""
+        if _DATA.fullmatch(name) and name.startswith(self.prefixes):
+            return FileKind.PAYLOAD
+        return FileKind.PAYLOAD if _INDEX.fullmatch(name) or is_temporary(name) else FileKind.UNKNOWN
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file gets another name, or goes, once whoever writes it has come so far."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def kind_in(directory: str, name: str) -> FileKind:
+    """The kind of a file in one of ``BRANCHED`` and ``SHARED``, or in the table's own directory, which is ""."""
+    if is_temporary(name) or (not directory and _PROBE.fullmatch(name)):
+        return FileKind.PAYLOAD
+    if directory in _PAYLOADS:
+        return FileKind.PAYLOAD if _PAYLOADS[directory].fullmatch(name) else FileKind.UNKNOWN
+    return FileKind.KEPT if directory in _KEPT and _KEPT[directory].fullmatch(name) else FileKind.UNKNOWN
+
+
+def is_own_directory(name: str) -> bool:
+    """Whether the directory of a table has this one for other things than rows."""
+    return name in _PAYLOADS or name in _KEPT or name in _OTHERS

@@ -1,0 +1,175 @@
+"""Files of a table that nothing refers to: what writers have left behind that were killed before they could publish.
+
+Implements Paimon's clean-up of orphan files, with narrower rules: a file goes only if a writer of Paimon tables gives
+such names, if it is older than a time in which every commit is surely through, and if no snapshot, changelog or tag of
+the table or of a branch refers to its name.
+
+Why nothing goes that is referred to: files are listed before references are read, and references are read again until
+nothing new has been published. A file that was listed and gets published later than that was written longer ago than
+``older_than_ms``, by a commit that has taken all that time. References to a file that has expired never come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from paimon_table.errors import ConfigError
+from paimon_table.maintenance.file_kinds import (
+    BRANCHED,
+    SHARED,
+    FileKind,
+    FileNamesOf,
+    is_own_directory,
+    kind_in,
+)
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.references import References
+from paimon_table.metadata.holders import branches, names_in
+from paimon_table.storage.file_io import FoundFile
+from paimon_table.table import Table
+
+LEAST_AGE_MS = 24 * 3_600_000
+"""What Paimon takes for the longest time from the first file of a commit to its snapshot."""
+
+_LISTERS = 16
+"""Directories that are listed side by side: on object storage each one costs a round trip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A file that nothing refers to."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """What a search has found."""
+
+    files: tuple[Orphan, ...] = ()
+    """To be removed, by path."""
+    young: tuple[Orphan, ...] = ()
+    """Not referred to either, but so young that a writer may be about to publish them."""
+    unknown: tuple[str, ...] = ()
+    """Paths of files and directories that are none of a Paimon table's; nobody has looked into the directories."""
+    file_count: int = 0
+    """Files that were looked at."""
+    references: References | None = field(default=None, repr=False, compare=False)
+    """What was read of the table's references."""
+
+
+def check_age(older_than_ms: int, *, nobody_writes: bool) -> None:
+    """ConfigError for an age at which a file may still be about to be published, unless ``nobody_writes``."""
+    if older_than_ms < LEAST_AGE_MS and not nobody_writes:
+        raise ConfigError(
+            "files younger than a day may belong to a commit that is being made, whose rows would be lost; give an age "
+            "of at least 1d, or say that nobody writes to the table: --nobody-writes"
+        )
+
+
+def find_orphans(table: Table, job: Job, older_than_ms: int) -> Orphans:
+    """Look for files that nothing refers to; changes nothing. Raises CorruptFile when a reference cannot be read."""
+    limit_ms = job.environment.clock_ms() - older_than_ms
+    walk = _Walk(table)
+    job.progress.begin("list directories", 0, "files")
+    candidates = list(walk.candidates())
+    references = References(table.io, table.paths)
+    while references.refresh(
+        lambda count: job.progress.begin("read what is referred to", count, "snapshots"),
+        lambda: job.progress.advance(1),
+    ):
+        pass
+    unreferenced = [orphan for orphan in candidates if orphan.path.rpartition("/")[2] not in references.names]
+    old = [orphan for orphan in unreferenced if orphan.modified_ms < limit_ms]
+    young = [orphan for orphan in unreferenced if orphan.modified_ms >= limit_ms]
+    return Orphans(_sorted(old), _sorted(young), tuple(sorted(walk.unknown)), walk.file_count, references)
+
+
+def remove_orphans(table: Table, orphans: Orphans, job: Job) -> tuple[Orphan, ...]:
+    """Remove the files that ``find_orphans`` has found; gives those that are gone.
+
+    What has been published since then is read first, and what it refers to stays.
+    """
+    references = orphans.references or References(table.io, table.paths)
+    while references.refresh(lambda _: None, lambda: None):
+        pass
+    job.progress.begin("remove", len(orphans.files), "files")
+    removed = []
+    for orphan in orphans.files:
+        if orphan.path.rpartition("/")[2] not in references.names:
+            # Unreferenced: by nothing published before or after it was listed, and too old for a commit in progress.
+            table.io.delete(orphan.path)
+            removed.append(orphan)
+        job.progress.advance(1)
+    return tuple(removed)
+
+
+def _sorted(orphans: Sequence[Orphan]) -> tuple[Orphan, ...]:
+    return tuple(sorted(orphans, key=lambda orphan: orphan.path))
+
+
+class _Walk:
+    """The directories of a table, each listed once."""
+
+    def __init__(self, table: Table) -> None:
+        self.unknown: list[str] = []
+        self.file_count = 0
+        self._io = table.io
+        self._root = table.paths.root
+        self._names = FileNamesOf.of(tuple(table.context.schemas.values()))
+        self._branches = branches(table.io, table.paths)
+
+    def candidates(self) -> Iterator[Orphan]:
+        """Files that go when nothing refers to them; the others are counted, or noted as unknown."""
+        plain = [(f"{self._root}/{name}", name) for name in (*BRANCHED, *SHARED)]
+        plain += [(f"{paths.root}/{name}", name) for paths in self._branches.values() for name in BRANCHED]
+        buckets = self._buckets()
+        with ThreadPoolExecutor(_LISTERS) as listers:
+            for (directory, name), files in zip(plain, listers.map(self._files, [d for d, _ in plain]), strict=True):
+                yield from self._sort(directory, files, partial(kind_in, name))
+            for directory, files in zip(buckets, listers.map(self._files, buckets), strict=True):
+                yield from self._sort(directory, files, self._names.in_bucket)
+        yield from self._sort(self._root, self._files(self._root), partial(kind_in, ""))
+
+    def _sort(self, directory: str, files: Sequence[FoundFile], kind_of: Callable[[str], FileKind]) -> Iterator[Orphan]:
+        for file in files:
+            self.file_count += 1
+            match kind_of(file.name):
+                case FileKind.PAYLOAD:
+                    yield Orphan(f"{directory}/{file.name}", file.size_bytes, file.modified_ms)
+                case FileKind.UNKNOWN:
+                    self.unknown.append(f"{directory}/{file.name}")
+
+    def _buckets(self) -> list[str]:
+        """The directories of buckets, level by level; others that are no file are noted as unknown."""
+        names, above, buckets = self._names, [self._root], []
+        for level in range(len(names.partition_keys) + 1):
+            below = []
+            with ThreadPoolExecutor(_LISTERS) as listers:
+                listed = list(listers.map(self._directories, above))
+            for directory, found in zip(above, listed, strict=True):
+                for name in found:
+                    path = f"{directory}/{name}"
+                    if names.is_bucket(level, name):
+                        buckets.append(path)
+                    elif names.is_partition(level, name):
+                        below.append(path)
+                    elif level > 0 or not is_own_directory(name):
+                        self.unknown.append(path)
+            above = below
+        return buckets
+
+    def _directories(self, directory: str) -> list[str]:
+        files = {file.name for file in self._files(directory)}
+        return [name for name in names_in(self._io, directory) if name not in files]
+
+    def _files(self, directory: str) -> list[FoundFile]:
+        try:
+            return self._io.list_files(directory)
+        except NotADirectoryError:
+            return []

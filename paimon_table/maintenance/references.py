@@ -1,0 +1,79 @@
+"""The names of all files that anything published of a table refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from paimon_table.errors import CorruptFile
+from paimon_table.metadata.holders import Holder, Holding, holders
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.storage.file_io import FileIO
+
+
+class References:
+    """Names of data, changelog, index, manifest and statistics files, wherever they lie: names are never given twice.
+
+    Each holder and each manifest is read once; ``refresh`` adds what has been published since.
+    """
+
+    def __init__(self, io: FileIO, paths: TablePaths) -> None:
+        self.names: set[str] = set()
+        self._io = io
+        self._paths = paths
+        self._reader = ManifestReader(io, paths)
+        self._seen: set[Holder] = set()
+
+    def refresh(self, on_begin: Callable[[int], None], on_holder: Callable[[], None]) -> bool:
+        """Read the holders that are new; False when there are none. CorruptFile when one cannot be read.
+
+        Branches may be made anew under the same names with the same numbers, as tags may: a holder that was seen
+        refers to what it did then or to what others held already.
+        """
+        new = [holder for holder in holders(self._io, self._paths) if holder not in self._seen]
+        if new:
+            on_begin(len(new))
+        for holder in new:
+            self._add(holder)
+            on_holder()
+        self._seen.update(new)
+        return bool(new)
+
+    def _add(self, holder: Holder) -> None:
+        try:
+            self._add_files(holder, holder.read(self._io))
+        except (CorruptFile, FileNotFoundError) as error:
+            if not self._io.exists(holder.path):
+                return  # expired or deleted meanwhile, and its files with it
+            raise CorruptFile(f"what {holder} of {self._paths.root} refers to cannot be told: {error}") from error
+
+    def _add_files(self, holder: Holder, snapshot: Snapshot) -> None:
+        self.names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
+        lists = [(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
+        if holder.kind is not Holding.CHANGELOG:
+            lists.append((snapshot.base_manifest_list, snapshot.base_manifest_list_size))
+        elif not self._is_there(snapshot.delta_manifest_list):
+            lists = []  # the expiry of its snapshot has removed what only readers of the snapshot need
+        if snapshot.changelog_manifest_list is not None:
+            lists.append((snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
+        for name, size_bytes in lists:
+            self._add_list(name, size_bytes)
+        index = snapshot.index_manifest
+        if index is not None and (holder.kind is not Holding.CHANGELOG or self._is_there(index)):
+            self.names.update(entry.file.file_name for entry in self._reader.index_entries(snapshot))
+
+    def _add_list(self, name: str, size_bytes: int | None) -> None:
+        for manifest in self._reader.list_of(name, size_bytes):
+            if manifest.file_name not in self.names:
+                for entry in self._reader.entries_of(manifest):
+                    self._add_names(entry.file.file_name, entry.file.extra_files)
+                self.names.add(manifest.file_name)
+        self.names.add(name)
+
+    def _add_names(self, name: str, extra_files: Iterable[str]) -> None:
+        self.names.add(name)
+        self.names.update(extra_files)
+
+    def _is_there(self, manifest: str) -> bool:
+        return self._io.exists(self._paths.manifest_file(manifest))

@@ -1,0 +1,81 @@
+"""What holds files of a table: the snapshots, long-lived changelogs and tags of the table and of its branches.
+
+Implements the places of their files. A branch has them in a directory of its own, ``branch/branch-NAME``, and the files
+that they name among those of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.snapshot import Snapshot, from_json
+from paimon_table.storage.file_io import FileIO, numbers_of
+
+_BRANCH = "branch-"
+
+
+class Holding(StrEnum):
+    """What kind of file holds files; all have the layout of a snapshot."""
+
+    SNAPSHOT = "snapshot"
+    CHANGELOG = "changelog"
+    """Of a snapshot that has expired: holds its changelog, its data files where the table has no changelog producer."""
+    TAG = "tag"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One such file."""
+
+    kind: Holding
+    name: str
+    """The number of the snapshot, the name of the tag."""
+    path: str
+    branch: str | None = None
+    """None: it belongs to the table itself."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" + (f" of branch {self.branch}" if self.branch else "")
+
+    def read(self, io: FileIO) -> Snapshot:
+        """Its content; FileNotFoundError when it is gone meanwhile, CorruptFile when it cannot be read."""
+        return from_json(io.read(self.path), self.path)
+
+
+def branches(io: FileIO, paths: TablePaths) -> dict[str, TablePaths]:
+    """The branches by their names, each with the paths of its own schemas, snapshots, changelogs and tags."""
+    directory = f"{paths.root}/branch"
+    found = [name for name in names_in(io, directory) if name.startswith(_BRANCH)]
+    return {name.removeprefix(_BRANCH): TablePaths(f"{directory}/{name}") for name in found}
+
+
+def holders(io: FileIO, paths: TablePaths) -> Iterator[Holder]:
+    """All that holds files now.
+
+    Each kind is listed when it is reached, what may become of others meanwhile behind those: a snapshot that expires
+    while the first ones are looked at has left its changelog or a tag that is found later.
+    """
+    yield from _holders_of(io, paths, None)
+    for name, branch in branches(io, paths).items():
+        yield from _holders_of(io, branch, name)
+
+
+def _holders_of(io: FileIO, paths: TablePaths, branch: str | None) -> Iterator[Holder]:
+    for kind in (Holding.SNAPSHOT, Holding.CHANGELOG):
+        directory = f"{paths.root}/{kind}"
+        for number in sorted(numbers_of(names_in(io, directory), f"{kind}-")):
+            yield Holder(kind, str(number), f"{directory}/{kind}-{number}", branch)
+    for name in names_in(io, f"{paths.root}/tag"):
+        if name.startswith("tag-"):
+            yield Holder(Holding.TAG, name.removeprefix("tag-"), f"{paths.root}/tag/{name}", branch)
+
+
+def names_in(io: FileIO, directory: str) -> list[str]:
+    """The names in a directory; none where there is no such directory, or a file in its place."""
+    try:
+        return io.list_names(directory)
+    except NotADirectoryError:
+        return []

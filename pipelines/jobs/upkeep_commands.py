@@ -1,0 +1,36 @@
+"""`tidemark table remove-orphans | repair`: looking after the files of a table, without Spark.
+
+What the commands are called and take; ``upkeep`` does it, and is imported when one is called.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.inspect.table_commands import Storage, TablePath
+from pipelines.jobs.job_commands import DryRun, table_app
+
+__all__ = ["table_app"]
+
+
+@table_app.command("remove-orphans")
+def remove_orphans(
+    path: TablePath,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="DURATION", help="Leave files alone that are younger, such as 36h.")
+    ] = "1d",
+    nobody_writes: Annotated[
+        bool, typer.Option("--nobody-writes", help="Nothing writes to the table now: allow less than a day.")
+    ] = False,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """Remove files that no snapshot, changelog, tag or branch refers to.
+
+    Writers that were killed leave them. Files with names that are not Paimon's stay.
+    """
+    from pipelines.jobs import upkeep
+
+    upkeep.remove_orphans(path, older_than, nobody_writes, dry_run, option)
