@@ -7,11 +7,16 @@ from datetime import UTC, datetime
 
 import typer
 
+from paimon_table import TableContext
+from paimon_table.maintenance.damage import Damage
+from paimon_table.maintenance.inspection import inspect, mend_hints, open_despite_damage
 from paimon_table.maintenance.orphans import Orphan, check_age, find_orphans
 from paimon_table.maintenance.orphans import remove_orphans as remove_files
 from paimon_table.option_values import duration_ms
-from pipelines.inspect.table_views import Options, open_table
+from paimon_table.storage.file_io import file_io_for
+from pipelines.inspect.table_views import Options, open_table, storage_options
 from pipelines.jobs.job_progress import new_job, watched
+from pipelines.jobs.remedies import remedies
 from sources.wording import counted, first_of
 
 _LISTED = 20
@@ -41,6 +46,45 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
         names = [path.removeprefix(f"{table.paths.root}/") for path in found.unknown]
         listed = "\n  ".join(first_of(names, _LISTED))
         typer.echo(f"not files of a Paimon table, left alone:\n  {listed}", err=True)
+
+
+def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
+    """Tell what is damaged; mend hints unless it is a dry run. Exits with 1 where damage is left."""
+    io, root = file_io_for(path, storage_options(path, storage))
+    opened = open_despite_damage(io, root)
+    with watched() as progress:
+        found = inspect(opened, new_job(progress), reads_rows=deep)
+    if found.hints and not dry_run:
+        mend_hints(io, found.hints)
+    for hint in found.hints:
+        said = "is missing" if hint.found is None else f"says {hint.found[:40]!r}"
+        done = f"should say {hint.right}" if dry_run else f"says {hint.right} now"
+        typer.echo(f"{_below(root, hint.path)}: {said}, {done}")
+    for damage in found.damages:
+        typer.echo(_damage_text(opened.ctx, damage))
+    checked = f"{counted(len(found.snapshot_ids), 'snapshot')} and {counted(found.file_count, 'file')} looked at"
+    if found.damages:
+        typer.echo(f"{checked}: {counted(len(found.damages), 'damaged file')}")
+        typer.echo("\n".join(remedies(opened.ctx, found)), err=True)
+    else:
+        typer.echo(f"{checked}: nothing is damaged" + (", but hints are wrong" if found.hints and dry_run else ""))
+    if found.damages or (found.hints and dry_run):
+        raise typer.Exit(1)
+
+
+def _damage_text(ctx: TableContext, damage: Damage) -> str:
+    place = []
+    if damage.partition is not None:
+        directory = ctx.partition_path(damage.partition)
+        place += [f"partition {directory}"] if directory else []
+        place.append(f"bucket {damage.bucket}")
+    needed = f"needed by {damage.needs}" if str(damage.needs) else ""
+    details = "; ".join(part for part in (", ".join(place), needed) if part)
+    return f"{_below(ctx.paths.root, damage.path)}: {damage.what}" + (f" ({details})" if details else "")
+
+
+def _below(root: str, path: str) -> str:
+    return path.removeprefix(f"{root}/")
 
 
 def _sizes(orphans: Sequence[Orphan]) -> str:

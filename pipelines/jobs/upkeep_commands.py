@@ -34,3 +34,22 @@ def remove_orphans(
     from pipelines.jobs import upkeep
 
     upkeep.remove_orphans(path, older_than, nobody_writes, dry_run, option)
+
+
+@table_app.command()
+def repair(
+    path: TablePath,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Read all rows of the newest snapshot too, with all checksums of their files."),
+    ] = False,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """Say which files of the table are damaged, and mend hint files.
+
+    Exits with 1 where damage is left, and says what can be done about it.
+    """
+    from pipelines.jobs import upkeep
+
+    upkeep.repair(path, deep, dry_run, option)

@@ -54,3 +54,50 @@ def test_a_day_is_the_least_unless_nobody_writes(tmp_path: Path) -> None:
     assert (tmp_path / "t" / young).exists()
     done = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "1h", "--nobody-writes")
     assert done.stdout == "removed 1 file of 1,234 bytes that nothing refers to\n"
+
+
+def test_a_whole_table_needs_no_repair(tmp_path: Path) -> None:
+    made(tmp_path)
+    done = tidemark("table", "repair", tmp_path / "t", "--deep")
+    assert (done.returncode, done.stdout) == (0, "3 snapshots and 3 files looked at: nothing is damaged\n")
+
+
+def test_a_dry_run_leaves_hints_as_they_are(tmp_path: Path) -> None:
+    made(tmp_path)
+    hint = tmp_path / "t/snapshot/LATEST"
+    hint.write_text("1")
+    dry = tidemark("table", "repair", tmp_path / "t", "--dry-run")
+    assert (dry.returncode, hint.read_text()) == (1, "1")
+    assert dry.stdout.startswith("snapshot/LATEST: says '1', should say 3\n")
+    done = tidemark("table", "repair", tmp_path / "t")
+    assert (done.returncode, hint.read_text()) == (0, "3")
+    assert done.stdout.startswith("snapshot/LATEST: says '1', says 3 now\n")
+
+
+def test_damage_of_the_newest_snapshot_is_told_with_what_to_do(tmp_path: Path) -> None:
+    columns = [("k", "INT"), ("dt", "STRING")]
+    driver = TableDriver(new_table(tmp_path / "t", columns, ["dt", "k"], ["dt"]), tmp_path / "lookup")
+    driver.commit([["+I", 1, "a"]])
+    driver.commit([["+I", 1, "it's"]])
+    (damaged,) = (tmp_path / "t/dt=it%27s/bucket-0").iterdir()
+    damaged.unlink()
+    done = tidemark("table", "repair", tmp_path / "t")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"dt=it%27s/bucket-0/{damaged.name}: is missing (partition dt=it%27s, bucket 0; needed by snapshot 2)",
+        "2 snapshots and 2 files looked at: 1 damaged file",
+    ]
+    root = tmp_path / "t"
+    assert f"tidemark table drop-partition {root} --partition dt=it%27s'" in done.stderr
+    assert f"tidemark table rollback {root} --snapshot 1'" in done.stderr
+    assert tidemark("table", "drop-partition", root, "--partition", "dt=it%27s", "--yes").returncode == 0
+    after = tidemark("table", "repair", root)
+    assert "the newest snapshot (3) is whole" in after.stderr
+
+
+def test_a_table_without_readable_schema_is_refused_in_words(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "t/schema/schema-0").write_text("{")
+    done = tidemark("table", "repair", tmp_path / "t")
+    assert done.returncode == 1 and "no schema of" in done.stderr
+    assert tidemark("table", "repair", tmp_path / "nothing").returncode == 2

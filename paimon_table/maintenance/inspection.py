@@ -1,0 +1,250 @@
+"""Looking whether the files of a table are as its metadata wants them, and setting right what holds nothing.
+
+What is compared: that files of schemas and snapshots follow each other without gaps and can be read; that manifests can
+be, with the sizes and numbers that are stated of them; that data, changelog and index files are there in the size that
+manifests state; that the index files of the newest snapshot hold what was written; optionally that its rows can be
+read. Other than that nothing is read of data files. What a table's own checksums say is part of it: those of snapshots,
+manifests and index files always, those of data files where rows are read.
+
+Mended are the hint files alone: all that they say is in the names of the files beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from paimon_table.data_files.key_value_file import iter_key_value_batches
+from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
+from paimon_table.errors import ConfigError, CorruptFile, TidemarkError
+from paimon_table.maintenance.damage import Damage, Inspection, Needs, WrongHint
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.needed_files import NeededFile, NeededFiles
+from paimon_table.metadata.hash_index import read_hashes
+from paimon_table.metadata.holders import Holder, Holding, branches, holders, names_in
+from paimon_table.metadata.index_file import DELETION_VECTORS, HASH
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.schema_files import read_schema, schema_ids
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.metadata.table_state import load_state
+from paimon_table.options.reading_options import reading_options
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO, numbers_of
+
+_LISTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDespiteDamage:
+    """A table of which at least one schema can be read."""
+
+    ctx: TableContext
+    """With the newest schema that can be."""
+    damages: tuple[Damage, ...]
+    """Of the table's schema files."""
+
+
+def open_despite_damage(io: FileIO, root: str) -> OpenedDespiteDamage:
+    """ConfigError where there is no table, CorruptFile where no version of its schema can be read."""
+    paths = TablePaths(root)
+    ids = schema_ids(io, paths)
+    if not ids:
+        raise ConfigError(f"there is no table at {root}; check the path")
+    schemas, damages = _schemas(io, paths, ids)
+    if not schemas:
+        raise CorruptFile(
+            f"no schema of {root} can be read: {damages[-1].what}; restore {paths.schema_dir} from a backup"
+        )
+    newest = schemas[max(schemas)]
+    return OpenedDespiteDamage(TableContext(io, paths, newest, reading_options(newest), schemas), tuple(damages))
+
+
+def _schemas(io: FileIO, paths: TablePaths, ids: list[int]) -> tuple[dict[int, TableSchema], list[Damage]]:
+    schemas: dict[int, TableSchema] = {}
+    damages = []
+    for schema_id in range(max(ids) + 1):
+        try:
+            schemas[schema_id] = read_schema(io, paths, schema_id)
+        except FileNotFoundError:
+            damages.append(Damage(paths.schema_file(schema_id), "is missing"))
+        except (TidemarkError, OSError) as error:
+            damages.append(Damage(paths.schema_file(schema_id), _unreadable(error)))
+    return schemas, damages
+
+
+def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) -> Inspection:
+    """Look at everything; changes nothing. What others commit or expire meanwhile is no damage."""
+    ctx = opened.ctx
+    io, paths = ctx.io, ctx.paths
+    needed = NeededFiles(ctx)
+    for branch, branch_paths in branches(io, paths).items():
+        ids = schema_ids(io, branch_paths)
+        for damage in _schemas(io, branch_paths, ids)[1] if ids else ():
+            needed.note(damage.path, f"{damage.what} (branch {branch})")
+    found = list(holders(io, paths))
+    job.progress.begin("read metadata", len(found), "snapshots")
+    for holder in found:
+        _read(io, holder, needed)
+        job.progress.advance(1)
+    needed.end_chain()
+    ids_here = _ids(found)
+    for number in _missing(ids_here):
+        needed.note(paths.snapshot_file(number), "is missing", _snapshot_holder(paths, number))
+    damages = [*opened.damages, *needed.damages.values(), *_file_damages(ctx, needed.files, job)]
+    every = tuple(sorted({*ids_here, *_missing(ids_here)}))
+    result = Inspection(tuple(damages), tuple(_wrong_hints(io, paths)), every, len(needed.files))
+    if result.newest_is_whole and result.newest_id is not None:
+        inside = _content_damages(ctx, result.newest_id, job, reads_rows)
+        result = Inspection((*result.damages, *inside), result.hints, every, result.file_count)
+    return result
+
+
+def mend_hints(io: FileIO, hints: Iterable[WrongHint]) -> None:
+    """Write what the hints should say. Nothing is lost: the names of the files beside them say the same."""
+    for hint in hints:
+        io.write(hint.path, str(hint.right).encode())
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def _read(io: FileIO, holder: Holder, needed: NeededFiles) -> None:
+    try:
+        snapshot = holder.read(io)
+        if holder.kind is Holding.SNAPSHOT and snapshot.id != int(holder.name):
+            needed.note(holder.path, f"holds snapshot {snapshot.id}", holder)
+            return
+    except FileNotFoundError:
+        return  # expired or deleted meanwhile
+    except (TidemarkError, OSError) as error:
+        needed.note(holder.path, _unreadable(error), holder)
+        return
+    before = set(needed.damages)
+    needed.add(holder, snapshot)
+    if set(needed.damages) - before and not io.exists(holder.path):
+        for path in set(needed.damages) - before:
+            del needed.damages[path]  # expired meanwhile, with its files
+        needed.end_chain()
+
+
+def _ids(found: Iterable[Holder]) -> list[int]:
+    return [int(one.name) for one in found if one.kind is Holding.SNAPSHOT and one.branch is None]
+
+
+def _missing(ids: list[int]) -> list[int]:
+    return sorted(set(range(min(ids), max(ids))) - set(ids)) if ids else []
+
+
+def _snapshot_holder(paths: TablePaths, number: int) -> Holder:
+    return Holder(Holding.SNAPSHOT, str(number), paths.snapshot_file(number))
+
+
+def _unreadable(error: Exception) -> str:
+    return f"is not readable: {error}"
+
+
+# ---------------------------------------------------------------- files
+
+
+def _file_damages(ctx: TableContext, files: Mapping[str, NeededFile], job: Job) -> list[Damage]:
+    """Files that are missing or have another size; every directory is listed once."""
+    by_directory: dict[str, list[NeededFile]] = {}
+    for file in files.values():
+        by_directory.setdefault(file.path.rpartition("/")[0], []).append(file)
+    job.progress.begin("look for files", len(files), "files")
+    damages = []
+    with ThreadPoolExecutor(_LISTERS) as listers:
+        for (directory, wanted), sizes in zip(
+            by_directory.items(), listers.map(lambda d: _sizes(ctx.io, d), by_directory), strict=True
+        ):
+            for file in wanted:
+                size = sizes.get(file.path[len(directory) + 1 :])
+                what = None
+                if size is None:
+                    what = "is missing"
+                elif file.size_bytes is not None and size != file.size_bytes:
+                    what = f"has {size:,} bytes instead of {file.size_bytes:,}"
+                if what is not None and _is_still_needed(ctx, file.needs):
+                    damages.append(Damage(file.path, what, file.needs, file.bucket.partition, file.bucket.bucket))
+            job.progress.advance(len(wanted))
+    return damages
+
+
+def _sizes(io: FileIO, directory: str) -> dict[str, int]:
+    try:
+        return {file.name: file.size_bytes for file in io.list_files(directory)}
+    except NotADirectoryError:
+        return {}
+
+
+def _is_still_needed(ctx: TableContext, needs: Needs) -> bool:
+    """Whether anything that needs the file has not expired meanwhile."""
+    if needs.others or any(branch is not None for branch, _, _ in needs.spans):
+        return True
+    return any(ctx.io.exists(ctx.paths.snapshot_file(last)) for _, _, last in needs.spans)
+
+
+def _content_damages(ctx: TableContext, snapshot_id: int, job: Job, reads_rows: bool) -> list[Damage]:
+    """Index files, and data files where rows are read, of one snapshot that do not hold what was written."""
+    holder = _snapshot_holder(ctx.paths, snapshot_id)
+    snapshot = ctx.snapshots.find(snapshot_id)
+    if snapshot is None:
+        return []
+    state = load_state(ctx.io, ctx.paths, snapshot)
+    damages = []
+    for entry in state.index:
+        path = entry.file.external_path or ctx.paths.index_file(entry.file.file_name)
+        try:
+            if entry.file.index_type == HASH:
+                read_hashes(ctx.io, ctx.paths, entry.file)
+            elif entry.file.index_type == DELETION_VECTORS:
+                read_vectors(ctx.io, ctx.paths, [entry.file])
+        except TidemarkError as error:
+            damages.append(_damage(path, error, holder, entry.bucket.partition, entry.bucket.bucket))
+    files = [(bucket, file) for bucket, of_bucket in state.files.items() for file in of_bucket] if reads_rows else []
+    if files:
+        job.progress.begin("read rows", sum(file.row_count for _, file in files))
+    for bucket, file in files:
+        try:
+            values = ctx.partition_values(bucket.partition)
+            for rows in iter_key_value_batches(ctx, ctx.bucket_dir(bucket), file, None, values):
+                job.progress.advance(rows.num_rows)
+        except TidemarkError as error:
+            damages.append(_damage(ctx.data_file(bucket, file), error, holder, bucket.partition, bucket.bucket))
+    return damages
+
+
+def _damage(path: str, error: Exception, holder: Holder, partition: bytes, bucket: int) -> Damage:
+    needs = Needs()
+    needs.add(holder)
+    return Damage(path, _unreadable(error), needs, partition, bucket)
+
+
+# ---------------------------------------------------------------- hints
+
+
+def _wrong_hints(io: FileIO, paths: TablePaths) -> list[WrongHint]:
+    """The hints of snapshots and changelogs, of the table and of its branches, that others would not find right.
+
+    A table whose writers make no hints has none, which is as good: a missing one is wrong beside the other alone.
+    """
+    wrong = []
+    for one in (paths, *branches(io, paths).values()):
+        for kind in ("snapshot", "changelog"):
+            directory = f"{one.root}/{kind}"
+            names = names_in(io, directory)
+            ids = numbers_of(names, f"{kind}-")
+            for name, right in (("EARLIEST", min(ids, default=0)), ("LATEST", max(ids, default=0))):
+                found = _text(io, f"{directory}/{name}") if name in names else None
+                is_expected = one is paths and kind == "snapshot" and name == "LATEST"
+                if ids and found != str(right) and (found is not None or is_expected):
+                    wrong.append(WrongHint(f"{directory}/{name}", found, right))
+    return wrong
+
+
+def _text(io: FileIO, path: str) -> str:
+    try:
+        return io.read(path).decode(errors="replace")
+    except OSError as error:
+        return f"({error})"

@@ -1,0 +1,216 @@
+"""The files that the holders of a table need, found by reading all of their metadata once, damaged or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paimon_table.errors import TidemarkError
+from paimon_table.maintenance.damage import Damage, Needs
+from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.holders import Holder, Holding
+from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry, ManifestFileMeta, live_entries
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+
+
+@dataclass(slots=True)
+class NeededFile:
+    """A data, changelog or index file as the metadata wants it."""
+
+    path: str
+    size_bytes: int | None
+    """None: the metadata does not say."""
+    bucket: BucketId
+    needs: Needs = field(default_factory=Needs)
+
+
+@dataclass(slots=True)
+class _Chain:
+    """The live files while the snapshots of one branch are followed from one to the next."""
+
+    branch: str | None
+    at: int
+    live: dict[Identity, tuple[str, ...]] = field(default_factory=dict)
+    """Paths of each live file and what belongs to it."""
+    since: dict[str, int] = field(default_factory=dict)
+    """Per path the snapshot from which on it is live."""
+
+
+class NeededFiles:
+    """Collects what holders need, which come branch by branch, snapshots in rising order."""
+
+    def __init__(self, ctx: TableContext) -> None:
+        self.files: dict[str, NeededFile] = {}
+        """By path."""
+        self.damages: dict[str, Damage] = {}
+        """Of metadata, by path."""
+        self._ctx = ctx
+        self._reader = ManifestReader(ctx.io, ctx.paths)
+        self._checked: set[str] = set()
+        self._broken: set[str] = set()
+        self._chain: _Chain | None = None
+
+    def note(self, path: str, what: str, holder: Holder | None = None) -> None:
+        """Something is wrong with a metadata file, which ``holder`` needs."""
+        damage = self.damages.setdefault(path, Damage(path, what))
+        if holder is not None:
+            damage.needs.add(holder)
+
+    def add(self, holder: Holder, snapshot: Snapshot) -> None:
+        """The content of ``holder``."""
+        changelog = snapshot.changelog_manifest_list
+        if changelog is not None:
+            manifests = self._manifests(holder, changelog, snapshot.changelog_manifest_list_size)
+            for entry in self._entries(holder, manifests or ()) or ():
+                self._need_all(holder, entry)
+        if holder.kind is Holding.CHANGELOG:
+            return
+        base = self._manifests(holder, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        delta = self._manifests(holder, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        if holder.kind is Holding.SNAPSHOT:
+            self._follow(holder, base, delta)
+        else:
+            for entry in self._live_entries(holder, base, delta) or ():
+                self._need_all(holder, entry)
+        self._add_index(holder, snapshot)
+        self._check_statistics(holder, snapshot)
+
+    def end_chain(self) -> None:
+        """The next snapshot does not follow the one before, or its files are not known."""
+        chain, self._chain = self._chain, None
+        if chain is not None:
+            for path, first in chain.since.items():
+                self.files[path].needs.add_span(chain.branch, first, chain.at)
+
+    # ------------------------------------------------------------ one snapshot
+
+    def _follow(
+        self, holder: Holder, base: tuple[ManifestFileMeta, ...] | None, delta: tuple[ManifestFileMeta, ...] | None
+    ) -> None:
+        number, chain = int(holder.name), self._chain
+        if chain is not None and (chain.branch != holder.branch or chain.at != number - 1):
+            self.end_chain()
+            chain = None
+        if chain is None:
+            entries = self._live_entries(holder, base, delta)
+            if entries is not None:
+                self._chain = _Chain(holder.branch, number)
+                self._advance(self._chain, number, entries)
+            return
+        self._entries(holder, [m for m in base or () if m.file_name not in self._checked])
+        changes = None if delta is None else self._entries(holder, delta)
+        if changes is None:
+            self.end_chain()
+        else:
+            self._advance(chain, number, changes)
+
+    def _advance(self, chain: _Chain, number: int, entries: Iterable[ManifestEntry]) -> None:
+        gone: set[str] = set()
+        come: set[str] = set()
+        for entry in entries:
+            if entry.kind == ADD:
+                paths = chain.live[entry.identity] = self._paths(entry)
+                come.update(paths)
+            else:
+                gone.update(chain.live.pop(entry.identity, ()))
+        for path in gone - come:
+            self.files[path].needs.add_span(chain.branch, chain.since.pop(path), number - 1)
+        for path in come:
+            chain.since.setdefault(path, number)
+        chain.at = number
+
+    def _live_entries(
+        self, holder: Holder, base: tuple[ManifestFileMeta, ...] | None, delta: tuple[ManifestFileMeta, ...] | None
+    ) -> tuple[ManifestEntry, ...] | None:
+        if base is None or delta is None:
+            return None
+        entries = self._entries(holder, (*base, *delta))
+        return None if entries is None else live_entries(entries)
+
+    # ------------------------------------------------------------ metadata files
+
+    def _manifests(self, holder: Holder, name: str, size_bytes: int | None) -> tuple[ManifestFileMeta, ...] | None:
+        try:
+            return self._reader.list_of(name, size_bytes)
+        except (TidemarkError, OSError) as error:
+            self._note_file(holder, name, error)
+            return None
+
+    def _entries(self, holder: Holder, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry] | None:
+        """All entries; None when a manifest cannot be read."""
+        manifests = list(manifests)
+        known = [m.file_name for m in manifests if m.file_name in self._broken]
+        for name in known:
+            self._note_file(holder, name, None)
+        entries: list[ManifestEntry] = []
+        for manifest in manifests if not known else ():
+            try:
+                entries += self._reader.entries_of(manifest)
+                self._checked.add(manifest.file_name)
+            except (TidemarkError, OSError) as error:
+                self._broken.add(manifest.file_name)
+                self._note_file(holder, manifest.file_name, error)
+                known.append(manifest.file_name)
+        return None if known else entries
+
+    def _note_file(self, holder: Holder, name: str, error: Exception | None) -> None:
+        path = self._ctx.paths.manifest_file(name)
+        if error is None or path in self.damages:
+            self.note(path, "", holder)
+        elif not self._ctx.io.exists(path):
+            self.note(path, "is missing", holder)
+        else:
+            self.note(path, f"is not readable: {error}", holder)
+
+    def _add_index(self, holder: Holder, snapshot: Snapshot) -> None:
+        if snapshot.index_manifest is None:
+            return
+        try:
+            entries = self._reader.index_entries(snapshot)
+        except (TidemarkError, OSError) as error:
+            self._note_file(holder, snapshot.index_manifest, error)
+            return
+        for entry in entries:
+            path = entry.file.external_path or self._ctx.paths.index_file(entry.file.file_name)
+            self._file(path, entry.file.file_size_bytes, entry.bucket).needs.add(holder)
+
+    def _check_statistics(self, holder: Holder, snapshot: Snapshot) -> None:
+        if snapshot.statistics is None:
+            return
+        path = f"{self._ctx.paths.root}/statistics/{snapshot.statistics}"
+        if path in self.damages or path in self._checked:
+            damage = self.damages.get(path)
+            if damage is not None:
+                damage.needs.add(holder)
+            return
+        try:
+            json.loads(self._ctx.io.read(path))
+            self._checked.add(path)
+        except FileNotFoundError:
+            self.note(path, "is missing", holder)
+        except (OSError, ValueError) as error:
+            self.note(path, f"is not readable: {error}", holder)
+
+    # ------------------------------------------------------------ files
+
+    def _need_all(self, holder: Holder, entry: ManifestEntry) -> None:
+        for path in self._paths(entry):
+            self.files[path].needs.add(holder)
+
+    def _paths(self, entry: ManifestEntry) -> tuple[str, ...]:
+        """Where the file of an entry and what belongs to it lie; they are among ``files`` then."""
+        file: DataFileMeta = entry.file
+        directory = self._ctx.bucket_dir(entry.bucket)
+        path = self._ctx.paths.data_file(directory, file)
+        extras = self._ctx.paths.extra_files(directory, file)
+        self._file(path, file.file_size_bytes, entry.bucket)
+        for extra in extras:
+            self._file(extra, None, entry.bucket)
+        return (path, *extras)
+
+    def _file(self, path: str, size_bytes: int | None, bucket: BucketId) -> NeededFile:
+        return self.files.setdefault(path, NeededFile(path, size_bytes, bucket))
