@@ -6,8 +6,11 @@ import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.HashBucketAssigner;
+import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.sink.RowPartitionKeyExtractor;
 import org.apache.paimon.table.sink.StreamTableCommit;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.sink.StreamWriteBuilder;
@@ -37,6 +40,8 @@ public final class JavaWriter {
         try (StreamTableWrite write = builder.newWrite();
                 StreamTableCommit commit = builder.newCommit()) {
             write.withIOManager(IOManager.create(args[1]));
+            HashBucketAssigner assigner = assignerOf(table);
+            RowPartitionKeyExtractor keysOf = new RowPartitionKeyExtractor(table.schema());
             GenericRow[] rows = new GenericRow[rowsPerCommit];
             for (int id = 1; id <= commits; id++) {
                 for (int i = 0; i < rowsPerCommit; i++) {
@@ -44,16 +49,39 @@ public final class JavaWriter {
                 }
                 long start = System.nanoTime();
                 for (GenericRow row : rows) {
-                    write.write(row, 0);
+                    int bucket = 0;
+                    if (assigner != null) {
+                        bucket = assigner.assign(keysOf.partition(row), keysOf.trimmedPrimaryKey(row).hashCode());
+                    }
+                    write.write(row, bucket);
                 }
                 if (fullEvery > 0 && id % fullEvery == 0) {
                     write.compact(BinaryRow.EMPTY_ROW, 0, true);
+                }
+                if (assigner != null) {
+                    assigner.prepareCommit(id);
                 }
                 commit.commit(id, write.prepareCommit(true, id));
                 System.out.println("commit " + (System.nanoTime() - start));
             }
         }
         System.exit(0);
+    }
+
+    /** For dynamic buckets, as one assigner of Flink's sink works; null for tables of another kind. */
+    private static HashBucketAssigner assignerOf(FileStoreTable table) {
+        if (table.bucketMode() != BucketMode.HASH_DYNAMIC) {
+            return null;
+        }
+        return new HashBucketAssigner(
+                table.snapshotManager(),
+                "benchmark",
+                table.store().newIndexFileHandler(),
+                1,
+                1,
+                0,
+                table.coreOptions().dynamicBucketTargetRowNum(),
+                table.coreOptions().dynamicBucketMaxBuckets());
     }
 
     private static GenericRow row(long number, int keys, boolean inHalves) {

@@ -31,14 +31,12 @@ from rich.table import Table as TextTable
 
 from benchmarks import java_writer
 from benchmarks.engine_rows import COLUMNS, rows_of
-from paimon_table import BucketId, BucketState, Table, WriterEnvironment
+from paimon_table import BucketId, Table, Writer, WriterEnvironment
 from paimon_table.errors import UnsupportedFeature
-from paimon_table.metadata.bucket_id import EMPTY_ROW
 from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import new_table
 
 COMMITS_PER_PASS = 5
-BUCKET = BucketId(EMPTY_ROW, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,10 @@ class Workload:
     in_halves: bool = False
     full_every: int = 0
     """A full compaction ends every so many commits; 0 for never."""
+    primary_key: tuple[str, ...] = ("k",)
 
 
+_DYNAMIC = {"bucket": "-1", "dynamic-bucket.initial-buckets": "1"}
 _LOOKUP = {"changelog-producer": "lookup"}
 _PARTIAL = {"merge-engine": "partial-update"}
 _AGGREGATION = {
@@ -65,6 +65,9 @@ _AGGREGATION = {
 _GROUPS = {"fields.b1.sequence-group": "b2,d1,s1", "fields.n.sequence-group": "b3,d2,s2,s3"}
 WORKLOADS = (
     Workload("deduplicate", {}, 800_000),
+    Workload("deduplicate, dynamic buckets", _DYNAMIC),
+    Workload("deduplicate, dynamic buckets, lookup", {**_DYNAMIC, **_LOOKUP}),
+    Workload("append", {"bucket": "-1"}, primary_key=()),
     Workload("deduplicate, orc", {"file.format": "orc"}),
     Workload("deduplicate, avro", {"file.format": "avro"}),
     Workload("deduplicate, input", {"changelog-producer": "input"}),
@@ -82,28 +85,34 @@ WORKLOADS = (
 
 
 class EngineRun:
-    """One table and the one writer of its one bucket."""
+    """One table and the writers of its buckets, which stay open; it has one bucket unless it is a dynamic one."""
 
-    def __init__(self, directory: Path, options: Mapping[str, str]) -> None:
-        self.table = new_table(directory / "tidemark", COLUMNS, ["k"], options=options)
-        environment = WriterEnvironment(str(directory / "lookup"))
-        self._writer = self.table.bucket_writer(BUCKET, BucketState(), environment)
+    def __init__(self, directory: Path, options: Mapping[str, str], primary_key: Sequence[str] = ("k",)) -> None:
+        self.table = new_table(directory / "tidemark", COLUMNS, primary_key, options=options)
+        self._environment = WriterEnvironment(str(directory / "lookup"))
+        self._writers: dict[BucketId, Writer] = {}
         self._identifier = 0
 
     def commit_seconds(self, first: int, count: int, keys: int, in_halves: bool = False, full: bool = False) -> float:
         """Seconds of writing and committing rows ``first`` to ``first + count``."""
         rows = rows_of(first, count, keys, in_halves)
         started = time.perf_counter()
-        self._writer.write(rows)
-        message = self._writer.prepare_commit(full_compact=full)
-        self._identifier += 1
         commit = self.table.new_commit("benchmark")
-        commit.commit(self._identifier, [message], {})
+        live = commit.refresh().live_files()
+        assigned = self.table.assign(rows, live, self._environment)
+        messages = []
+        for bucket, part in assigned.buckets.items():
+            if bucket not in self._writers:
+                self._writers[bucket] = self.table.bucket_writer(bucket, live.of(bucket), self._environment)
+            self._writers[bucket].write(part)
+            messages.append(assigned.noted(self._writers[bucket].prepare_commit(full_compact=full)))
+        self._identifier += 1
+        commit.commit(self._identifier, messages, {})
         return time.perf_counter() - started
 
 
 def tidemark_seconds(workload: Workload, directory: Path, passes: int, rows: int, keys: int) -> list[float]:
-    run = EngineRun(directory, workload.options)
+    run = EngineRun(directory, workload.options, workload.primary_key)
     per_commit = rows // COMMITS_PER_PASS
     return [
         run.commit_seconds(
@@ -119,7 +128,7 @@ def tidemark_seconds(workload: Workload, directory: Path, passes: int, rows: int
 
 def java_seconds(workload: Workload, directory: Path, passes: int, rows: int, keys: int) -> Sequence[float]:
     path = directory / "java"
-    new_table(path, COLUMNS, ["k"], options=workload.options)
+    new_table(path, COLUMNS, workload.primary_key, options=workload.options)
     return java_writer.commit_seconds(
         path,
         directory / "java-scratch",
