@@ -7,6 +7,7 @@ would have it; data files there are none. A batch is ``--rows`` rows (100 000), 
 over the table, one of ten for new ones. "assign" is everything that dynamic buckets add to it: lanes, the index of each
 lane, buckets, and the durable index files of the buckets that grow. "batch" has the data files and the commit on top,
 for rows of the keys that came last (rows all over the table touch more buckets the larger it is, as with fixed ones).
+What comes before both is decoding: the first line says what one core needs for as many Debezium events.
 "first" is the first batch of a process, which reads and merges the index. "restart" is that of another process on the
 same machine, which finds it merged. Memory is that of the process: what is its own, and with the mapped index.
 """
@@ -23,10 +24,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import json_decoding
 from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
 from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.bucket_assignment.owned_buckets import DEFAULT_ASSIGNERS
@@ -41,6 +44,7 @@ from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.spark.session import LOCAL_ALLOCATION
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.table_driver import new_table
 
 BUCKET_ROWS = 2_000_000
@@ -147,6 +151,19 @@ class Batches:
         self._identifier += 1
 
 
+def decoding(rows: int) -> str:
+    random = Random(7)
+    batch = json_decoding.batch_of([json_decoding.event(number, random) for number in range(rows)], random)
+    decoder = DebeziumJsonDecoder()
+
+    def decode() -> Spent:
+        started = Spent.now()
+        decoder.decode(batch, {json_decoding.SOURCE: json_decoding.TARGET})
+        return Spent.since(started)
+
+    return median(decode, 5)
+
+
 def memory_mib() -> Iterator[tuple[str, int]]:
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, text = line.partition(":")
@@ -197,6 +214,7 @@ def main() -> None:
         root, *numbers = given.table
         print(measure_table(root, *map(int, numbers)))
         return
+    print(f"decoding {given.rows:,} events: {decoding(given.rows)}", flush=True)
     for millions in given.keys:
         print(measure(millions, given.batches, given.rows), flush=True)
 
