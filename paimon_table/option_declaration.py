@@ -121,6 +121,8 @@ class Declaration:
     """The option that the default is derived from."""
     waits_for_compaction: tuple[str, ...] | None = None
     """The values with which only compaction completes what a batch writes, none for any; None when it never does."""
+    with_key: bool | None = None
+    """Whether only tables with a primary key look at it, or only those without; None for both."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,6 +158,7 @@ def option(
     meant: Meant | None = None,
     follows: str | None = None,
     waits: tuple[str, ...] | None = None,
+    with_key: bool | None = None,
 ) -> _T:
     """A field of a dataclass of options; the facts are those of ``Declaration``."""
     declaration = Declaration(
@@ -170,6 +173,7 @@ def option(
         meant=meant,
         follows=follows,
         waits_for_compaction=waits,
+        with_key=with_key,
     )
     value: _T = field(default=default, metadata={_DECLARATION: declaration})
     return value

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 BUCKET = "bucket"
 BUCKET_FUNCTION = "bucket-function.type"
+INITIAL_BUCKETS = "dynamic-bucket.initial-buckets"
 MAX_BUCKETS = "dynamic-bucket.max-buckets"
 TARGET_BUCKET_ROW_COUNT = "dynamic-bucket.target-row-num"
 INDEX_TTL = "cross-partition-upsert.index-ttl"
+INDEX_BOOTSTRAP_PARALLELISM = "cross-partition-upsert.bootstrap-parallelism"
 MERGE_ENGINE = "merge-engine"
 CHANGELOG_PRODUCER = "changelog-producer"
 ROW_DEDUPLICATE = "changelog-producer.row-deduplicate"

@@ -57,7 +57,9 @@ from paimon_table.options.names import (
     FILE_FORMAT_PER_LEVEL,
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
+    INDEX_BOOTSTRAP_PARALLELISM,
     INDEX_TTL,
+    INITIAL_BUCKETS,
     LEGACY_PARTITION_NAME,
     MAX_BUCKETS,
     MERGE_ENGINE,
@@ -100,22 +102,22 @@ class TableOptions:
     bucket: int = option(BUCKET, integer(), -1, change=only_to_a_number, read=True)
     bucket_function: str = option(BUCKET_FUNCTION, one_of(*BUCKET_FUNCTIONS), "default", change=never, read=True)
     dynamic_bucket_target_row_count: int = option(
-        TARGET_BUCKET_ROW_COUNT, integer(1, LONG_MAX), 2_000_000, needs=Need(BUCKET, ("-1",))
+        TARGET_BUCKET_ROW_COUNT, integer(1, LONG_MAX), 2_000_000, needs=Need(BUCKET, ("-1",)), with_key=True
     )
     dynamic_bucket_initial_buckets: int | None = option(
-        "dynamic-bucket.initial-buckets", integer(1), None, change=never, needs=Need(BUCKET, ("-1",))
+        INITIAL_BUCKETS, integer(1), None, change=never, needs=Need(BUCKET, ("-1",)), with_key=True
     )
     """How many buckets of a partition get keys from the beginning on."""
-    dynamic_bucket_max_buckets: int = option(MAX_BUCKETS, integer(-1), -1, needs=Need(BUCKET, ("-1",)))
+    dynamic_bucket_max_buckets: int = option(MAX_BUCKETS, integer(-1), -1, needs=Need(BUCKET, ("-1",)), with_key=True)
     """Buckets of a partition, at most; -1 for as many as its keys need."""
     dynamic_bucket_assigners: int | None = option(
-        "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",))
+        "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",)), with_key=True
     )
     """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
-    index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)))
+    index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)), with_key=True)
     """Age of a file from which on the index of keys over all partitions need not know its keys."""
     index_bootstrap_parallelism: int = option(
-        "cross-partition-upsert.bootstrap-parallelism", integer(1), 10, needs=Need(BUCKET, ("-1",))
+        INDEX_BOOTSTRAP_PARALLELISM, integer(1), 10, needs=Need(BUCKET, ("-1",)), with_key=True
     )
     """Threads that read keys for this index, as far as there are processors."""
     merge_engine: str = option(
@@ -153,7 +155,7 @@ class TableOptions:
     rowkind_field: str | None = option(ROWKIND_FIELD, plain, None, change=never, columns=single)
     ignore_delete: bool = option(IGNORE_DELETE, boolean, False, *_IGNORE_DELETE_ALIASES, change=stays_true, read=True)
     ignore_update_before: bool = option("ignore-update-before", boolean, False, change=stays_true)
-    compaction_trigger: int = option("num-sorted-run.compaction-trigger", integer(1), 5)
+    compaction_trigger: int = option("num-sorted-run.compaction-trigger", integer(1), 5, with_key=True)
     num_levels: int = option(
         NUM_LEVELS,
         integer(2),
@@ -163,19 +165,22 @@ class TableOptions:
             range(2, MOST_LEVELS + 1),
             f"levels are too many for every bucket to hold; set num-levels to at most {MOST_LEVELS}",
         ),
+        with_key=True,
     )
     """At least 2; ``compaction_trigger`` + 1 when the option is not set."""
-    max_size_amplification_percent: int = option("compaction.max-size-amplification-percent", integer(0), 200)
-    size_ratio: int = option("compaction.size-ratio", integer(0), 1)
+    max_size_amplification_percent: int = option(
+        "compaction.max-size-amplification-percent", integer(0), 200, with_key=True
+    )
+    size_ratio: int = option("compaction.size-ratio", integer(0), 1, with_key=True)
     """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
     small_file_ratio: float = option("compaction.small-file-ratio", fraction, 0.7)
     target_file_row_count: int | None = option(TARGET_FILE_ROW_COUNT, integer(1, LONG_MAX), None)
     """Always None: files are cut by size alone."""
     target_file_size_bytes: int = option("target-file-size", size_bytes, 128 << 20)
     """Twice the default where the table has no primary key."""
-    compaction_min_file_count: int = option("compaction.min.file-num", integer(1), 5)
+    compaction_min_file_count: int = option("compaction.min.file-num", integer(1), 5, with_key=False)
     """Number of small files of a table without primary key from which on they are compacted."""
-    compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2)
+    compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2, with_key=False)
     """Share of deleted rows above which a file of a table without primary key is compacted, however large it is."""
     file_format: str = option(FILE_FORMAT, lowered, "parquet")
     file_format_per_level: tuple[tuple[int, str], ...] = option(FILE_FORMAT_PER_LEVEL, lowered_per_level, ())
@@ -198,9 +203,9 @@ class TableOptions:
     changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-")
     write_only: bool = option(WRITE_ONLY, boolean, False, "write.compaction-skip")
     full_compaction_delta_commits: int | None = option(FULL_COMPACTION_DELTA_COMMITS, integer(1), None, waits=())
-    force_lookup: bool = option("force-lookup", boolean, False, change=never, read=True)
-    force_up_level0: bool = option("compaction.force-up-level-0", boolean, False)
-    lookup_compact: str = option("lookup-compact", one_of("radical", "gentle"), "radical")
+    force_lookup: bool = option("force-lookup", boolean, False, change=never, read=True, with_key=True)
+    force_up_level0: bool = option("compaction.force-up-level-0", boolean, False, with_key=True)
+    lookup_compact: str = option("lookup-compact", one_of("radical", "gentle"), "radical", with_key=True)
     lookup_compact_max_interval: int | None = option(
         "lookup-compact.max-interval", integer(1), None, needs=Need("lookup-compact", ("gentle",))
     )

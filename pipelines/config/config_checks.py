@@ -25,7 +25,12 @@ from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
-from pipelines.config.options_without_effect import options_that_wait, options_without_effect, values_out_of_range
+from pipelines.config.options_without_effect import (
+    options_of_other_tables,
+    options_that_wait,
+    options_without_effect,
+    values_out_of_range,
+)
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -207,6 +212,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *option_mistakes(rule),
             *values_out_of_range(rule.options),
             *options_without_effect(stated, rule.options),
+            *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
             *misspelt_options(rule.options),
         ]
         for name, text in mistakes:
@@ -216,6 +222,11 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if problem not in seen:
                 seen.add(problem)
                 yield problem
+
+
+def _can_move(rule: TargetRule) -> bool:
+    """Whether the primary key may lack a partition column; that of messages is not known here."""
+    return bool(rule.partition_by) and not set(rule.partition_by) <= set(rule.primary_key or ())
 
 
 def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:

@@ -23,6 +23,10 @@ from paimon_table.options.names import (
     FILE_BLOCK_SIZE,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
+    INDEX_BOOTSTRAP_PARALLELISM,
+    INDEX_TTL,
+    INITIAL_BUCKETS,
+    MAX_BUCKETS,
     MERGE_ENGINE,
     NUM_LEVELS,
     WRITE_ONLY,
@@ -31,6 +35,7 @@ from paimon_table.options.option_facts import TYPED_OPTIONS, declaration
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import MERGE_ENGINES
 
+_OF_MOVES = (INDEX_TTL, INDEX_BOOTSTRAP_PARALLELISM)
 _FORMATS = (FILE_FORMAT, FILE_FORMAT_PER_LEVEL, CHANGELOG_FILE_FORMAT)
 
 
@@ -47,6 +52,41 @@ def options_without_effect(stated: Collection[str], effective: Mapping[str, str]
     for name in stated:
         if is_field_option(name):
             yield from _of_column(name, effective)
+
+
+def options_of_other_tables(
+    stated: Collection[str], effective: Mapping[str, str], has_key: bool, can_move: bool
+) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) for the stated options that tables of this kind have no use for.
+
+    ``can_move``: whether the primary key may lack a partition column, so that rows move between partitions.
+    """
+    for declared in TYPED_OPTIONS:
+        name = declared.stated_as(stated)
+        if name is None:
+            continue
+        if declared.with_key is not None and declared.with_key is not has_key:
+            other = "a primary key (`mode: upsert`)" if declared.with_key else "no primary key (`mode: append`)"
+            yield name, f"option '{name}' has an effect on tables with {other} only; remove it"
+        elif name in _OF_MOVES and not can_move:
+            yield (
+                name,
+                f"option '{name}' has an effect only where rows move between partitions: where a column of"
+                " `partition_by` is not part of the primary key; remove it",
+            )
+    yield from _of_buckets_beyond(stated, effective)
+
+
+def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    options = _parsed(effective, (INITIAL_BUCKETS, MAX_BUCKETS))
+    if options is None or INITIAL_BUCKETS not in stated:
+        return
+    initial, most = options.dynamic_bucket_initial_buckets or 0, options.dynamic_bucket_max_buckets
+    if 0 < most < initial:
+        yield (
+            INITIAL_BUCKETS,
+            f"option '{INITIAL_BUCKETS}' = {initial} is more than {MAX_BUCKETS} = {most} allows; lower it",
+        )
 
 
 def _without_needed(name: str, need: Need, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
