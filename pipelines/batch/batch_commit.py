@@ -176,7 +176,8 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
     tables.will_commit(messages_of)
     for identifier, messages in messages_of.items():
         ends = appended.ends.get(identifier, {})
-        committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms)
+        departed = result.departed(appended.identifiers.index(identifier))
+        committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms, departed)
         published = tuple(s for s in (committed.append, committed.compact) if s is not None)
         appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
 

@@ -56,6 +56,10 @@ class JobResult:
     def messages(self, target: int) -> list[CommitMessage]:
         return [message for w in self.writes if w.target == target for message in w.messages]
 
+    def departed(self, target: int) -> list[str]:
+        """Rows that went to a key which a later batch brings."""
+        return [w.departed for w in self.writes if w.target == target and w.departed is not None]
+
     def written(self) -> set[tuple[int, BucketId]]:
         """(target index, bucket) of every bucket that a task has a message for."""
         return {(w.target, message.bucket) for w in self.writes for message in w.messages}

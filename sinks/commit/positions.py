@@ -16,6 +16,10 @@ PIPELINE_PROPERTY = "tidemark.pipeline"
 OFFSETS_PROPERTY = "tidemark.offsets"
 FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
+DEPARTED_PROPERTY = "tidemark.departed"
+
+KEPT_BATCHES = 3
+"""For how many batches departed rows are kept; the key that they went to comes in the next one of its partition."""
 
 TopicPartition = tuple[str, int]
 
@@ -43,10 +47,18 @@ class Position:
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     sources: Mapping[FedBy, tuple[str, ...]] = field(default_factory=dict)
     """The source tables that fed the table, and the fields of the message key that each had at first (none: no key)."""
+    departed: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Rows that went to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
+
+    @property
+    def departed_texts(self) -> tuple[str, ...]:
+        """All departed rows, those of the newest batch last."""
+        return tuple(text for batch in sorted(self.departed) for text in self.departed[batch])
 
     def taken_over(self, commit_user: str) -> Position:
-        """The position under a new checkpoint."""
-        return Position(commit_user, self.offsets, self.offsets, self.sources)
+        """The position under a new checkpoint, whose batches count from 0."""
+        departed = {-1: self.departed_texts} if self.departed else {}
+        return Position(commit_user, self.offsets, self.offsets, self.sources, departed)
 
     def started_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
@@ -55,6 +67,11 @@ class Position:
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
         """The position of a table that ``source`` feeds too; what is known of it already stays."""
         return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
+
+    def with_departed(self, batch_id: int, texts: Sequence[str]) -> Position:
+        """The position with what departed in a batch; nothing of that is there any more a few batches later."""
+        kept = {batch: of_batch for batch, of_batch in self.departed.items() if batch_id - KEPT_BATCHES < batch}
+        return replace(self, departed={**kept, batch_id: tuple(texts)} if texts else kept)
 
     def advanced(self, ends: Mapping[TopicPartition, int]) -> Position:
         """The position after a batch that ended at ``ends``; an offset never goes back."""
@@ -72,6 +89,8 @@ def to_properties(pipeline: str, position: Position) -> dict[str, str]:
     if position.sources:
         fed = [{**asdict(source), "key": list(key)} for source, key in position.sources.items()]
         properties[SOURCES_PROPERTY] = json.dumps(fed, separators=(",", ":"))
+    if position.departed:
+        properties[DEPARTED_PROPERTY] = json.dumps(position.departed, separators=(",", ":"))
     return properties
 
 
@@ -96,7 +115,14 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         FedBy(*(fed[name] for name in ("topic", "database", "schema", "table"))): tuple(fed["key"])
         for fed in json.loads(properties.get(SOURCES_PROPERTY, "[]"))
     }
-    return Position(snapshot.commit_user, _from_text(properties[OFFSETS_PROPERTY]), floors, sources)
+    departed = json.loads(properties.get(DEPARTED_PROPERTY, "{}"))
+    return Position(
+        snapshot.commit_user,
+        _from_text(properties[OFFSETS_PROPERTY]),
+        floors,
+        sources,
+        {int(batch): tuple(texts) for batch, texts in departed.items()},
+    )
 
 
 def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:

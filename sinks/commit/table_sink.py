@@ -140,6 +140,7 @@ class TableSink:
                 self._position.floors,
                 is_appended,
                 self.compacts_fully(batch_id),
+                self._position.departed_texts,
             )
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
@@ -189,6 +190,7 @@ class TableSink:
         ends: Mapping[TopicPartition, int],
         on_step: Callable[[str], None],
         started_ms: int | None,
+        departed: Sequence[str] = (),
     ) -> CommitResult:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
@@ -196,7 +198,7 @@ class TableSink:
         against another writer's, or against a rescale, is dropped: the next batch of the bucket compacts anew.
         """
         with self._lock:
-            position = self._position.advanced(ends)
+            position = self._position.advanced(ends).with_departed(batch_id, departed)
             self._on_step = on_step
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}

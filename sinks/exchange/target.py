@@ -44,3 +44,5 @@ class Target:
     is_appended: bool = False
     compacts_fully: bool = False
     """Whether this batch ends with a full compaction of every bucket."""
+    departed: tuple[str, ...] = ()
+    """Rows that went to another key at the end of the last batches, as texts of ``sinks.write.departed``."""

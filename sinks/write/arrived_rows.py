@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +19,10 @@ from paimon_table import (
     open_writer,
     write_traits,
 )
+from paimon_table.rows.python_values import to_arrow
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
+from sinks.write.departed import by_key
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
 
 
@@ -38,23 +41,55 @@ class ArrivedRows:
         self._blobs = blobs
         self._assigner = assigner
         self._environment = environment
+        self._departed = by_key(target.departed, self._context.schema.primary_keys)
         self._histories: dict[Lane, Histories] = {}
         self._writers: dict[BucketId, Writer] = {}
 
     def filled(self, lane: Lane) -> Filled:
         """The rows of a lane; values that the source left out are looked up."""
         rows = self._rows(lane)
-        if UNAVAILABLE not in rows.column_names:
-            return Filled(rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows)
+        if UNAVAILABLE not in rows.column_names and OTHER_KEY not in rows.column_names:
+            return Filled(rows)
         options = self._context.options
         if not options.has_key:
             return _unfilled(rows)
         accumulating = write_traits(self._context).accumulating
         filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
-        return filler.fill(self._histories_of(lane, rows), rows)
+        departed = self._departing(lane, rows, filler)
+        if UNAVAILABLE not in rows.column_names:
+            return Filled(rows.drop_columns([OTHER_KEY]), 0, departed)
+        return replace(filler.fill(self._histories_of(lane, rows), rows), departed=departed)
+
+    def _departing(self, lane: Lane, rows: pa.Table, filler: GapFiller) -> pa.Table | None:
+        """The rows that the last change of a topic partition in the lane takes to another key.
+
+        Of postponed buckets none, in which rows cannot be looked up.
+        """
+        if OTHER_KEY not in rows.column_names or self._context.options.is_postponed:
+            return None
+        histories = self._histories_of(lane, rows)
+        names = self._context.schema.column_names
+        found = [row for number in self._last_rows(lane) if (row := filler.departing(histories, number, names))]
+        if not found:
+            return None
+        types = self._context.schema.arrow_schema
+        columns = [to_arrow([row[name] for row in found], types.field(name).type) for name in names]
+        return pa.table(columns, list(names))
+
+    def _last_rows(self, lane: Lane) -> list[int]:
+        """The number of the last row of the lane from each topic partition."""
+        last: dict[tuple[str, int], int] = {}
+        number = 0
+        for blob in self._ordered(lane):
+            number += decode_rows(blob.data).num_rows
+            last[blob.topic, blob.topic_partition] = number - 1
+        return list(last.values())
+
+    def _ordered(self, lane: Lane) -> list[Blob]:
+        return sorted(self._blobs.get(lane, ()), key=lambda blob: blob.arrival)
 
     def _rows(self, lane: Lane) -> pa.Table:
-        blobs = sorted(self._blobs.get(lane, ()), key=lambda blob: blob.arrival)
+        blobs = self._ordered(lane)
         if not blobs:
             return self._context.schema.arrow_schema.empty_table()
         return pa.concat_tables([decode_rows(blob.data) for blob in blobs], promote_options="default")
@@ -67,6 +102,7 @@ class ArrivedRows:
                 self._context.schema.primary_keys,
                 lambda keys: self._found(self._assigner.find(lane, keys), self._current_rows),
                 lambda keys: self._found(self._assigner.find_former(lane, keys), self._former_rows),
+                self._departed,
             )
             self._histories[lane] = known
         return known
@@ -101,6 +137,9 @@ class ArrivedRows:
 
 def _unfilled(rows: pa.Table) -> Filled:
     """Rows of a table without key: no stored row could tell a value that was not sent, it stays NULL."""
+    rows = rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows
+    if UNAVAILABLE not in rows.column_names:
+        return Filled(rows)
     gaps = pc.list_value_length(rows.column(UNAVAILABLE))
     unknown: int = pc.sum(gaps).as_py() or 0
     return Filled(rows.drop_columns([UNAVAILABLE]), unknown)

@@ -35,6 +35,7 @@ from sinks.exchange.blob import REPORT, Blob, from_record_batch
 from sinks.exchange.spool import loaded
 from sinks.exchange.target import Target
 from sinks.write.arrived_rows import ArrivedRows
+from sinks.write.departed import to_text
 
 RESULT_DDL = "data binary"
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
@@ -54,6 +55,8 @@ class WriteResult:
     """Values that the source left out and nobody knows; NULL was written."""
     due: tuple[BucketId, ...] = ()
     """The buckets that are to be compacted once the messages are committed."""
+    departed: str | None = None
+    """Rows that went to a key which a later batch brings, as the text of ``sinks.write.departed``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,9 @@ class SlotWriter:
             target.context.io.sync()
         assigner.appended(messages)
         row_count = filled.rows.num_rows
-        return WriteResult(target_index, tuple(messages), row_count, _steps(started), filled.unknown_count, tuple(due))
+        departed = None if filled.departed is None else to_text(filled.departed)
+        steps = _steps(started)
+        return WriteResult(target_index, tuple(messages), row_count, steps, filled.unknown_count, tuple(due), departed)
 
     def _append_bucket(self, target_index: int, bucket: BucketId, rows: pa.Table) -> tuple[CommitMessage, bool]:
         """The message, and whether the bucket is to be compacted."""

@@ -33,6 +33,8 @@ class Filled:
 
     rows: pa.Table
     unknown_count: int = 0
+    departed: pa.Table | None = None
+    """Rows that go to a key which a later batch brings, see ``departed``."""
 
 
 def _python_values(column: pa.ChunkedArray) -> list[Any]:
@@ -50,8 +52,19 @@ class Histories:
     Rows are known by their number in order of arrival. Columns become Python values once, when first asked for.
     """
 
-    def __init__(self, rows: pa.Table, key: Sequence[str], current_rows: FindRows, former_rows: FindRows) -> None:
-        """The two functions find the rows of keys in the table as it is, and in its youngest state that had them."""
+    def __init__(
+        self,
+        rows: pa.Table,
+        key: Sequence[str],
+        current_rows: FindRows,
+        former_rows: FindRows,
+        departed: Mapping[Key, Values] | None = None,
+    ) -> None:
+        """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
+
+        ``departed`` are rows that went to another key at the end of an earlier batch.
+        """
+        self._departed = departed or {}
         self._rows = rows
         self._key = tuple(key)
         self._current_rows = current_rows
@@ -105,7 +118,9 @@ class Histories:
         return self._current[key]
 
     def former(self, key: Key) -> Values | None:
-        """The row of a deleted key as it was in an earlier snapshot; None when no snapshot has it."""
+        """A deleted row as it went to another key, else as an earlier snapshot has it; None when no snapshot does."""
+        if key in self._departed:
+            return self._departed[key]
         found = _python_rows(self._former_rows(self._key_table([key])))
         return found[0] if found else None
 
@@ -227,7 +242,16 @@ class GapFiller:
         if origin.current(old_key) is not None:
             return self._before(origin, old_key, numbers, name, seen)
         former = origin.former(old_key)
-        return _UNKNOWN if former is None else former[name]
+        return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
+
+    def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
+        """The row that delete number ``number`` takes to another key; None where there is none or some are unknown."""
+        if histories.other_key(number) is None or histories.kind(number) is not RowKind.DELETE:
+            return None
+        key = histories.key_of(number)
+        earlier = [n for n in histories.numbers(key) if n < number]
+        row = {name: self._before(histories, key, earlier, name, set()) for name in names}
+        return None if any(value is _UNKNOWN for value in row.values()) else row
 
     def _before(
         self, histories: Histories, key: Key, earlier: Sequence[int], name: str, seen: set[tuple[Key, int]]

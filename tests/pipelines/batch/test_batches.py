@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +284,24 @@ def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path:
 
     rows = {row["id"]: row["body"] for row in open_table(tables, "documents").to_arrow().to_pylist()}
     assert rows == {1: "C", 2: "A"}
+
+
+@pytest.mark.parametrize("cuts", [cuts for count in range(6) for cuts in combinations(range(1, 6), count)], ids=str)
+def test_a_row_that_goes_on_as_its_batch_ends_takes_its_values_along(tmp_path: Path, cuts: tuple[int, ...]) -> None:
+    hidden = "__debezium_unavailable_value"
+    steps = [(1, None, "old"), (1, None, "new"), (1, 2, None), (2, 1, hidden), (2, 3, None), (3, 2, hidden)]
+    records = [body_record(offset, *step) for offset, step in enumerate(steps)]
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    joined = [
+        pa.Table.from_batches(records[start:end]).combine_chunks().to_batches()[0]
+        for start, end in pairwise([0, *cuts, len(steps)])
+    ]
+
+    for batch_id, batch in enumerate(joined):
+        run_batches(tables, [batch], tmp_path, batch_id)
+        tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+
+    assert open_table(tables, "documents").to_arrow().to_pylist() == [{"id": 3, "body": "new"}]
 
 
 def body_record(offset: int, key: int, other_key: int | None, body: str | None) -> pa.RecordBatch:

@@ -1,0 +1,44 @@
+"""Rows that went to another key as the last change of a batch, kept for the batch that brings that key.
+
+Debezium writes a change of the primary key as a delete and, right behind it, a create whose values may be left out.
+When a batch ends between the two, the row may be in no snapshot: it came, or changed, and went within that batch. So
+what it held is recorded with the snapshot of the delete. The delete is the last change of its topic partition then,
+hence of its lane from there: no more rows are kept than that.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.rows.python_values import to_python
+from sinks.exchange.blob import decode_rows
+
+Key = tuple[Any, ...]
+Values = Mapping[str, Any]
+
+
+def to_text(rows: pa.Table) -> str:
+    """The rows as one word of ASCII."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(rows)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def by_key(texts: Iterable[str], key: Sequence[str]) -> dict[Key, Values]:
+    """The rows by their primary keys; of one key the row of the last text counts.
+
+    A column that the table has got since is not among the values of a row.
+    """
+    found: dict[Key, Values] = {}
+    for text in texts:
+        rows = decode_rows(base64.b64decode(text))
+        columns = [[value for chunk in column.chunks for value in to_python(chunk)] for column in rows.columns]
+        for values in zip(*columns, strict=True):
+            row = dict(zip(rows.column_names, values, strict=True))
+            found[tuple(row[name] for name in key)] = row
+    return found
