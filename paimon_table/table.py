@@ -213,8 +213,12 @@ class Table:
         on_step: Callable[[str], None] | None = None,
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
+        is_new_user: bool = False,
     ) -> TableCommit:
-        """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known."""
+        """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
+
+        ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
+        """
         return TableCommit(
             self.context,
             self.publisher,
@@ -224,6 +228,7 @@ class Table:
             on_step=on_step,
             retry_wait=retry_wait,
             state=state,
+            is_new_user=is_new_user,
         )
 
     def lanes(self, live: LiveFiles) -> LaneSplit:

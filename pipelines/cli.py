@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
-from pipelines.jobs.upkeep_commands import table_app
+from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.version import version

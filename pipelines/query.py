@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from paimon_table.errors import (
     SinkUnavailable,
     TidemarkError,
 )
+from paimon_table.storage.private_directory import process_directory
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -43,6 +45,7 @@ from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
+from pipelines.tidying.tidier import Tidier
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 from sources.loss import Losses
@@ -81,6 +84,7 @@ class PipelineQuery:
         self._asked_s = 0.0
         self._drained = threading.Event()
         self._compactions = Compactions()
+        self._tidier = Tidier(config.name, process_directory(tempfile.gettempdir()))
         self._checkpoint = pipeline.checkpoint
         self._catalog = pipeline.catalog
         self._record = pipeline.record
@@ -150,6 +154,7 @@ class PipelineQuery:
 
     def _raise_failure(self) -> None:
         self._note_compactions()
+        self._tidier.close(drains=self._once and self.failure is None)
         self._reader.stop()
         if self._reader.failure is not None:
             raise self._reader.failure
@@ -231,6 +236,9 @@ class PipelineQuery:
     def _ended(self, report: BatchReport) -> None:
         self._reported_batch = report.batch_id
         self._reader.read_to(dict(report.ends), report.newest_s)
+        opened = self.open_tables()
+        for table in report.tables:
+            self._tidier.note(table.identifier, opened[table.identifier].table)
         for observer in self._observers:
             observer.end(report)
 

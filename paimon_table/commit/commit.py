@@ -116,6 +116,7 @@ class TableCommit:
         on_step: Callable[[str], None] | None = None,
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
+        is_new_user: bool = False,
     ) -> None:
         self._io = ctx.io
         self._paths = ctx.paths
@@ -136,6 +137,7 @@ class TableCommit:
         self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
         self._own: Snapshot | None = None
         self._searched_id = 0
+        self._is_new_user = is_new_user
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
@@ -391,6 +393,8 @@ class TableCommit:
         if state.snapshot_id < self._searched_id:
             # The table was rolled back: what was seen may be gone.
             self._own, self._searched_id = None, 0
+        if self._is_new_user:
+            self._is_new_user, self._searched_id = False, state.snapshot_id
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
         found = self._snapshots.search_user(self._user, state.snapshot_id, self._searched_id, since_ms)
         if not found.exhaustive:

@@ -56,6 +56,12 @@ class BranchStore:
                 f"{self.paths.root} has a branch {name!r} already; delete it first, or choose another name"
             )
 
+    def check_there(self, name: str) -> None:
+        """ConfigError when there is no such branch."""
+        if name not in self.names():
+            names = ", ".join(sorted(self.names())) or "none"
+            raise ConfigError(f"{self.paths.root} has no branch {name!r}; it has: {names}")
+
     def create(self, name: str, tag: Tag | None) -> None:
         """Begin a branch at a tag, or without snapshots; the snapshot file comes last, which makes it readable.
 
@@ -75,9 +81,7 @@ class BranchStore:
 
     def delete(self, name: str) -> None:
         """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""
-        if name not in self.names():
-            names = ", ".join(sorted(self.names())) or "none"
-            raise ConfigError(f"{self.paths.root} has no branch {name!r}; it has: {names}")
+        self.check_there(name)
         branch = self.paths.branch(name)
         # Snapshots first: what is left of a deletion that is interrupted has none, and holds nothing.
         for directory in (branch.snapshot_dir, branch.tag_dir, branch.root):

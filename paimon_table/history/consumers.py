@@ -60,11 +60,15 @@ class ConsumerStore:
         check_name("consumer", name)
         self.io.write(self.paths.consumer_file(name), pretty({_NEXT: next_snapshot}).encode())
 
-    def delete(self, name: str) -> None:
-        """Forget a consumer; ConfigError when there is none."""
+    def check_there(self, name: str) -> None:
+        """ConfigError when there is no such consumer."""
         if name not in self.names():
             names = ", ".join(sorted(self.names())) or "none"
             raise ConfigError(f"{self.paths.root} has no consumer {name!r}; it has: {names}")
+
+    def delete(self, name: str) -> None:
+        """Forget a consumer; ConfigError when there is none."""
+        self.check_there(name)
         self.io.delete(self.paths.consumer_file(name))
 
     def forgotten(self, now_ms: int, after_ms: int | None) -> list[str]:

@@ -87,6 +87,12 @@ class TagStore:
         found = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
+    def check_new(self, name: str) -> None:
+        """ConfigError for a name that no new tag can have."""
+        check_name("tag", name)
+        if name in self.names():
+            raise ConfigError(f"{self.paths.root} has a tag {name!r} already; delete it first, or choose another name")
+
     def create(self, name: str, snapshot_text: bytes, now: datetime, retained_ms: int | None) -> bool:
         """Tag the snapshot whose file has this text; False when the name is taken."""
         check_name("tag", name)
@@ -108,6 +114,7 @@ def create_tag(
     tags: TagStore, name: str, snapshot_path: str, *, now: Callable[[], datetime], retained_ms: int | None
 ) -> None:
     """Tag the snapshot of this file; ConfigError when there is such a tag or the snapshot has expired."""
+    tags.check_new(name)
     try:
         text = tags.io.read(snapshot_path)
     except FileNotFoundError:

@@ -49,7 +49,10 @@ class Job:
     def commit_to(self, table: Table) -> TableCommit:
         """A committer of a user that nobody else has."""
         return table.new_commit(
-            self.environment.new_uuid(), clock_ms=self.environment.clock_ms, new_uuid=self.environment.new_uuid
+            self.environment.new_uuid(),
+            clock_ms=self.environment.clock_ms,
+            new_uuid=self.environment.new_uuid,
+            is_new_user=True,
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from paimon_table.history.automatic_tags import make_automatic_tags, superfluous_tags
 from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.removal import carry_out
+from paimon_table.history.retention import Limits
 from paimon_table.history.tag_removal import plan_tag_removal, tags_that_are_over
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.maintenance.expiration import Expired, Surroundings, expire
@@ -50,8 +51,18 @@ class PartitionChecks:
         return True
 
 
-def tidy(table: Table, surroundings: Surroundings, job: Job, *, checks_partitions: bool = True) -> Tidied:
-    """Make and delete tags, drop partitions, forget consumers, expire snapshots and changelogs, as options say."""
+def tidy(
+    table: Table,
+    surroundings: Surroundings,
+    job: Job,
+    *,
+    checks_partitions: bool = True,
+    limits: Limits | None = None,
+) -> Tidied:
+    """Make and delete tags, drop partitions, forget consumers, expire snapshots and changelogs, as options say.
+
+    ``limits`` replace the options of snapshots.
+    """
     ctx, options = table.context, table.options.retention
     now = local_time(surroundings.clock_ms(), None)
     made = make_automatic_tags(ctx, now)
@@ -61,7 +72,7 @@ def tidy(table: Table, surroundings: Surroundings, job: Job, *, checks_partition
     forgotten = consumers.forgotten(surroundings.clock_ms(), options.consumer_expiration_time_ms)
     for name in forgotten:
         consumers.io.delete(ctx.paths.consumer_file(name))
-    return Tidied(tuple(made), tuple(deleted), tuple(partitions), tuple(forgotten), expire(ctx, surroundings))
+    return Tidied(tuple(made), tuple(deleted), tuple(partitions), tuple(forgotten), expire(ctx, surroundings, limits))
 
 
 def tags_to_delete(table: Table, surroundings: Surroundings) -> list[Tag]:

@@ -30,6 +30,7 @@ from paimon_table import (
     key_lane_properties,
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict
+from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
 from sinks.exchange.target import Routing, Target
 
@@ -70,7 +71,8 @@ class TableSink:
         if recorded_by is not None:
             self._is_lost_checkpoint = False
             self._position = Position(commit_user, {}, {}, self._position.sources)
-        self._commit = self._committer(None)
+        is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
+        self._commit = self._committer(None, is_new_user=is_new)
         self._commit.refresh()
         self._key_lanes: int | None = None
         self._packer = FilePacker()
@@ -218,5 +220,7 @@ class TableSink:
         self.table = table
         self._commit = self._committer(self._commit.state)
 
-    def _committer(self, state: TableState | None) -> TableCommit:
-        return self.table.new_commit(self._user, on_step=lambda step: self._on_step(step), state=state)
+    def _committer(self, state: TableState | None, *, is_new_user: bool = False) -> TableCommit:
+        return self.table.new_commit(
+            self._user, on_step=lambda step: self._on_step(step), state=state, is_new_user=is_new_user
+        )

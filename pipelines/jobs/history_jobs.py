@@ -1,0 +1,318 @@
+"""What `tidemark table expire | tags | rollback | branches | consumers` do; ``history_commands`` has the arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import typer
+
+from paimon_table import Snapshot, Table
+from paimon_table.errors import ConfigError
+from paimon_table.history.branches import BranchStore
+from paimon_table.history.consumers import ConsumerStore
+from paimon_table.history.removal import carry_out, finish_interrupted
+from paimon_table.history.retention import Limits
+from paimon_table.history.rollback import Rollback, plan_rollback, plan_rollback_to_tag, roll_back
+from paimon_table.history.tag_removal import plan_tag_removal
+from paimon_table.history.tags import Tag, TagStore
+from paimon_table.history.tags import create_tag as tag_snapshot
+from paimon_table.maintenance.expiration import Surroundings, would_expire
+from paimon_table.maintenance.partition_expiry import partitions_that_are_over
+from paimon_table.maintenance.tidying import Tidied, tags_to_delete, tidy
+from paimon_table.option_values import duration_ms
+from pipelines.config.config_values import parse_instant
+from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.history_rows import branch_rows, consumer_rows, tag_rows
+from pipelines.jobs.job_progress import new_job, watched
+from pipelines.report.output import RowFormat, quiet_pipe
+from pipelines.report.row_output import write_rows
+from pipelines.tidying.pipeline_claims import pipeline_claims
+from sinks.commit.pipeline_mark import marking_pipelines
+from sources.wording import counted, first_of
+
+_LISTED = 20
+
+
+def expire(
+    path: str, least: int | None, most: int | None, older_than: str | None, dry_run: bool, storage: Options
+) -> None:
+    """Remove what the table does not keep any more."""
+    table = open_table(path, storage, for_reading=False)
+    limits = _limits(table, least, most, older_than)
+    surroundings = Surroundings(claims=pipeline_claims(None))
+    if dry_run:
+        now = datetime.now()
+        over = partitions_that_are_over(table, now)
+        options = table.options.retention
+        consumers = ConsumerStore(table.io, table.paths)
+        _tell_tidied(
+            Tidied(
+                (),
+                tuple(tag.name for tag in tags_to_delete(table, surroundings)),
+                tuple(over.over.values()),
+                tuple(consumers.forgotten(surroundings.clock_ms(), options.consumer_expiration_time_ms)),
+                would_expire(table.context, surroundings, limits),
+            ),
+            "would be ",
+        )
+        _tell_without_time(over.without_time)
+        return
+    with watched("files") as progress:
+        plan = would_expire(table.context, surroundings, limits)
+        progress.begin("expiring", plan.file_count + plan.metadata_count)
+        surroundings = replace(surroundings, advance=progress.advance)
+        done = tidy(table, surroundings, new_job(), limits=limits)
+    _tell_tidied(done, "")
+    _tell_without_time(partitions_that_are_over(table, datetime.now()).without_time)
+
+
+def _limits(table: Table, least: int | None, most: int | None, older_than: str | None) -> Limits:
+    of_options = Limits.of_snapshots(table.options.retention)
+    limits = replace(
+        of_options,
+        least=of_options.least if least is None else least,
+        most=of_options.most if most is None else most,
+        time_ms=of_options.time_ms if older_than is None else _duration(older_than, "--older-than"),
+    )
+    if limits.most < limits.least:
+        raise ConfigError(
+            f"at most {limits.most} snapshots are fewer than at least {limits.least}; give --retain-min and "
+            "--retain-max that fit"
+        )
+    return limits
+
+
+def _duration(text: str, option: str) -> int:
+    try:
+        return duration_ms(option, text)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"option {option!r}", option)) from None
+
+
+def _tell_tidied(done: Tidied, would: str) -> None:
+    told = [
+        *(f"tag {name} {would}made" for name in done.tags_made),
+        *(f"tag {name} {would}deleted" for name in done.tags_deleted),
+        *(f"partition {p.directory} {would}dropped with {counted(p.row_count, 'row')}" for p in done.partitions),
+        *(f"consumer {name} {would}forgotten" for name in done.consumers),
+    ]
+    for line in first_of(told, _LISTED):
+        typer.echo(line)
+    expired = done.expired
+    if expired.finished:
+        typer.echo(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
+    for what, ids in (("snapshot", expired.snapshots), ("changelog", expired.changelogs)):
+        if ids:
+            typer.echo(f"{counted(len(ids), what)} {would}expired: {_range(ids)}")
+    if expired.file_count or expired.metadata_count:
+        files = f"{counted(expired.file_count, 'file')} of {expired.size_bytes:,} bytes"
+        typer.echo(f"{would}removed: {files}, {counted(expired.metadata_count, 'file')} of metadata")
+    if not told and not expired.snapshots and not expired.changelogs and not expired.finished:
+        typer.echo("nothing is over")
+    if expired.keeper is not None:
+        typer.echo(f"snapshot {expired.keeper.snapshot_id} and later ones are kept: {expired.keeper.text}", err=True)
+
+
+def _tell_without_time(directories: Sequence[str]) -> None:
+    if directories:
+        names = ", ".join(first_of(list(directories), 5))
+        typer.echo(
+            f"{counted(len(directories), 'partition')} never dropped, for want of a time in the values: {names}; see "
+            "partition.timestamp-pattern, or use drop-partition",
+            err=True,
+        )
+
+
+def _range(ids: Sequence[int]) -> str:
+    return str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+
+
+# ---------------------------------------------------------------- rollback
+
+
+def rollback(
+    path: str,
+    snapshot: int | None,
+    tag: str | None,
+    timestamp: str | None,
+    yes: bool,
+    dry_run: bool,
+    storage: Options,
+) -> None:
+    """Roll the table back, once that is confirmed."""
+    if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
+        raise ConfigError("name where to go back to by one of --snapshot, --tag and --timestamp")
+    table = open_table(path, storage, for_reading=False)
+    ctx = table.context
+    if tag is not None:
+        plan = plan_rollback_to_tag(ctx, tag)
+    else:
+        plan = plan_rollback(ctx, snapshot if snapshot is not None else _snapshot_at(table, timestamp or ""))
+    if not plan.snapshots and plan.tag is None:
+        typer.echo(f"nothing to do: snapshot {plan.to.id} is the newest one")
+        return
+    _tell_rollback(plan, "would go back to" if dry_run else "going back to")
+    pipelines = marking_pipelines(table.io, table.paths)
+    if pipelines:
+        typer.echo(
+            f"written by pipeline {', '.join(pipelines)}: stop it first. It goes on with what it has not read yet, so "
+            "what it has brought since is missing until it is replayed from that snapshot",
+            err=True,
+        )
+    if dry_run:
+        return
+    _confirm("Go back?", yes)
+    finish_interrupted(ctx)
+    roll_back(ctx, plan)
+    typer.echo(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
+
+
+def _snapshot_at(table: Table, timestamp: str) -> int:
+    try:
+        moment = int(timestamp) if timestamp.isascii() and timestamp.isdigit() else timestamp
+        found = table.snapshots.at_or_before(int(parse_instant(moment, zone=UTC).timestamp() * 1000))
+    except ValueError as error:
+        raise ConfigError(f"--timestamp: {error}") from None
+    if found is None:
+        raise ConfigError(f"--timestamp: {table.paths.root} has no snapshot that is not after {timestamp}")
+    return found.id
+
+
+def _tell_rollback(plan: Rollback, what: str) -> None:
+    typer.echo(f"{what} snapshot {plan.to.id} of {_time(plan.to)}, {counted(plan.to.total_record_count, 'stored row')}")
+    for name, ids in (("snapshot", plan.snapshots), ("changelog", plan.changelogs)):
+        if ids:
+            typer.echo(f"  without {counted(len(ids), name)}: {_range(sorted(ids))}")
+    if plan.tags:
+        typer.echo(f"  without {counted(len(plan.tags), 'tag')}: {', '.join(first_of(list(plan.tags), _LISTED))}")
+
+
+def _time(snapshot: Snapshot) -> str:
+    return datetime.fromtimestamp(snapshot.time_ms / 1000, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody can be asked here; nothing was done: add --yes")
+        typer.confirm(question, abort=True, err=True)
+
+
+# ---------------------------------------------------------------- tags
+
+
+def list_tags(path: str, form: RowFormat, storage: Options) -> None:
+    """One row per tag."""
+    table = open_table(path, storage)
+    with quiet_pipe():
+        write_rows([tag_rows(TagStore(table.io, table.paths).all())], form)
+
+
+def create_tag(
+    path: str, name: str, snapshot: int | None, retained: str | None, dry_run: bool, storage: Options
+) -> None:
+    """Tag a snapshot."""
+    table = open_table(path, storage, for_reading=False)
+    chosen = snapshot if snapshot is not None else table.snapshots.latest_id()
+    if chosen is None:
+        raise ConfigError(f"{path} has no snapshot yet; write to it first")
+    lives_ms = table.options.retention.tag_default_time_ms if retained is None else _duration(retained, "--retained")
+    tags = TagStore(table.io, table.paths)
+    if dry_run:
+        tags.check_new(name)
+        list(table.snapshots.between(chosen, chosen))
+        typer.echo(f"would tag snapshot {chosen} as {name}")
+        return
+    tag_snapshot(tags, name, table.paths.snapshot_file(chosen), now=datetime.now, retained_ms=lives_ms)
+    typer.echo(f"tagged snapshot {chosen} as {name}")
+
+
+def delete_tags(path: str, names: Sequence[str], dry_run: bool, storage: Options) -> None:
+    """Delete tags with the files that only they needed."""
+    table = open_table(path, storage, for_reading=False)
+    store = TagStore(table.io, table.paths)
+    tags = [store.read(name) for name in dict.fromkeys(names)]
+    for tag in tags:
+        _delete_tag(table, tag, dry_run)
+
+
+def _delete_tag(table: Table, tag: Tag, dry_run: bool) -> None:
+    plan = plan_tag_removal(table.context, tag)
+    removal = plan.removal
+    if not dry_run:
+        with watched("files") as progress:
+            progress.begin(f"deleting tag {tag.name}", len(removal.files) + len(removal.metadata))
+            carry_out(table.io, table.paths, removal, Surroundings().new_uuid, progress.advance)
+    files = f"{counted(len(removal.files), 'file')} of {plan.size_bytes:,} bytes"
+    what = "would delete" if dry_run else "deleted"
+    typer.echo(f"{what} tag {tag.name} with {files}, {counted(len(removal.metadata), 'file')} of metadata")
+
+
+# ---------------------------------------------------------------- branches, consumers
+
+
+def list_branches(path: str, form: RowFormat, storage: Options) -> None:
+    """One row per branch."""
+    table = open_table(path, storage)
+    with quiet_pipe():
+        write_rows([branch_rows(BranchStore(table.io, table.paths))], form)
+
+
+def create_branch(path: str, name: str, tag: str | None, dry_run: bool, storage: Options) -> None:
+    """Begin a branch at a tag, or without rows."""
+    table = open_table(path, storage, for_reading=False)
+    branches = BranchStore(table.io, table.paths)
+    begin = None if tag is None else TagStore(table.io, table.paths).read(tag)
+    branches.check_new(name)
+    where = "without rows" if begin is None else f"at tag {begin.name}, snapshot {begin.snapshot.id}"
+    if not dry_run:
+        branches.create(name, begin)
+    typer.echo(f"{'would begin' if dry_run else 'began'} branch {name} {where}")
+
+
+def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Options) -> None:
+    """Delete a branch, once that is confirmed."""
+    table = open_table(path, storage, for_reading=False)
+    branches = BranchStore(table.io, table.paths)
+    branches.check_there(name)
+    newest = branches.snapshots(name).latest()
+    rows = "no rows" if newest is None else f"{counted(newest.total_record_count, 'stored row')}"
+    typer.echo(f"{'would delete' if dry_run else 'deleting'} branch {name} with {rows}")
+    if dry_run:
+        return
+    _confirm("Delete it?", yes)
+    branches.delete(name)
+    typer.echo(f"deleted branch {name}; files that only it needed are found by remove-orphans")
+
+
+def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
+    """One row per consumer."""
+    table = open_table(path, storage)
+    with quiet_pipe():
+        write_rows([consumer_rows(ConsumerStore(table.io, table.paths).all())], form)
+
+
+def reset_consumer(path: str, name: str, snapshot: int, dry_run: bool, storage: Options) -> None:
+    """Let a consumer go on with a snapshot."""
+    table = open_table(path, storage, for_reading=False)
+    earliest, latest = table.snapshots.earliest_id() or 1, table.snapshots.latest_id() or 0
+    if not earliest <= snapshot <= latest + 1:
+        raise ConfigError(
+            f"--snapshot {snapshot}: {path} has the snapshots {earliest} to {latest}; name one of them or the next"
+        )
+    if not dry_run:
+        ConsumerStore(table.io, table.paths).reset(name, snapshot)
+    typer.echo(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")
+
+
+def delete_consumer(path: str, name: str, dry_run: bool, storage: Options) -> None:
+    """Forget a consumer."""
+    table = open_table(path, storage, for_reading=False)
+    consumers = ConsumerStore(table.io, table.paths)
+    consumers.check_there(name)
+    if not dry_run:
+        consumers.delete(name)
+    typer.echo(f"{'would forget' if dry_run else 'forgot'} consumer {name}")

@@ -1,0 +1,39 @@
+"""Which snapshots pipelines look for again: the newest one of each, which has its position, and of each commit user.
+
+A pipeline finds by its newest snapshot which batch it has committed last and, when its checkpoint is lost, from where
+to read. What other snapshots of it say is in the newest one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_table import Snapshot
+from paimon_table.history.claims import Claim, Claims
+from sinks.commit.positions import PIPELINE_PROPERTY
+
+LIVE_PIPELINE_MS = 7 * 86_400_000
+"""A pipeline that has not committed for so long, while others have, is not waited for."""
+
+LIVE_USER_MS = 86_400_000
+"""The same for a commit user: an older checkpoint of a pipeline, or a job beside it that commits step by step."""
+
+_OURS = "tidemark."
+"""What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none."""
+
+
+def pipeline_claims(own: str | None) -> Claims:
+    """What snapshots are worth to pipelines; to ``own`` for ever."""
+
+    def claims(snapshot: Snapshot) -> Sequence[Claim]:
+        found = []
+        pipeline = snapshot.properties.get(PIPELINE_PROPERTY)
+        if pipeline is not None:
+            time_ms = None if pipeline == own else LIVE_PIPELINE_MS
+            found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
+        if any(name.startswith(_OURS) for name in snapshot.properties):
+            text = f"commit user {snapshot.commit_user} finds there what it has committed"
+            found.append(Claim(("user", snapshot.commit_user), LIVE_USER_MS, text))
+        return found
+
+    return claims

@@ -1,0 +1,118 @@
+"""Tidying of tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
+
+One thread, one table at a time, none twice in the queue: what comes faster than it can be done is done together. No
+batch waits for it, and it ends no pipeline: what fails is told, and done again after the next batch.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from paimon_table import Table, WriterEnvironment
+from paimon_table.errors import TidemarkError
+from paimon_table.maintenance.expiration import Surroundings
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
+from pipelines.tidying.pipeline_claims import pipeline_claims
+
+log = logging.getLogger(__name__)
+
+TOLD_AGAIN_S = 600.0
+"""How long the same trouble with the same table is not told again."""
+
+
+class Tidier:
+    """Tidies what one pipeline has written. ``note`` and ``close`` may be called from any thread."""
+
+    def __init__(self, pipeline: str, scratch_dir: str, tidy_table: Callable[..., Tidied] = tidy) -> None:
+        """``scratch_dir`` is a private directory, for what dropping partitions may need."""
+        self._surroundings = Surroundings(claims=pipeline_claims(pipeline))
+        self._scratch_dir = scratch_dir
+        self._tidy = tidy_table
+        self._waiting: dict[str, Table] = {}
+        self._checks: dict[str, PartitionChecks] = {}
+        self._told: dict[str, tuple[str, float]] = {}
+        self._changed = threading.Condition()
+        self._is_closed = self._drains = False
+        self._thread: threading.Thread | None = None
+
+    def note(self, identifier: str, table: Table) -> None:
+        """Something was committed to the table: look what is over. Returns at once."""
+        if table.options.write_only:
+            return
+        with self._changed:
+            if self._is_closed:
+                return
+            self._waiting[identifier] = table
+            if self._thread is None:
+                context = contextvars.copy_context()
+                self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def close(self, *, drains: bool, timeout_s: float | None = None) -> None:
+        """End once the table that is being tidied is done, and with ``drains`` all that wait.
+
+        What is left then, or at a kill, is done after the next batch of the table.
+        """
+        with self._changed:
+            self._is_closed, self._drains = True, drains
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (found := self._next()) is not None:
+            identifier, table = found
+            try:
+                self._tell(identifier, self._tidied(identifier, table))
+            except Exception as error:  # the outer loop of this thread: whatever it is, the pipeline goes on
+                self._warn(identifier, table, error)
+
+    def _next(self) -> tuple[str, Table] | None:
+        with self._changed:
+            while not self._waiting and not self._is_closed:
+                self._changed.wait()
+            if not self._waiting or (self._is_closed and not self._drains):
+                return None
+            identifier = next(iter(self._waiting))
+            return identifier, self._waiting.pop(identifier)
+
+    def _tidied(self, identifier: str, table: Table) -> Tidied:
+        checks = self._checks.setdefault(identifier, PartitionChecks())
+        is_due = checks.is_due(table, self._surroundings.clock_ms())
+        job = Job(WriterEnvironment(self._scratch_dir))
+        return self._tidy(table, self._surroundings, job, checks_partitions=is_due)
+
+    def _tell(self, identifier: str, done: Tidied) -> None:
+        self._told.pop(identifier, None)
+        dropped = [facts.directory for facts in done.partitions]
+        for what, names in (
+            ("made tag", done.tags_made),
+            ("deleted tag", done.tags_deleted),
+            ("dropped partition", dropped),
+            ("forgot consumer", done.consumers),
+        ):
+            for name in names:
+                log.info("%s: %s %s, as its options say", identifier, what, name)
+        if done.expired.snapshots:
+            log.debug("%s: expired %d snapshots", identifier, len(done.expired.snapshots))
+
+    def _warn(self, identifier: str, table: Table, error: Exception) -> None:
+        text = str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}, please report"
+        now_s = time.monotonic()
+        told = self._told.get(identifier)
+        if told is None or told[0] != text or now_s - told[1] > TOLD_AGAIN_S:
+            self._told[identifier] = (text, now_s)
+            log.warning(
+                "%s: what it does not keep any more could not be removed (%s); the pipeline goes on, and tries again "
+                "after its next batch. 'tidemark table expire %s' does it by hand",
+                identifier,
+                text,
+                table.paths.root,
+            )

@@ -1,0 +1,129 @@
+"""Tables are tidied beside the query: what was committed is never waited for, what fails is told and tried again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import SinkUnavailable
+from paimon_table.maintenance.expiration import Expired
+from paimon_table.maintenance.tidying import Tidied
+from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.table import Table
+from pipelines.tidying.tidier import Tidier
+from tests.support.table_driver import TableDriver
+from tests.support.table_sinks import rows, table
+
+NOTHING = Tidied((), (), (), (), Expired())
+NEWEST_ALONE = {"snapshot.num_retained.min": "1", "snapshot.time_retained": "0 ms"}
+
+
+def tidier(tmp_path: Path, tidy: Callable[..., Tidied] | None = None) -> Tidier:
+    return Tidier("shop", str(tmp_path), tidy) if tidy is not None else Tidier("shop", str(tmp_path))
+
+
+def test_snapshots_that_are_over_go_after_a_batch(tmp_path: Path) -> None:
+    target = table(MemoryDisk(), **NEWEST_ALONE)
+    driver = TableDriver(target, tmp_path)
+    for key in range(5):
+        driver.commit(rows(key))
+    working = tidier(tmp_path)
+
+    working.note("lake.t", target)
+    working.close(drains=True)
+
+    assert target.snapshots.earliest_id() == target.snapshots.latest_id() == 6
+    assert len(driver.content()) == 5
+
+
+def test_a_table_that_waits_is_not_queued_again_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    begun, may_end, done = threading.Event(), threading.Event(), list[str]()
+
+    def slow(target: Table, *_: object, **__: object) -> Tidied:
+        begun.set()
+        assert may_end.wait(10)
+        done.append(target.paths.root)
+        return NOTHING
+
+    working, target = tidier(tmp_path, slow), table(MemoryDisk())
+    working.note("lake.t", target)
+    assert begun.wait(10)
+    for _ in range(50):
+        working.note("lake.t", target)
+        working.note("lake.other", target)
+    may_end.set()
+    working.close(drains=True)
+
+    assert len(done) == 3
+
+
+def test_a_stop_waits_for_the_table_that_is_tidied_and_no_other(tmp_path: Path) -> None:
+    begun, may_end, done = threading.Event(), threading.Event(), list[str]()
+
+    def slow(*_: object, **__: object) -> Tidied:
+        begun.set()
+        assert may_end.wait(10)
+        done.append("one")
+        return NOTHING
+
+    working, target = tidier(tmp_path, slow), table(MemoryDisk())
+    working.note("lake.t", target)
+    assert begun.wait(10)
+    working.note("lake.other", target)
+    ending = threading.Thread(target=lambda: working.close(drains=False))
+    ending.start()
+    may_end.set()
+    ending.join(10)
+    working.note("lake.t", target)
+
+    assert done == ["one"]
+
+
+def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    def failing(target: Table, *_: object, **__: object) -> Tidied:
+        calls.append(target)
+        raise SinkUnavailable("the disk is on fire") if len(calls) < 3 else ValueError("what is that")
+
+    working, target = tidier(tmp_path, failing), table(MemoryDisk())
+    with caplog.at_level(logging.WARNING):
+        for expected in (1, 2, 3):
+            working.note("lake.t", target)
+            while len(calls) < expected:
+                pass
+        working.close(drains=True)
+
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "lake.t: what it does not keep any more could not be removed (the disk is on fire)" in first
+    assert f"'tidemark table expire {target.paths.root}'" in first
+    assert "unexpected ValueError('what is that')" in second
+
+
+def test_write_only_tables_are_left_to_who_compacts_them(tmp_path: Path) -> None:
+    target = table(MemoryDisk(), write_only="true", **NEWEST_ALONE)
+    driver = TableDriver(target, tmp_path)
+    for key in range(3):
+        driver.commit(rows(key))
+    working = tidier(tmp_path)
+
+    working.note("lake.t", target)
+    working.close(drains=True)
+
+    assert target.snapshots.earliest_id() == 1
+
+
+def test_what_was_done_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target = table(MemoryDisk(), **{"tag.automatic_creation": "process-time"})
+    TableDriver(target, tmp_path).commit(rows(1))
+    working = tidier(tmp_path)
+
+    with caplog.at_level(logging.INFO):
+        working.note("lake.t", target)
+        working.close(drains=True)
+
+    assert [record.getMessage().split(" 2")[0] for record in caplog.records] == ["lake.t: made tag"]
