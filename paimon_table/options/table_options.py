@@ -47,6 +47,8 @@ from paimon_table.options.names import (
     CHANGELOG_FILE_PREFIX,
     CHANGELOG_FILE_STATS_MODE,
     CHANGELOG_PRODUCER,
+    CLUSTERING_COLUMNS,
+    CLUSTERING_STRATEGY,
     DATA_FILE_PREFIX,
     DEFAULT_AGGREGATE_FUNCTION,
     DELETION_VECTORS,
@@ -182,6 +184,18 @@ class TableOptions:
     """Number of small files of a table without primary key from which on they are compacted."""
     compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2, with_key=False)
     """Share of deleted rows above which a file of a table without primary key is compacted, however large it is."""
+    clustering_columns: tuple[str, ...] = option(
+        CLUSTERING_COLUMNS, names, (), columns=listed, needs=Need(BUCKET, ("-1",)), with_key=False
+    )
+    """The columns by which rows of a table without keys and buckets are sorted before they are written."""
+    clustering_strategy: str = option(
+        CLUSTERING_STRATEGY,
+        word_of("auto", "order", "zorder", "hilbert"),
+        "auto",
+        needs=Need(CLUSTERING_COLUMNS),
+        with_key=False,
+    )
+    """``auto`` is ``order`` for one column, in Paimon a space-filling curve for more."""
     file_format: str = option(FILE_FORMAT, lowered, "parquet")
     file_format_per_level: tuple[tuple[int, str], ...] = option(FILE_FORMAT_PER_LEVEL, lowered_per_level, ())
     """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""

@@ -6,7 +6,7 @@ Paimon takes them and does nothing.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
-from paimon_table.options.names import MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_table.options.names import CLUSTERING_COLUMNS, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 
@@ -15,6 +15,7 @@ def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
     """Refuse options that say how rows of one key are merged where there is no key."""
     if schema.primary_keys:
         return
+    _check_clustering(schema, options)
     for name, stated in (
         (MERGE_ENGINE, options.merge_engine != "deduplicate"),
         (SEQUENCE_FIELD, bool(options.sequence_fields)),
@@ -24,4 +25,19 @@ def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
                 f"option {name!r} says which row of a key stays, and a table without primary key keeps every row;"
                 " remove the option or define a primary key",
                 option=name,
+            )
+
+
+def _check_clustering(schema: TableSchema, options: TableOptions) -> None:
+    for name in options.clustering_columns:
+        if not schema.has_column(name):
+            raise ConfigError(
+                f"option {CLUSTERING_COLUMNS!r}: there is no column {name!r}; columns are:"
+                f" {', '.join(schema.column_names)}",
+                option=CLUSTERING_COLUMNS,
+            )
+        if schema.field(name).type.is_nested:
+            raise ConfigError(
+                f"option {CLUSTERING_COLUMNS!r}: rows cannot be sorted by {name!r}, which is nested; remove it",
+                option=CLUSTERING_COLUMNS,
             )

@@ -28,6 +28,7 @@ from paimon_table.row_kind import SEQUENCE_NUMBER
 from paimon_table.rows.batch_size import in_parts
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.clustering import clustering_columns, sorted_by, sorted_in_stretches
 from paimon_table.write.incoming import IncomingRows
 
 
@@ -42,6 +43,7 @@ class AppendWriter:
         self._buffer_limit_bytes = environment.write_buffer_bytes
         self._is_shared = ctx.options.is_unaware
         self._limits = PackLimits.of(ctx.options)
+        self._clustering = clustering_columns(ctx.options)
         self._deletions = BucketDeletions(
             ctx.io,
             ctx.paths,
@@ -99,7 +101,7 @@ class AppendWriter:
             return
         if self._data is None:
             self._data = self._bucket_files.data_writer(0, FileSource.APPEND)
-        self._data.write(rows)
+        self._data.write(sorted_by(rows, self._clustering))
 
     def _finish(self) -> None:
         self._flush()
@@ -155,12 +157,12 @@ class AppendWriter:
         if self._is_shared:
             number, last = 0, sum(file.row_count for file in pack)
         with self._bucket_files.data_writer(0, FileSource.COMPACT) as data:
-            for file in pack:
-                for rows in self._bucket_files.batches(file):
-                    numbers = np.minimum(np.arange(number, number + rows.num_rows, dtype=np.int64), last)
-                    place = rows.schema.get_field_index(SEQUENCE_NUMBER)
-                    data.write(rows.set_column(place, rows.schema.field(place), pa.array(numbers)))
-                    number += rows.num_rows
+            batches = (rows for file in pack for rows in self._bucket_files.batches(file))
+            for rows in sorted_in_stretches(batches, self._clustering, self._buffer_limit_bytes):
+                numbers = np.minimum(np.arange(number, number + rows.num_rows, dtype=np.int64), last)
+                place = rows.schema.get_field_index(SEQUENCE_NUMBER)
+                data.write(rows.set_column(place, rows.schema.field(place), pa.array(numbers)))
+                number += rows.num_rows
             written = data.close()
         for file in pack:
             self._deletions.forget(file.file_name)

@@ -24,7 +24,7 @@ TABLE_OPTIONS = frozenset({
     "scan.fallback-snapshot-branch", "scan.file-creation-time-millis", "scan.ignore-corrupt-files",
     "scan.ignore-lost-files", "scan.manifest.parallelism", "scan.max-splits-per-task", "scan.mode",
     "scan.primary-branch", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
-    "scan.version", "scan.watermark", "sink.clustering.by-columns", "sink.clustering.strategy",
+    "scan.version", "scan.watermark",
     "sink.watermark-time-zone", "snapshot.watermark-idle-timeout", "source.split.open-file-cost",
     "source.split.target-size", "tag.batch.customized-name",
 })  # fmt: skip

@@ -17,8 +17,11 @@ from paimon_table.options.field_options import declared_setting, field_option, i
 from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
+    BUCKET,
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_PRODUCER,
+    CLUSTERING_COLUMNS,
+    CLUSTERING_STRATEGY,
     DEFAULT_AGGREGATE_FUNCTION,
     FILE_BLOCK_SIZE,
     FILE_FORMAT,
@@ -75,6 +78,7 @@ def options_of_other_tables(
                 " `partition_by` is not part of the primary key; remove it",
             )
     yield from _of_buckets_beyond(stated, effective)
+    yield from _of_curves(stated, effective)
 
 
 def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -86,6 +90,21 @@ def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) ->
         yield (
             INITIAL_BUCKETS,
             f"option '{INITIAL_BUCKETS}' = {initial} is more than {MAX_BUCKETS} = {most} allows; lower it",
+        )
+
+
+def _of_curves(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    options = _parsed(effective, (BUCKET, CLUSTERING_COLUMNS, CLUSTERING_STRATEGY))
+    name = next((name for name in (CLUSTERING_STRATEGY, CLUSTERING_COLUMNS) if name in stated), None)
+    if name is None or options is None or not options.clustering_columns:
+        return
+    if options.clustering_strategy != "order" and (
+        options.clustering_strategy != "auto" or len(options.clustering_columns) > 1
+    ):
+        yield (
+            name,
+            f"option '{name}': rows are sorted by the columns one after the other, not along a curve; write"
+            f" {CLUSTERING_STRATEGY}: order",
         )
 
 

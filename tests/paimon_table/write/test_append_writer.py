@@ -285,3 +285,36 @@ def test_rows_that_are_deleted_while_their_file_is_packed_stay_deleted(tmp_path:
     assert writer.content() == expected
     assert len(expected) == 11 - has_marks_before
     assert (len(writer.state().files_of(bucket)), writer.state().index) == (1, ())
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_rows_are_sorted_where_columns_to_cluster_by_are_named(tmp_path: Path, file_format: str) -> None:
+    clustered = {"sink.clustering.by-columns": "v,id", "sink.clustering.strategy": "order"}
+    writer = driver(tmp_path, {**UNAWARE, **clustered, "file.format": file_format})
+
+    writer.commit([["+I", 3, "b"], ["+I", 1, None], ["+I", 2, "b"], ["+I", 5, "a"]])
+    assert ids(writer.table) == [1, 5, 2, 3]
+    ((file,),) = writer.state().files.values()
+    assert (file.min_sequence_number, file.max_sequence_number) == (0, 3)
+
+    for number in range(4):
+        writer.commit([["+I", number, "ab"]])
+    compact(writer.table, Job(WriterEnvironment(str(tmp_path / "lookup"))), lambda _: True, fully=True)
+    assert ids(Table.open(str(tmp_path / "t"))) == [1, 5, 0, 1, 2, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "options", [{**ORDERED, "sink.clustering.by-columns": "v"}, {**UNAWARE, "sink.clustering.by-columns": "v,id"}]
+)
+def test_rows_keep_their_order_in_buckets_and_where_a_curve_is_asked_for(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    writer = driver(tmp_path, options)
+    writer.commit([["+I", 3, "b"], ["+I", 1, "a"]])
+
+    assert ids(writer.table) == [3, 1]
+
+
+def test_columns_to_cluster_by_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no column 'w'; columns are: id, v"):
+        driver(tmp_path, {**UNAWARE, "sink.clustering.by-columns": "w"})

@@ -1,0 +1,55 @@
+"""Rows of tables without keys and buckets sorted before they are written, so that statistics of files leave more out.
+
+Implements ``sink.clustering.by-columns`` with the strategy ``order``: rows are sorted by the columns, one after the
+other, NULL first. What is sorted together is what a writer or a compaction holds in memory, a write buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.options.table_options import TableOptions
+from paimon_table.row_kind import SEQUENCE_NUMBER
+from paimon_table.rows.gather import concat
+
+
+def clustering_columns(options: TableOptions) -> tuple[str, ...]:
+    """The columns to sort by; none where rows keep their order.
+
+    Buckets keep the order of arrival, and the space-filling curves of other strategies are not built.
+    """
+    columns = options.clustering_columns if options.is_unaware else ()
+    is_ordered = options.clustering_strategy == "order" or (options.clustering_strategy == "auto" and len(columns) == 1)
+    return columns if is_ordered else ()
+
+
+def sorted_by(rows: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+    """The rows in the order of the columns; sequence numbers stay at their places."""
+    if not columns or rows.num_rows < 2:
+        return rows
+    keys = [(name, "ascending", "at_start") for name in columns]
+    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
+    if SEQUENCE_NUMBER not in rows.column_names:
+        return ordered
+    place = rows.schema.get_field_index(SEQUENCE_NUMBER)
+    return ordered.set_column(place, rows.schema.field(place), rows.column(place))
+
+
+def sorted_in_stretches(batches: Iterable[pa.Table], columns: tuple[str, ...], most_bytes: int) -> Iterator[pa.Table]:
+    """All rows, sorted within stretches of about ``most_bytes``."""
+    if not columns:
+        yield from batches
+        return
+    held: list[pa.Table] = []
+    size_bytes = 0
+    for rows in batches:
+        held.append(rows)
+        size_bytes += rows.nbytes
+        if size_bytes >= most_bytes:
+            yield sorted_by(concat(held), columns)
+            held, size_bytes = [], 0
+    if held:
+        yield sorted_by(concat(held), columns)
