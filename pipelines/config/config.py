@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import MaxBadRecords
-from pipelines.config.look_config import Metrics
+from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
 
@@ -151,6 +151,7 @@ class PipelineConfig(ConfigModel):
     )
     catalog: Catalog = Field(description="Where the Paimon tables lie.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
+    ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")
     spark: SparkConfig = Field(
         default_factory=lambda: SparkConfig.model_validate({}), description="Properties of the Spark session."
     )
@@ -174,6 +175,8 @@ class PipelineConfig(ConfigModel):
     def _checked(self) -> Self:
         if not self.tables and self.otherwise.policy == "skip":
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
+        if self.metrics and self.ui and self.metrics.port == self.ui.port:
+            raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
 
     @property

@@ -68,7 +68,8 @@ def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
-            if None not in (later.metrics, earlier.metrics) and later.metrics != earlier.metrics:
-                clashes.append(f"{paths[i]}: `metrics` differs from that of {first}; one process serves one of them")
+            for key, mine, other in (("metrics", later.metrics, earlier.metrics), ("ui", later.ui, earlier.ui)):
+                if mine is not None and other is not None and mine != other:
+                    clashes.append(f"{paths[i]}: `{key}` differs from that of {first}; one process serves one of them")
     if clashes:
         raise ConfigError("\n".join(clashes))

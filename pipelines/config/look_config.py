@@ -17,3 +17,22 @@ class Metrics(ConfigModel):
 
     port: int = Field(default=9464, ge=1, le=65535, description="Port to listen on.")
     host: Text = Field(default="127.0.0.1", description=_HOST)
+
+
+class WebPage(ConfigModel):
+    """Serve a web page of what the process does, with buttons that a token protects; `{}` takes the defaults."""
+
+    port: int = Field(default=8080, ge=1, le=65535, description="Port to listen on.")
+    host: Text = Field(default="127.0.0.1", description=_HOST)
+    hosts: tuple[Text, ...] = Field(
+        default=(),
+        description="Names by which browsers reach the page, as they stand in the address, beside `localhost` and the "
+        "address in `host`. Requests under other names are refused.",
+    )
+    token: Text | None = Field(
+        default=None,
+        min_length=16,
+        repr=False,
+        description="What rows and buttons ask for, such as `${env:TIDEMARK_UI_TOKEN}`; by default another one at each "
+        "start, in a private file that the log names.",
+    )

@@ -89,10 +89,16 @@ class PipelineState:
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
         self._source: SourceView | None = None
         self._open_tables: Callable[[], Mapping[str, OpenTable]] = dict
+        self.commands: tuple[str, ...] = ()
+        """What the running pipeline can be asked to do with a table."""
 
     def look_at(self, source: SourceView, tables: Callable[[], Mapping[str, OpenTable]]) -> None:
         """Where to find lag and tables from now on; both are asked whenever somebody looks."""
         self._source, self._open_tables = source, tables
+
+    def open_table(self, name: str) -> OpenTable | None:
+        """A table that the driver holds in memory, if it has opened it."""
+        return self._open_tables().get(name)
 
     def enter(self, phase: Phase, reason: str = "") -> None:
         """The pipeline is in this phase now; a failure stays."""

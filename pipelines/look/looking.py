@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -11,19 +12,15 @@ from pipelines.look.server import listening, served
 from pipelines.look.state_file import kept_state
 from pipelines.report.run_log import naming
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None]:
     """Show ``state`` for the length of the block, and how it ended. Raises ConfigError where a port cannot be had."""
     with ExitStack() as stack:
-        for config in configs:
-            if config.metrics is not None:
-                with naming(config.name):
-                    listener = listening("metrics", config.metrics.host, config.metrics.port)
-                from pipelines.look.metrics_app import metrics_app
-
-                stack.enter_context(served(metrics_app(state), listener, "tidemark-metrics"))
-                break
+        _serve_metrics(configs, state, stack)
+        _serve_page(configs, state, stack)
         stack.enter_context(kept_state(configs, state))
         try:
             yield
@@ -31,3 +28,32 @@ def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None
             state.end(str(error) or type(error).__name__)
             raise
         state.end()
+
+
+def _serve_metrics(configs: Sequence[PipelineConfig], state: RunState, stack: ExitStack) -> None:
+    """One process has one port for them, whichever file says it."""
+    config = next((config for config in configs if config.metrics is not None), None)
+    if config is None or config.metrics is None:
+        return
+    with naming(config.name):
+        listener = listening("metrics", config.metrics.host, config.metrics.port)
+    from pipelines.look.metrics_app import metrics_app
+
+    stack.enter_context(served(metrics_app(state), listener, "tidemark-metrics"))
+
+
+def _serve_page(configs: Sequence[PipelineConfig], state: RunState, stack: ExitStack) -> None:
+    config = next((config for config in configs if config.ui is not None), None)
+    if config is None or config.ui is None:
+        return
+    ui = config.ui
+    with naming(config.name):
+        listener = listening("ui", ui.host, ui.port)
+    from pipelines.look.page.app import Page
+    from pipelines.look.page.guard import Guard
+    from pipelines.look.page.token_file import page_token
+
+    token, place = stack.enter_context(page_token(config))
+    page = Page({c.name: c for c in configs}, state, Guard.of(ui.host, ui.hosts, token))
+    stack.enter_context(served(page.app(), listener, "tidemark-page"))
+    log.info("web page at http://%s:%d/; %s", f"[{ui.host}]" if ":" in ui.host else ui.host, ui.port, place)

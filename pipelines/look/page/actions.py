@@ -1,0 +1,78 @@
+"""What the buttons of the page do: requests to the running pipeline, and compactions beside it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError, TidemarkError
+from pipelines.config.config import PipelineConfig
+from pipelines.control.requests import Requests
+from pipelines.jobs.table_compaction import compact_fully
+from pipelines.live.run_state import RunState
+
+COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far something is that was asked for; ``state`` is a word of ``control.requests.State``."""
+
+    state: str
+    text: str
+
+
+class Actions:
+    """Does what is asked for, by a name that ``of`` lists; everything else is refused."""
+
+    def __init__(self, configs: Mapping[str, PipelineConfig], state: RunState) -> None:
+        self._configs = configs
+        self._state = state
+        self._numbers = itertools.count()
+        self._jobs: dict[str, Outcome] = {}
+        self._turn = threading.Lock()
+
+    def of(self, pipeline: str) -> tuple[str, ...]:
+        """What can be asked of a table of this pipeline."""
+        return (*self._state.pipelines[pipeline].commands, COMPACT)
+
+    def begin(self, pipeline: str, table: str, action: str) -> str:
+        """Begin it; gives a number for ``outcome``. The names are checked by who calls."""
+        if action == COMPACT:
+            opened = self._state.pipelines[pipeline].open_table(table)
+            if opened is None:
+                raise ConfigError(f"table {table} is not open yet: no batch has touched it since the start")
+            found = opened.table
+            return self._start(lambda: compact_fully(found), f"compaction of {table}")
+        requests = Requests.of(self._configs[pipeline])
+        request = requests.leave(action, {"table": table, "reason": "asked for on the web page"})
+        return f"{pipeline}/{request.id}"
+
+    def outcome(self, number: str) -> Outcome:
+        """How far it is."""
+        if number in self._jobs:
+            return self._jobs[number]
+        pipeline, _, request_id = number.partition("/")
+        config = self._configs.get(pipeline)
+        answer = None if config is None else Requests.of(config).answer_to(request_id)
+        if answer is None:
+            return Outcome("working", "waiting for the running batch to end")
+        return Outcome(answer.state.value, answer.text)
+
+    def _start(self, work: Callable[[], str], what: str) -> str:
+        number = f"job-{next(self._numbers)}"
+        self._jobs[number] = Outcome("working", f"{what} runs")
+        threading.Thread(target=self._run, args=(number, work), name="tidemark-page-job", daemon=True).start()
+        return number
+
+    def _run(self, number: str, work: Callable[[], str]) -> None:
+        """One job at a time: each takes up to a gibibyte."""
+        with self._turn:
+            try:
+                self._jobs[number] = Outcome("done", work())
+            except (TidemarkError, OSError) as error:
+                self._jobs[number] = Outcome("failed", str(error))
+            except Exception as error:
+                self._jobs[number] = Outcome("failed", f"unexpected {type(error).__name__}: {error}")

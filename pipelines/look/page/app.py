@@ -1,0 +1,230 @@
+"""The web page over HTTP: files, the state as events, details on demand, actions with the token.
+
+Names and numbers are for everybody who reaches the page; rows, bad records and actions need the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from paimon_table.errors import TidemarkError
+from pipelines.config.config import PipelineConfig
+from pipelines.live.pipeline_state import OpenTable
+from pipelines.live.run_state import RunState
+from pipelines.look.document import document
+from pipelines.look.page import details
+from pipelines.look.page.actions import Actions
+from pipelines.look.page.bad_records import bad_records
+from pipelines.look.page.guard import Guard, Guarded
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 2.0
+MOST_LISTENERS = 20
+_LARGEST_REQUEST = 4096
+_FILES = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+
+
+class _Refused(Exception):
+    """A request that cannot be answered, with the status code and why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Page:
+    """The answers to requests."""
+
+    def __init__(self, configs: Mapping[str, PipelineConfig], state: RunState, guard: Guard) -> None:
+        self._configs = configs
+        self._state = state
+        self._guard = guard
+        self._actions = Actions(configs, state)
+        self._readers = threading.Semaphore(2)
+        self._listeners = 0
+        self._newest: tuple[float, dict[str, Any]] = (0.0, {})
+        self._look_lock = threading.Lock()
+
+    def app(self) -> ASGIApp:
+        def file(name: str, kind: str) -> Callable[[Request], Response]:
+            content = files("pipelines.look.page").joinpath(name).read_bytes()
+            return lambda _: Response(content, media_type=f"{kind}; charset=utf-8")
+
+        routes = [Route(path, file(*named)) for path, named in _FILES.items()]
+        routes += [
+            Route("/api/state", self._told(lambda _: self._look())),
+            Route("/api/events", self._events),
+            Route("/api/table", self._told(self._table)),
+            Route("/api/token", self._told(self._token_fits)),
+            Route("/api/rows", self._told(lambda r: self._of_table(r, details.sample))),
+            Route("/api/changes", self._told(lambda r: self._of_table(r, details.changes))),
+            Route("/api/quarantine", self._told(self._quarantine)),
+            Route("/api/actions", self._act, methods=["POST"]),
+            Route("/api/actions", self._told(self._outcome)),
+        ]
+        return Guarded(Starlette(routes=routes), self._guard)
+
+    def _told(self, answer: Callable[[Request], dict[str, Any]]) -> Callable[[Request], Response]:
+        def told(request: Request) -> Response:
+            try:
+                return _json(answer(request))
+            except _Refused as refused:
+                return _json({"error": str(refused)}, refused.status)
+            except (TidemarkError, OSError) as error:
+                return _json({"error": str(error)}, 502)
+            except Exception as error:
+                log.exception("the page could not answer %s", request.url.path)
+                return _json({"error": f"unexpected {type(error).__name__}; the log has more"}, 500)
+
+        return told
+
+    def _look(self) -> dict[str, Any]:
+        """The state, not older than a second."""
+        with self._look_lock:
+            seen_s, found = self._newest
+            if time.monotonic() - seen_s > 1.0:
+                found = document(self._state.view())
+                for pipeline in found["pipelines"]:
+                    pipeline["actions"] = self._actions.of(pipeline["name"])
+                self._newest = (time.monotonic(), found)
+            return found
+
+    async def _events(self, _: Request) -> Response:
+        if self._listeners >= MOST_LISTENERS:
+            return _json({"error": "too many pages are open"}, 503)
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        self._listeners += 1
+        drawn_s = 0.0
+        try:
+            while True:
+                began_s = time.monotonic()
+                text, drawn_s = await run_in_threadpool(self._event, drawn_s)
+                yield text
+                await asyncio.sleep(max(EVERY_S, 20 * (time.monotonic() - began_s)))
+        finally:
+            self._listeners -= 1
+
+    def _event(self, drawn_s: float) -> tuple[bytes, float]:
+        """The state with the points that are new since ``drawn_s``, and its time.
+
+        They are those of a moment more: the page knows which it has.
+        """
+        found = self._look()
+        pipelines = [
+            {**p, "history": [point for point in p["history"] if point["time_s"] > drawn_s - 10]}
+            for p in found["pipelines"]
+        ]
+        return b"data: " + _bytes({**found, "pipelines": pipelines}) + b"\n\n", found["time_s"]
+
+    def _table(self, request: Request) -> dict[str, Any]:
+        opened = self._opened(request)
+        return {
+            **details.buckets(opened.table, opened.state),
+            **self._read(lambda: details.history(opened.table)),
+        }
+
+    def _of_table(self, request: Request, read: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        self._check_token(request)
+        opened = self._opened(request)
+        return self._read(lambda: read(opened.table))
+
+    def _quarantine(self, request: Request) -> dict[str, Any]:
+        self._check_token(request)
+        config = self._config(request.query_params.get("pipeline", ""))
+        return self._read(lambda: bad_records(config))
+
+    def _token_fits(self, request: Request) -> dict[str, Any]:
+        self._check_token(request)
+        return {"fits": True}
+
+    def _outcome(self, request: Request) -> dict[str, Any]:
+        self._check_token(request)
+        return asdict(self._actions.outcome(request.query_params.get("number", "")))
+
+    async def _act(self, request: Request) -> Response:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > _LARGEST_REQUEST:
+                return _json({"error": "the request is too large"}, 413)
+
+        def begin(_: Request) -> dict[str, Any]:
+            self._check_token(request)
+            return self._begin(request, bytes(body))
+
+        return await run_in_threadpool(self._told(begin), request)
+
+    def _begin(self, request: Request, body: bytes) -> dict[str, Any]:
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            raise _Refused(415, "expected application/json")
+        try:
+            asked = json.loads(body)
+            pipeline, table, action = (str(asked[key]) for key in ("pipeline", "table", "action"))
+        except (ValueError, KeyError, TypeError):
+            raise _Refused(400, "expected an object with pipeline, table and action") from None
+        self._config(pipeline)
+        if action not in self._actions.of(pipeline):
+            raise _Refused(404, "there is no such action")
+        if self._state.pipelines[pipeline].open_table(table) is None and table not in {
+            one.name for one in self._state.pipelines[pipeline].view(shapes=False).tables
+        }:
+            raise _Refused(404, "the pipeline has no such table")
+        log.warning("%s: %s of table %s was asked for on the web page", pipeline, action, table)
+        return {"number": self._actions.begin(pipeline, table, action)}
+
+    def _config(self, name: str) -> PipelineConfig:
+        if name not in self._configs:
+            raise _Refused(404, "there is no such pipeline")
+        return self._configs[name]
+
+    def _opened(self, request: Request) -> OpenTable:
+        pipeline, table = (request.query_params.get(key, "") for key in ("pipeline", "table"))
+        self._config(pipeline)
+        opened = self._state.pipelines[pipeline].open_table(table)
+        if opened is None:
+            raise _Refused(404, "the pipeline has not opened such a table since its start")
+        return opened
+
+    def _check_token(self, request: Request) -> None:
+        if not self._guard.has_token(request.headers):
+            raise _Refused(401, "this needs the token of the page")
+
+    def _read(self, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Ask the storage, two at a time."""
+        if not self._readers.acquire(timeout=20):
+            raise _Refused(503, "the storage is asked for something else; try again")
+        try:
+            return read()
+        finally:
+            self._readers.release()
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(_bytes(content), status, media_type="application/json")
+
+
+def _bytes(content: Any) -> bytes:
+    """All of it as ASCII: halves of surrogate pairs too. Numbers that JSON lacks are not among the values."""
+    return json.dumps(content, separators=(",", ":")).encode("ascii")

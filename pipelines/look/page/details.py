@@ -1,0 +1,119 @@
+"""What the page shows of one table when somebody asks: its buckets, its history, some rows and changes.
+
+Buckets come from memory. The rest is read from the storage, a bounded part of it, as plain data for JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table import BucketId, DataFileMeta, Table, TableState
+from paimon_table.types import sql
+from pipelines.report.row_output import records
+from pipelines.report.table_report import kinds_first, snapshot_rows
+
+BUCKETS_SHOWN = 200
+SNAPSHOTS_SHOWN = 50
+ROWS_SHOWN = 20
+COLUMNS_SHOWN = 40
+LONGEST_VALUE = 500
+"""Characters of a value; beside them stands how many there are."""
+
+
+def buckets(table: Table, state: TableState) -> dict[str, Any]:
+    """Sorted runs of every bucket, those with most runs first; an append table has files instead of runs."""
+    shown = [_bucket(table, bucket, files) for bucket, files in state.files.items()]
+    shown.sort(key=lambda one: (-len(one["runs"]), one["partition"], one["bucket"]))
+    return {
+        "count": len(shown),
+        "max_level": table.options.num_levels - 1 if table.options.has_key else 0,
+        "buckets": shown[:BUCKETS_SHOWN],
+    }
+
+
+def _bucket(table: Table, bucket: BucketId, files: Iterable[DataFileMeta]) -> dict[str, Any]:
+    runs: dict[tuple[int, str], list[DataFileMeta]] = {}
+    for file in files:
+        runs.setdefault((file.level, file.file_name if file.level == 0 else ""), []).append(file)
+    return {
+        "partition": table.context.partition_path(bucket.partition),
+        "bucket": bucket.bucket,
+        "runs": [
+            {
+                "level": level,
+                "files": len(of_run),
+                "bytes": sum(f.file_size_bytes for f in of_run),
+                "rows": sum(f.row_count for f in of_run),
+            }
+            for (level, _), of_run in sorted(runs.items(), key=lambda item: item[0])
+        ],
+    }
+
+
+def history(table: Table) -> dict[str, Any]:
+    """The newest snapshots, and the versions of the schema with what each changed."""
+    newest = []
+    for snapshot in table.snapshots.newest_first():
+        newest.append(snapshot)
+        if len(newest) == SNAPSHOTS_SHOWN:
+            break
+    snapshots = snapshot_rows(newest).to_pylist()
+    for row in snapshots:
+        row["time"] = row["time"].isoformat(timespec="milliseconds")
+    schemas: list[dict[str, Any]] = []
+    before: Mapping[str, str] = {}
+    schema_ids = range(table.schema.id + 1)
+    for schema_id in schema_ids:
+        schema = table.context.schemas[schema_id]
+        columns = {f.name: sql(f.type) for f in schema.fields}
+        added = [f"+ {name} {kind}" for name, kind in columns.items() if name not in before]
+        gone = [f"- {name}" for name in before if name not in columns]
+        other = [f"{n}: {before[n]} -> {k}" for n, k in columns.items() if n in before and before[n] != k]
+        schemas.append({"id": schema_id, "columns": len(columns), "changes": [*added, *gone, *other]})
+        before = columns
+    return {"snapshots": snapshots, "schemas": schemas[::-1], "options": dict(table.schema.options)}
+
+
+def sample(table: Table) -> dict[str, Any]:
+    """The first rows that a scan gives."""
+    names = list(table.schema.column_names[:COLUMNS_SHOWN])
+    rows = table.schema.arrow_schema.empty_table().select(names)
+    for part in table.read(names):
+        rows = pa.concat_tables([rows, part], promote_options="permissive").slice(0, ROWS_SHOWN)
+        if rows.num_rows == ROWS_SHOWN:
+            break
+    return _shown(rows, len(table.schema.column_names))
+
+
+def changes(table: Table) -> dict[str, Any]:
+    """The last changes of the newest snapshot that has any; without a changelog, the rows as they were written."""
+    names = list(table.schema.column_names[:COLUMNS_SHOWN])
+    for number, snapshot in enumerate(table.snapshots.newest_first()):
+        if number == SNAPSHOTS_SHOWN:
+            break
+        if snapshot.changelog_record_count or (
+            table.options.changelog_producer == "none" and snapshot.delta_record_count
+        ):
+            for part in table.changes_of(snapshot, names):
+                if part.num_rows:
+                    return _shown(kinds_first(part.slice(0, ROWS_SHOWN), names, snapshot.id), len(names))
+    return {"columns": [], "rows": [], "left_out": 0}
+
+
+def _shown(rows: pa.Table, column_count: int) -> dict[str, Any]:
+    return {
+        "columns": rows.column_names,
+        "rows": [[cut(value) for value in record.values()] for record in records(rows)],
+        "left_out": max(0, column_count - len(rows.column_names)),
+    }
+
+
+def cut(value: Any) -> str | None:
+    """A plain value as text of bounded length; None for NULL."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else repr(value) if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text):,} characters)"

@@ -1,0 +1,90 @@
+"""Who may ask the page for what: only under its own names, from its own pages, where it is asked for with the token.
+
+Another site that a browser has open cannot use the page: its requests come with its own ``Origin``, or under another
+name where it has pointed that name at this machine (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+ALWAYS = ("localhost", "127.0.0.1", "[::1]")
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The names of the page, and its token."""
+
+    hosts: frozenset[str]
+    token: str = field(repr=False)
+
+    @staticmethod
+    def of(host: str, hosts: Collection[str], token: str) -> Guard:
+        """``host`` is the address to listen on, ``hosts`` are further names."""
+        own = f"[{host}]" if ":" in host else host
+        return Guard(frozenset(name.lower() for name in (*ALWAYS, own, *hosts)), token)
+
+    def refusal(self, headers: Headers) -> tuple[int, str] | None:
+        """Why a request is refused whatever it asks for."""
+        host = headers.get("host", "")
+        if host_name(host) not in self.hosts:
+            return 421, "the page is not known under this name; ui.hosts in the pipeline file can add it"
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return 403, "requests of other sites are refused"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and (
+            headers.get("sec-fetch-mode") != "navigate"
+        ):
+            return 403, "requests of other sites are refused"
+        return None
+
+    def has_token(self, headers: Headers) -> bool:
+        """Whether the request carries the token."""
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+
+def host_name(host: str) -> str:
+    """The name in a ``Host`` header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    return host.partition(":")[0].lower()
+
+
+class Guarded:
+    """The application behind the guard; its answers keep browsers from doing more than they say."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *own]}
+            await send(message)
+
+        refusal = self._guard.refusal(Headers(scope=scope))
+        answer = self._app if refusal is None else JSONResponse({"error": refusal[1]}, refusal[0])
+        await answer(scope, receive, with_headers)

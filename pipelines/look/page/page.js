@@ -1,0 +1,384 @@
+// The page of a running Tidemark. Everything that comes from tables, topics and records is put in as text, never as HTML.
+"use strict";
+
+const STEPS = ["plan", "decode", "write", "wait", "append", "compact", "commit"];
+const LONGEST = 600;
+const POINTS = 720;
+const histories = new Map();
+const sections = new Map();
+let token = sessionStorage.getItem("tidemark-token") || "";
+
+// Characters that nobody sees, or that turn the direction of what follows, stand there as their codes.
+function shown(value, longest = LONGEST) {
+  const text = String(value);
+  const cut = text.length > longest ? `${text.slice(0, longest)}… (${text.length.toLocaleString("en")} characters)` : text;
+  return cut.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu, (c) => (c === "\n" ? c : `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`));
+}
+
+function element(name, given = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(given)) {
+    if (key === "class") made.className = value;
+    else if (key === "onclick") made.addEventListener("click", value);
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value !== null) made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+function drawn(name, given) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(given)) made.setAttribute(key, value);
+  return made;
+}
+
+const text = (value, longest) => element("bdi", { class: "text" }, shown(value, longest));
+const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
+
+function bytes(size) {
+  for (const unit of ["B", "KB", "MB", "GB"]) {
+    if (size < 1000) return `${unit === "B" || size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${unit}`;
+    size /= 1000;
+  }
+  return `${size.toFixed(1)} TB`;
+}
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.floor(minutes / 1440)} days`;
+}
+
+async function asked(path, given = {}) {
+  const headers = { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...(given.headers || {}) };
+  const answer = await fetch(path, { ...given, headers });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error || `the page answered ${answer.status}`);
+  return body;
+}
+
+const query = (path, values) => `${path}?${new URLSearchParams(values)}`;
+
+// Replaces what a place shows only where it differs, so that focus and selection stay.
+function put(place, ...children) {
+  const next = element("div", {}, ...children);
+  if (place.innerHTML !== next.innerHTML) place.replaceChildren(...next.childNodes);
+}
+
+// ---- charts
+
+function lineChart(caption, points, unit) {
+  const figure = element("figure", {}, element("figcaption", {}, caption));
+  const known = points.filter((point) => point.value !== null);
+  const most = Math.max(1e-9, ...known.map((point) => point.value));
+  const last = known.length ? known[known.length - 1].value : null;
+  const svg = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
+  svg.setAttribute("aria-label", last === null ? `${caption}: not known yet` : `${caption}: now ${unit(last)}, at most ${unit(most)}`);
+  if (known.length > 1) {
+    const from = known[0].time, span = Math.max(1, known[known.length - 1].time - from);
+    const path = known.map((point) => `${(((point.time - from) / span) * 100).toFixed(2)},${(96 - (point.value / most) * 90).toFixed(2)}`);
+    svg.append(drawn("polyline", { points: path.join(" "), class: "line" }));
+  }
+  figure.append(svg, element("p", { class: "legend" }, last === null ? "not known yet" : `now ${unit(last)}, at most ${unit(most)}`));
+  return figure;
+}
+
+function batchChart(batches) {
+  const figure = element("figure", {}, element("figcaption", {}, "Steps of the last batches"));
+  const shownBatches = batches.slice(-30);
+  const total = (batch) => Object.values(batch.steps).reduce((sum, one) => sum + one, 0);
+  const longest = Math.max(1e-9, ...shownBatches.map(total));
+  const svg = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
+  const last = shownBatches[shownBatches.length - 1];
+  svg.setAttribute("aria-label", last ? `Steps of ${shownBatches.length} batches, the last one, ${last.id}, took ${duration(total(last))}` : "no batch yet");
+  const width = 100 / Math.max(12, shownBatches.length);
+  shownBatches.forEach((batch, position) => {
+    let below = 98;
+    for (const step of Object.keys(batch.steps).sort((a, b) => STEPS.indexOf(a) - STEPS.indexOf(b))) {
+      const height = (batch.steps[step] / longest) * 94;
+      below -= height;
+      const bar = drawn("rect", { x: position * width + width * 0.1, y: below, width: width * 0.8, height, class: STEPS.includes(step) ? step : "other" });
+      const title = drawn("title", {});
+      title.textContent = shown(`batch ${batch.id}: ${step} ${duration(batch.steps[step])} of ${duration(total(batch))}, ${number(batch.records)} records`);
+      bar.append(title);
+      svg.append(bar);
+    }
+  });
+  const present = STEPS.filter((step) => shownBatches.some((batch) => batch.steps[step]));
+  const legend = element("ul", { class: "legend", "aria-label": "Steps" }, ...present.map((step) => element("li", {}, element("span", { class: step }), step)));
+  figure.append(svg, legend);
+  return figure;
+}
+
+function rates(history) {
+  return history.slice(1).map((point, position) => ({
+    time: point.time_s,
+    value: Math.max(0, point.records - history[position].records) / Math.max(0.1, point.time_s - history[position].time_s),
+  }));
+}
+
+// ---- tables
+
+function grid(label, names, rows) {
+  const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col", class: name.number ? "number" : "" }, name.name)));
+  const body = rows.map((cells) => element("tr", {}, ...cells.map((cell, n) => element("td", { class: names[n].number ? "number" : "" }, cell))));
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
+}
+
+const columns = (...names) => names.map((name) => ({ name: name.replace("#", ""), number: name.startsWith("#") }));
+const standingClass = (word) => ({ running: "good", paused: "bad", failed: "bad" })[word] || "between";
+
+function actionButtons(section, table) {
+  const fits = { pause: table.standing === "running", resume: table.standing === "paused" };
+  const buttons = section.pipeline.actions.filter((action) => fits[action] !== false).map((action) =>
+    element("button", { type: "button", "data-action": action, "data-table": shown(table.name), disabled: !token, title: token ? false : "needs the token",
+      "aria-label": `${action} ${shown(table.name, 80)}`, onclick: () => act(section, table.name, action) }, action));
+  return element("div", { class: "actions" }, ...buttons);
+}
+
+function tableRows(section) {
+  return section.pipeline.tables.map((table) => [
+    element("button", { type: "button", class: "name", "aria-expanded": String(section.open === table.name), onclick: () => openDetails(section, table.name) }, text(table.name, 120)),
+    element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.reason ? element("div", { class: "reason" }, text(table.reason)) : ""),
+    number(table.events), number(table.rows), number(table.snapshot_id),
+    table.snapshot_time_s === null ? "–" : duration(section.time - table.snapshot_time_s),
+    number(table.shape.files), bytes(table.shape.size_bytes),
+    element("span", { class: table.shape.backlog_buckets ? "between" : "" }, `${number(table.shape.level0_runs)} / ${number(table.shape.most_runs)}`),
+    actionButtons(section, table),
+  ]);
+}
+
+function placeRows(pipeline) {
+  const late = [...pipeline.places].sort((a, b) => (b.records || 0) - (a.records || 0)).slice(0, 50);
+  return late.map((place) => [text(place.topic), number(place.partition), number(place.next_offset), number(place.end_offset), number(place.records), duration(place.seconds)]);
+}
+
+// ---- one pipeline
+
+function newSection(name) {
+  const part = (title) => { const inner = element("div"); return { outer: element("div", {}, element("h3", {}, title), inner), inner }; };
+  const section = { open: null, tab: "levels", parts: {} };
+  const ids = { title: `pipeline-${sections.size}` };
+  section.title = element("div", { class: "title" });
+  section.reason = element("div");
+  section.facts = element("dl", { class: "facts" });
+  section.charts = element("div", { class: "charts" });
+  for (const title of ["Tables", "Partitions", "Quarantine"]) section.parts[title] = part(title);
+  section.details = element("section", { class: "details", hidden: true, tabindex: "-1", "aria-label": "Details of a table" });
+  section.news = element("p", { role: "status", class: "faint" });
+  section.records = element("div");
+  section.quarantineButton = element("button", { type: "button", onclick: () => showQuarantine(section) }, "Show bad records");
+  section.parts.Quarantine.outer.append(section.quarantineButton, section.records);
+  section.parts.Tables.outer.append(section.news, section.details);
+  section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts,
+    section.parts.Tables.outer, section.parts.Partitions.outer, section.parts.Quarantine.outer);
+  section.titleId = ids.title;
+  sections.set(name, section);
+  document.getElementById("pipelines").append(section.root);
+  return section;
+}
+
+function fact(name, value, kind = "") {
+  return element("div", {}, element("dt", {}, name), element("dd", { class: kind }, value));
+}
+
+function showPipeline(state, pipeline) {
+  const section = sections.get(pipeline.name) || newSection(pipeline.name);
+  section.pipeline = pipeline;
+  section.time = state.time_s;
+  const history = histories.get(pipeline.name) || [];
+  const seen = history.length ? history[history.length - 1].time_s : 0;
+  history.push(...pipeline.history.filter((point) => point.time_s > seen));
+  history.splice(0, history.length - POINTS);
+  histories.set(pipeline.name, history);
+
+  put(section.title, element("h2", { id: section.titleId }, text(pipeline.name)), element("span", { class: `word ${standingClass(pipeline.phase)}` }, pipeline.phase));
+  put(section.reason, ...(pipeline.reason ? [element("p", { class: "reason" }, text(pipeline.reason, 3000))] : []),
+    ...(pipeline.source_silent_s ? [element("p", { class: "reason" }, `The source has not answered for ${duration(pipeline.source_silent_s)}.`)] : []));
+  const rate = rates(history);
+  const last = pipeline.last_batches[pipeline.last_batches.length - 1];
+  const bad = Object.values(pipeline.quarantined).reduce((sum, one) => sum + one, 0);
+  put(section.facts,
+    fact("Records read", number(pipeline.records)),
+    fact("Per second", rate.length ? number(rate[rate.length - 1].value) : "–"),
+    fact("Records behind", number(pipeline.lag_records)),
+    fact("Behind", duration(pipeline.lag_s), pipeline.lag_s > 600 ? "bad" : ""),
+    fact("Batch", pipeline.running_batch === null ? (last ? `${last.id} done` : "none yet") : `${pipeline.running_batch} runs`),
+    fact("In quarantine", number(bad), bad ? "between" : ""),
+    fact("Done again", number(Object.values(pipeline.retries).reduce((sum, one) => sum + one, 0))));
+  put(section.charts, lineChart("Records per second", rate, number),
+    lineChart("Seconds behind", history.map((point) => ({ time: point.time_s, value: point.lag_s })), duration), batchChart(pipeline.last_batches));
+  const shape = JSON.stringify([pipeline.tables, section.open, Boolean(token), pipeline.actions]);
+  if (shape !== section.shape || state.time_s - (section.drawn || 0) > 15) {
+    const focused = document.activeElement && section.parts.Tables.inner.contains(document.activeElement) ? focusPath(document.activeElement) : null;
+    section.shape = shape;
+    section.drawn = state.time_s;
+    section.parts.Tables.inner.replaceChildren(pipeline.tables.length
+      ? grid("Tables", columns("table", "state", "#events", "#rows", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
+      : element("p", { class: "faint" }, "No table yet."));
+    if (focused) refocus(section.parts.Tables.inner, focused);
+  }
+  put(section.parts.Partitions.inner, pipeline.places.length
+    ? grid("Partitions", columns("topic", "#partition", "#next", "#end", "#behind", "#for"), placeRows(pipeline))
+    : element("p", { class: "faint" }, "The source has no partitions with an end."));
+  const reasons = Object.entries(pipeline.quarantined).sort((a, b) => b[1] - a[1]);
+  put(section.parts.Quarantine.inner, reasons.length
+    ? grid("Reasons since the start", columns("reason", "#records since the start"), reasons.map(([reason, count]) => [text(reason), number(count)]))
+    : element("p", { class: "faint" }, "No bad record since the start."));
+  section.quarantineButton.disabled = !token;
+}
+
+const focusPath = (focused) => [...document.querySelectorAll("button, [tabindex]")].filter((one) => one.closest(".pipeline") === focused.closest(".pipeline")).indexOf(focused);
+
+function refocus(inside, position) {
+  const all = [...document.querySelectorAll("button, [tabindex]")].filter((one) => one.closest(".pipeline") === inside.closest(".pipeline"));
+  if (all[position]) all[position].focus();
+}
+
+// ---- details of a table
+
+const TABS = { levels: "Levels", snapshots: "Snapshots", schemas: "Schemas", rows: "Rows", changes: "Changes" };
+
+function openDetails(section, name) {
+  section.open = section.open === name ? null : name;
+  section.details.hidden = section.open === null;
+  section.shape = null;
+  if (section.open !== null) {
+    showDetails(section);
+    section.details.focus();
+  }
+}
+
+async function showDetails(section) {
+  const name = section.open, pipeline = section.pipeline.name, tab = section.tab;
+  const tabs = element("div", { class: "tabs", role: "group", "aria-label": "What to show" }, ...Object.entries(TABS).map(([key, title]) =>
+    element("button", { type: "button", "data-tab": key, "aria-pressed": String(key === tab), onclick: () => { section.tab = key; showDetails(section).then(() => section.details.querySelector(`[data-tab=${key}]`).focus()); } }, title)));
+  const content = element("div", {}, element("p", { class: "faint" }, "reading …"));
+  section.details.replaceChildren(element("h3", {}, text(name, 200)), tabs, content);
+  try {
+    const needsToken = tab === "rows" || tab === "changes";
+    if (needsToken && !token) throw new Error("this needs the token of the page");
+    const found = await asked(query(needsToken ? `/api/${tab}` : "/api/table", { pipeline, table: name }));
+    if (section.open !== name || section.tab !== tab) return;
+    content.replaceChildren(...{ levels, snapshots, schemas, rows: sample, changes: sample }[tab](found));
+  } catch (error) {
+    content.replaceChildren(element("p", { class: "reason" }, text(error.message)));
+  }
+}
+
+function levels(found) {
+  if (!found.buckets.length) return [element("p", { class: "faint" }, "No files yet.")];
+  const rows = found.buckets.map((bucket) => element("div", { class: "bucket" },
+    element("div", {}, text(`${bucket.partition ? bucket.partition + " " : ""}bucket ${bucket.bucket}`)),
+    element("div", { class: "runs", role: "img", "aria-label": `${bucket.runs.length} sorted runs` }, ...bucket.runs.map((run) =>
+      element("div", { class: run.level === 0 ? "run level0" : "run", title: `${number(run.rows)} rows in ${number(run.files)} files, ${bytes(run.bytes)}` }, `L${run.level} ${bytes(run.bytes)}`)))));
+  const more = found.count > found.buckets.length ? [element("p", { class: "faint" }, `and ${number(found.count - found.buckets.length)} more buckets`)] : [];
+  return [element("p", { class: "faint" }, `Sorted runs per bucket, newest first; the highest level is L${found.max_level}.`), ...rows, ...more];
+}
+
+function snapshots(found) {
+  return [grid("Snapshots", columns("#id", "kind", "time", "user", "#identifier", "#schema", "#rows stored", "#added", "#changelog"), found.snapshots.map((one) =>
+    [number(one.id), one.kind, text(one.time), text(one.user), String(one.identifier), number(one.schema), number(one.rows), number(one.added_rows), number(one.changelog_rows)]))];
+}
+
+function schemas(found) {
+  const options = Object.entries(found.options).map(([name, value]) => `${name} = ${value}`).join("\n");
+  return [grid("Versions of the schema", columns("#id", "#columns", "changes"), found.schemas.map((one) => [number(one.id), number(one.columns), text(one.changes.join("\n"), 4000)])),
+    element("h3", {}, "Options"), element("p", {}, text(options || "none", 4000))];
+}
+
+function sample(found) {
+  if (!found.rows.length) return [element("p", { class: "faint" }, "Nothing to show.")];
+  const cell = (value) => (value === null ? element("span", { class: "null" }, "NULL") : text(value));
+  const more = found.left_out ? [element("p", { class: "faint" }, `and ${number(found.left_out)} more columns`)] : [];
+  return [grid("Rows", found.columns.map((name) => ({ name: text(name, 80), number: false })), found.rows.map((row) => row.map(cell))), ...more];
+}
+
+async function showQuarantine(section) {
+  section.records.replaceChildren(element("p", { class: "faint" }, "reading …"));
+  try {
+    const found = await asked(query("/api/quarantine", { pipeline: section.pipeline.name }));
+    const groups = found.groups.map((group) => element("details", {},
+      element("summary", {}, `${number(group.count)} × `, text(`${group.table}: ${group.reason}`)),
+      grid("Bad records", columns("place", "reason", "record"), group.examples.map((one) => [text(one.place), text(one.reason), text(one.record)]))));
+    const part = found.read < found.files ? `The newest ${number(found.read)} of ${number(found.files)} files.` : "";
+    section.records.replaceChildren(...(groups.length ? groups : [element("p", { class: "faint" }, "No bad records.")]), element("p", { class: "faint" }, part));
+  } catch (error) {
+    section.records.replaceChildren(element("p", { class: "reason" }, text(error.message)));
+  }
+}
+
+// ---- actions
+
+async function act(section, table, action) {
+  const say = (words) => section.news.replaceChildren(text(`${action} ${shown(table, 80)}: ${words}`, 2000));
+  say("asked");
+  try {
+    const { number: asks } = await asked("/api/actions", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ pipeline: section.pipeline.name, table, action }),
+    });
+    for (;;) {
+      const outcome = await asked(query("/api/actions", { number: asks }));
+      say(outcome.text);
+      if (outcome.state !== "working") return;
+      await new Promise((done) => setTimeout(done, 700));
+    }
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+async function useToken(given) {
+  const state = document.getElementById("token-state");
+  token = given;
+  try {
+    await asked("/api/token");
+    sessionStorage.setItem("tidemark-token", token);
+    state.textContent = "the token fits";
+  } catch (error) {
+    token = "";
+    sessionStorage.removeItem("tidemark-token");
+    state.textContent = given ? "that is not the token" : "rows, bad records and buttons need it";
+  }
+  for (const section of sections.values()) section.shape = null;
+  if (latest) show(latest);
+}
+
+// ---- the stream
+
+let latest = null;
+
+function show(state) {
+  latest = state;
+  const memory = Object.entries(state.processes).map(([kind, use]) => `${kind} ${bytes(use.resident_bytes)}`).join(", ");
+  document.getElementById("process").textContent = shown(`${state.version}, Spark ${state.spark || "not started"}, since ${duration(state.time_s - state.started_s)}; ${memory}`);
+  for (const pipeline of state.pipelines) showPipeline(state, pipeline);
+}
+
+function listen() {
+  const connection = document.getElementById("connection");
+  const stream = new EventSource("/api/events");
+  stream.onmessage = (event) => {
+    connection.textContent = "live";
+    connection.className = "live";
+    show(JSON.parse(event.data));
+  };
+  stream.onerror = () => {
+    connection.textContent = latest ? "no connection: what stands here is the last state" : "no connection";
+    connection.className = "lost";
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+  };
+}
+
+document.getElementById("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = document.getElementById("token");
+  useToken(field.value.trim());
+  field.value = "";
+});
+if (token) useToken(token);
+listen();

@@ -1,0 +1,242 @@
+"""The page in a real browser: live, hostile names and values as text, the token, the keyboard, a phone, the dark.
+
+Screenshots stay below ``artifacts/page``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from pipelines.live.views import Phase, Standing
+from tests.pipelines.look.live_page import HUGE, NAME, TAG, TURNED, LivePage, live_page
+from tests.support.browser import chromium, keep_screenshot, prefer, resize
+from tests.support.waiting import seconds
+
+pytestmark = pytest.mark.slow
+HOSTILE_ROW = {"id": 1, "note": TAG, "file": TURNED, "long": HUGE, "column <i>": "x"}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with chromium(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(tmp_path: Path, browser: Chrome) -> Iterator[LivePage]:
+    """A page with some batches, opened."""
+    with live_page(tmp_path) as page:
+        for number in range(4):
+            rows = [("orders", {"id": number * 10 + n, "total": n * 1.5}) for n in range(10)]
+            page.batch(*rows, (NAME, {**HOSTILE_ROW, "id": number}), ("orders", None))
+        page.state.pipelines["shop"].put_table("lake.paused", Standing.PAUSED, f"column {TAG}{TURNED}: too narrow")
+        browser.get("about:blank")
+        complaints(browser)
+        resize(browser, 1280, 1000)
+        prefer(browser, "light")
+        browser.get(page.url)
+        browser.execute_script("sessionStorage.clear()")
+        wait_for(browser, "lake.orders")
+        yield page
+        browser.get("about:blank")
+
+
+def complaints(browser: Chrome) -> list[str]:
+    """What the browser has written to its console since it was asked last."""
+    entries = browser.execute("getLog", {"type": "browser"})["value"]
+    return [str(entry["message"]) for entry in entries]
+
+
+def text_of(browser: Chrome) -> str:
+    return str(browser.execute_script("return document.body.innerText"))
+
+
+def wait_for(browser: Chrome, text: str) -> None:
+    WebDriverWait(browser, seconds(20), 0.1).until(lambda b: text in text_of(b), f"{text!r} on the page")
+
+
+def button(browser: Chrome, text: str) -> None:
+    """Press the button with this text."""
+    found = [one for one in browser.find_elements(By.TAG_NAME, "button") if one.text == text and one.is_displayed()]
+    assert found, f"a button {text!r}"
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", found[0])
+    found[0].click()
+
+
+def use_token(browser: Chrome, token: str) -> str:
+    field = browser.find_element(By.ID, "token")
+    field.send_keys(token, Keys.ENTER)
+    state = browser.find_element(By.ID, "token-state")
+    before = "rows, bad records and buttons need it"
+    WebDriverWait(browser, seconds(20), 0.1).until(lambda _: state.text != before)
+    return str(state.text)
+
+
+def nothing_was_run(browser: Chrome) -> None:
+    """No text of others became a part of the page, and the browser had nothing to refuse."""
+    assert browser.title == "Tidemark"
+    assert len(browser.find_elements(By.TAG_NAME, "script")) == 1
+    assert browser.find_elements(By.CSS_SELECTOR, "img, b, i, iframe, object, embed") == []
+    assert [told for told in complaints(browser) if "favicon" not in told] == []
+
+
+def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
+    assert browser.find_element(By.ID, "connection").text == "live"
+    wait_for(browser, "3 done")
+    assert "Records read\n48" in text_of(browser)
+    page.batch(*(("orders", {"id": n}) for n in range(100)))
+    wait_for(browser, "Records read\n148")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "svg rect")) >= 5 * 4
+    page.state.enter(Phase.FAILED, "the disk is full")
+    wait_for(browser, "the disk is full")
+    keep_screenshot(browser, "live")
+    nothing_was_run(browser)
+
+
+def test_hostile_names_values_and_reasons_are_text(page: LivePage, browser: Chrome) -> None:
+    assert use_token(browser, page.token) == "the token fits"
+    wait_for(browser, "column <script>")
+    text = text_of(browser)
+    assert f"lake.{NAME}" in text and "\\u202egnp.exe: too narrow" in text
+    assert "\u202e" not in text
+    button(browser, f"lake.{NAME}")
+    for tab, expected in (
+        ("Rows", "(1,000,000 characters)"),
+        ("Changes", "<script>document.title='taken'</script>"),
+        ("Schemas", "+ column <i> STRING"),
+        ("Snapshots", "APPEND"),
+        ("Levels", "Sorted runs per bucket"),
+    ):
+        button(browser, tab)
+        wait_for(browser, expected)
+        keep_screenshot(browser, f"hostile-{tab.lower()}")
+    button(browser, "Show bad records")
+    wait_for(browser, "4 ×")
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert "<script>document.title='taken'</script>" in text_of(browser)
+    keep_screenshot(browser, "hostile-bad-records")
+    assert len(text_of(browser)) < 100_000
+    nothing_was_run(browser)
+
+
+def test_rows_and_buttons_need_the_token_and_a_wrong_one_is_told(page: LivePage, browser: Chrome) -> None:
+    actions = browser.find_elements(By.CSS_SELECTOR, "button[data-action]")
+    assert actions and not any(one.is_enabled() for one in actions)
+    button(browser, "lake.orders")
+    button(browser, "Rows")
+    wait_for(browser, "this needs the token of the page")
+    assert use_token(browser, "wrong") == "that is not the token"
+    assert not any(one.is_enabled() for one in browser.find_elements(By.CSS_SELECTOR, "button[data-action]"))
+
+
+def test_a_compaction_is_asked_for_with_the_token_and_its_end_is_told(page: LivePage, browser: Chrome) -> None:
+    before = page.tables.sinks["lake.orders"].table.snapshots.latest_id()
+    use_token(browser, page.token)
+    WebDriverWait(browser, seconds(20), 0.1).until(
+        lambda b: b.find_element(By.CSS_SELECTOR, "button[data-table='lake.orders']").is_enabled()
+    )
+    browser.find_element(By.CSS_SELECTOR, "button[data-table='lake.orders'][data-action=compact]").click()
+    wait_for(browser, "compact lake.orders: compacted: 4 files -> 1 file")
+    assert page.tables.sinks["lake.orders"].table.snapshots.latest_id() == (before or 0) + 1
+    keep_screenshot(browser, "compacted")
+
+
+def test_details_are_reached_by_the_keyboard_alone(page: LivePage, browser: Chrome) -> None:
+    def focused() -> str:
+        return str(browser.execute_script("return document.activeElement.textContent"))
+
+    def press(*keys: str) -> None:
+        ActionChains(browser).send_keys(*keys).perform()
+
+    browser.execute_script("document.activeElement.blur()")
+    press(Keys.TAB)
+    assert focused() == "Skip to the pipelines"
+    press(Keys.ENTER)
+    for _ in range(20):
+        press(Keys.TAB)
+        if focused() == "lake.orders":
+            break
+    assert focused() == "lake.orders"
+    outline = browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    press(Keys.ENTER)
+    wait_for(browser, "Sorted runs per bucket")
+    press(Keys.TAB, Keys.TAB, Keys.ENTER)
+    wait_for(browser, "APPEND")
+    assert focused() == "Snapshots"
+
+
+def test_the_focus_stays_while_numbers_change(page: LivePage, browser: Chrome) -> None:
+    name = next(b for b in browser.find_elements(By.CSS_SELECTOR, "button.name") if b.text == "lake.orders")
+    browser.execute_script("arguments[0].focus()", name)
+    page.batch(("orders", {"id": 1}))
+    wait_for(browser, "Records read\n49")
+    assert browser.execute_script("return document.activeElement.textContent") == "lake.orders"
+
+
+@pytest.mark.parametrize("width", [320, 375, 768])
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(page: LivePage, browser: Chrome, width: int) -> None:
+    resize(browser, width, 800)
+    browser.get(page.url)
+    wait_for(browser, "lake.orders")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    small = [b.size["height"] for b in browser.find_elements(By.CSS_SELECTOR, "button:not(.name)") if b.is_displayed()]
+    assert min(small) >= 28
+    keep_screenshot(browser, f"phone-{width}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_the_light_and_in_the_dark(page: LivePage, browser: Chrome, scheme: str) -> None:
+    prefer(browser, scheme)
+    colours = {}
+    for name, selector in {
+        "page": "body",
+        "card": "section.pipeline",
+        "faint": ".facts dt",
+        "bad": ".word.bad",
+    }.items():
+        element = browser.find_element(By.CSS_SELECTOR, selector)
+        colours[name] = browser.execute_script(
+            "const s = getComputedStyle(arguments[0]); return [s.color, s.backgroundColor]", element
+        )
+    card = luminance(colours["card"][1])
+    assert (card < 0.1) == (scheme == "dark")
+    for name in ("card", "faint", "bad"):
+        assert contrast(luminance(colours[name][0]), card) >= 4.5, name
+    keep_screenshot(browser, scheme)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: float, other: float) -> float:
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+def test_a_lost_connection_is_told(tmp_path: Path, browser: Chrome) -> None:
+    with live_page(tmp_path) as page:
+        page.batch(("orders", {"id": 1}))
+        browser.get(page.url)
+        wait_for(browser, "lake.orders")
+    wait_for(browser, "no connection: what stands here is the last state")
+    assert "lake.orders" in text_of(browser)
+
+
+def test_every_part_has_a_name_for_those_who_hear_the_page(page: LivePage, browser: Chrome) -> None:
+    unnamed = browser.execute_script(
+        """return [...document.querySelectorAll("button, input, svg, [role=region], section")].filter((one) =>
+            !(one.textContent.trim() || one.getAttribute("aria-label") || one.getAttribute("aria-labelledby")
+              || (one.labels && one.labels.length))).map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    assert unnamed == []
+    assert browser.execute_script("return document.documentElement.lang") == "en"
