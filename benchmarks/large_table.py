@@ -138,25 +138,10 @@ def _file(number: int, day: int) -> DataFileMeta:
     """The number-th file of a bucket, on the highest level."""
     low, high = (serialize_row([key], [parse_type("BIGINT")]) for key in _keys(number))
     types = [parse_type(text) for _, text in COLUMNS]
-    least = [
-        _keys(number)[0],
-        "2024-00000",
-        1,
-        "cancelled",
-        Decimal("1.00"),
-        1_700_000_000_000,
-        1_700_000_000_000_000,
-        "a note",
-    ]
-    most = [
-        _keys(number)[1],
-        "2024-00000",
-        9_999_999,
-        "shipped",
-        Decimal("999999.99"),
-        1_700_000_100_000,
-        1_700_000_100_000_000,
-    ]
+    text = f"2024-{day:05d}"
+    times = (1_700_000_000_000 + day, 1_700_000_000_000_000 + day)
+    least = [_keys(number)[0], text, number + 1, "cancelled", Decimal("1.00"), *times, "a note"]
+    most = [_keys(number)[1], text, 9_999_999 + number, "shipped", Decimal("999999.99"), *times]
     bounds = [serialize_row(values, types) for values in (least, [*most, "the note at t!"])]
     return DataFileMeta(
         file_name=f"data-{random_uuid()}-{number}.parquet",

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
+from pipelines.inspect.table_commands import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
 from pipelines.report.output import checked_output, quiet_pipe
@@ -112,6 +113,38 @@ def run(
     if once:
         for done in finished:
             print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses))
+
+
+@app.command()
+def compact(
+    warehouse: Annotated[
+        str, typer.Argument(metavar="WAREHOUSE", help="Directory of the warehouse.", show_default=False)
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tables",
+            metavar="PATTERN",
+            help="DATABASE.TABLE with * and ?, repeatable. By default the tables that pipelines do not compact: those "
+            "with write-only or postponed buckets.",
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Merge all files of each bucket.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until SIGTERM or Ctrl-C.")] = False,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="DURATION", help="From the begin of a round to the next one.")
+    ] = "60s",
+    option: Storage = None,
+) -> None:
+    """Compact the tables of a warehouse, beside the pipelines that write them.
+
+    Trouble with one table does not keep the others waiting; exits with 1 if there was any, with --watch only tells it.
+    """
+    from paimon_table.option_values import duration_ms
+    from pipelines.jobs.compact_rounds import compact_warehouse
+
+    interval_ms = duration_ms("--interval", interval)
+    compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, option)
 
 
 @app.command()

@@ -133,37 +133,49 @@ def manifest_guarantee(manifest: ManifestFileMeta, schema: TableSchema) -> pc.Ex
     return guarantee(ranges, schema)
 
 
-def key_ranges(file: DataFileMeta, schema: TableSchema, names: Collection[str]) -> Ranges:
-    """Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the range of a column stands in a row of statistics with so many columns."""
 
-    ``names`` are the columns that matter.
+    field: DataField
+    at: int | None
+    """None: files of this kind do not know the column, so all of its values are NULL."""
+    arity: int
+
+
+def key_places(schema: TableSchema, names: Collection[str]) -> tuple[Place, ...]:
+    """Of ``key_stats``, for those key columns that matter.
+
+    Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge.
     """
-    stats, fields = file.key_stats, schema.key_fields
-    return {
-        field.name: _range(file, field, stats, at, len(fields))
-        for at, field in enumerate(fields)
-        if field.name in names
-    }
+    fields = schema.key_fields
+    return tuple(Place(field, at, len(fields)) for at, field in enumerate(fields) if field.name in names)
 
 
-def value_ranges(file: DataFileMeta, schema: TableSchema, file_schema: TableSchema, names: Collection[str]) -> Ranges:
-    """Ranges of the columns among ``names``; only good for files that need no merge: others may hold newer versions.
+def value_places(
+    schema: TableSchema, file_schema: TableSchema, kept: Sequence[str] | None, names: Collection[str]
+) -> tuple[Place, ...]:
+    """Of ``value_stats``, for columns that matter; only good for files that need no merge: others may hold newer rows.
 
-    Statistics are in the schema that the file was written with; columns whose type has changed since guarantee nothing,
-    columns that the file does not know are NULL.
+    Statistics are in the schema that the file was written with, of its columns ``kept`` (None: all). Columns whose type
+    has changed since guarantee nothing.
     """
     written = {f.id: f for f in file_schema.fields}
-    kept = file.value_stats_cols
     covered = file_schema.fields if kept is None else tuple(file_schema.field(name) for name in kept)
     position = {f.id: i for i, f in enumerate(covered)}
-    ranges = {}
+    places = []
     for field in (schema.field(name) for name in names):
         old = written.get(field.id)
         if old is None:
-            ranges[field.name] = ColumnRange(is_null=True)
+            places.append(Place(field, None, len(covered)))
         elif field.id in position and old.type.with_nullable(True) == field.type.with_nullable(True):
-            ranges[field.name] = _range(file, field, file.value_stats, position[field.id], len(covered))
-    return ranges
+            places.append(Place(field, position[field.id], len(covered)))
+    return tuple(places)
+
+
+def ranges_of(file: DataFileMeta, stats: SimpleStats, places: Sequence[Place]) -> Ranges:
+    """What ``stats`` of a file say of these columns."""
+    return {place.field.name: _range(file, stats, place) for place in places}
 
 
 def guarantee(ranges: Ranges, schema: TableSchema) -> pc.Expression:
@@ -200,6 +212,8 @@ class ColumnRange:
         return between if self.null_count == 0 else between | column.is_null()
 
 
+_ALL_NULL = ColumnRange(is_null=True)
+
 Ranges = Mapping[str, ColumnRange]
 """By column; columns that are left out may have any values."""
 
@@ -223,11 +237,14 @@ def _united(ranges: Sequence[ColumnRange]) -> ColumnRange:
     )
 
 
-def _range(file: DataFileMeta, field: DataField, stats: SimpleStats, at: int, arity: int) -> ColumnRange:
+def _range(file: DataFileMeta, stats: SimpleStats, place: Place) -> ColumnRange:
+    at, field = place.at, place.field
+    if at is None:
+        return _ALL_NULL
     nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
     if nulls == file.row_count:
-        return ColumnRange(is_null=True)
-    low, high = _ends(stats, at, arity, field)
+        return _ALL_NULL
+    low, high = _ends(stats, at, place.arity, field)
     return ColumnRange(low, high, nulls, is_altered=may_alter(file, field.type))
 
 

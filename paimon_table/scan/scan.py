@@ -29,13 +29,15 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import comparable_key
 from paimon_table.scan.index_pruning import matching_sections
 from paimon_table.scan.pruning import (
+    Place,
     Ranges,
-    key_ranges,
+    key_places,
     manifest_guarantee,
     matching_files,
     may_match,
     partition_guarantee,
-    value_ranges,
+    ranges_of,
+    value_places,
 )
 from paimon_table.scan.selection import Selection
 from paimon_table.scan.split_reader import open_reader
@@ -142,7 +144,8 @@ class TableScan:
         if not names:
             return files
         every = [file for of_bucket in files.values() for file in of_bucket]
-        kept = iter(self._are_matching([key_ranges(file, self.ctx.schema, names) for file in every]))
+        places = key_places(self.ctx.schema, names)
+        kept = iter(self._are_matching([ranges_of(file, file.key_stats, places) for file in every]))
         return {bucket: [f for f in of_bucket if next(kept)] for bucket, of_bucket in files.items()}
 
     def _without_unmatched_values(self, splits: Sequence[Split]) -> tuple[Split, ...]:
@@ -150,14 +153,24 @@ class TableScan:
         if not self.selection.tested:
             return tuple(splits)
         alone = [section[0][0] for split in splits for section in split.sections if _is_alone(section)]
-        kept = self._are_matching([self._value_ranges(file) for file in alone])
+        kept = self._are_matching(self._value_ranges(alone))
         gone = {file.file_name for file, keep in zip(alone, kept, strict=True) if not keep}
         left = [replace(split, sections=tuple(s for s in split.sections if not _is_in(s, gone))) for split in splits]
         return tuple(split for split in left if split.sections)
 
-    def _value_ranges(self, file: DataFileMeta) -> Ranges:
-        written = self.ctx.schemas.get(file.schema_id)
-        return {} if written is None else value_ranges(file, self.ctx.schema, written, self.selection.tested)
+    def _value_ranges(self, files: Sequence[DataFileMeta]) -> list[Ranges]:
+        known: dict[tuple[int, tuple[str, ...] | None], tuple[Place, ...]] = {}
+        ranges = []
+        for file in files:
+            kind = (file.schema_id, file.value_stats_cols)
+            if kind not in known:
+                known[kind] = self._value_places(*kind)
+            ranges.append(ranges_of(file, file.value_stats, known[kind]))
+        return ranges
+
+    def _value_places(self, schema_id: int, kept: tuple[str, ...] | None) -> tuple[Place, ...]:
+        written = self.ctx.schemas.get(schema_id)
+        return () if written is None else value_places(self.ctx.schema, written, kept, self.selection.tested)
 
     def _are_matching(self, ranges: Sequence[Ranges]) -> list[bool]:
         predicate = self.selection.predicate

@@ -64,6 +64,14 @@ class BarProgress:
             self._told_s = time.monotonic()
             self._console.print(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}", highlight=False)
 
+    def rest(self) -> None:
+        """Between two jobs: no bar. Raises KeyboardInterrupt once that was asked for."""
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """The first signal ends the job at its next step; another one at once."""
         if self._is_interrupted:

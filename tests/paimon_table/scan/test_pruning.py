@@ -15,12 +15,13 @@ from paimon_table.rows.binary_row import serialize_row
 from paimon_table.scan.pruning import (
     Ranges,
     guarantee,
-    key_ranges,
+    key_places,
     matching_files,
     may_match,
     partition_guarantee,
+    ranges_of,
     referenced_columns,
-    value_ranges,
+    value_places,
 )
 from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.storage.counting_io import CountingFileIO
@@ -52,10 +53,19 @@ def _file(schema: TableSchema, key_stats: SimpleStats, **changes: Any) -> DataFi
     )  # fmt: skip
 
 
+def key_ranges(file: DataFileMeta) -> Ranges:
+    return ranges_of(file, file.key_stats, key_places(SCHEMA, SCHEMA.column_names))
+
+
+def value_ranges(file: DataFileMeta, schema: TableSchema = SCHEMA) -> Ranges:
+    places = value_places(schema, SCHEMA, file.value_stats_cols, schema.column_names)
+    return ranges_of(file, file.value_stats, places)
+
+
 def test_key_ranges_drop_files_that_hold_none_of_the_keys() -> None:
     ranges = [(0, 9), (10, 19), (20, 29)]
     files = [_file(SCHEMA, _stats(SCHEMA, ["k"], [low], [high], (0,))) for low, high in ranges]
-    guarantees = [guarantee(key_ranges(file, SCHEMA, SCHEMA.column_names), SCHEMA) for file in files]
+    guarantees = [guarantee(key_ranges(file), SCHEMA) for file in files]
     k = pc.field("k")
 
     def kept(predicate: pc.Expression) -> list[bool]:
@@ -73,7 +83,7 @@ def test_value_ranges_know_nulls_truncation_and_nan() -> None:
     names = ["s", "f", "d"]
     stats = _stats(SCHEMA, names, ["a", 1.0, None], ["b", 2.0, None], (0, 0, 10))
     file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=tuple(names))
-    known = guarantee(value_ranges(file, SCHEMA, SCHEMA, SCHEMA.column_names), SCHEMA)
+    known = guarantee(value_ranges(file), SCHEMA)
 
     def kept(predicate: pc.Expression) -> bool:
         return may_match(predicate, [known], SCHEMA.arrow_schema)[0]
@@ -89,7 +99,7 @@ def test_value_ranges_know_nulls_truncation_and_nan() -> None:
 
 def test_added_column_is_null_in_old_files() -> None:
     newer = TableSchema(1, (*SCHEMA.fields, SCHEMA.fields[1].__class__(9, "z", parse_type("INT"))), 9, (), ("k",), {})
-    known = guarantee(value_ranges(_file(SCHEMA, SimpleStats()), newer, SCHEMA, newer.column_names), newer)
+    known = guarantee(value_ranges(_file(SCHEMA, SimpleStats()), newer), newer)
     kept = [may_match(p, [known], newer.arrow_schema)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
     assert kept == [False, True]
 
@@ -131,7 +141,7 @@ def test_files_are_found_in_groups_as_they_are_one_by_one(predicate: pc.Expressi
         text = None if nulls == 10 else f"v{number:03d}"
         stats = _stats(SCHEMA, ["k", "s"], [number, text], [number + 3, text], (0, nulls))
         file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=("k", "s"))
-        every.append({} if number == 9 else value_ranges(file, SCHEMA, SCHEMA, ["k", "s"]))
+        every.append({} if number == 9 else value_ranges(file))
     alone = may_match(predicate, [guarantee(ranges, SCHEMA) for ranges in every], SCHEMA.arrow_schema)
     kept = matching_files(predicate, every, SCHEMA)
     assert [number for number, one in enumerate(alone) if one and not kept[number]] == []

@@ -1,0 +1,207 @@
+"""`tidemark compact`: a job beside pipelines that compacts the tables of a warehouse, once or again and again.
+
+One table after the other, each as `tidemark table compact` does, in snapshots of its own; of write-only tables it also
+expires what they do not keep, as Paimon's compaction jobs do. What a round has published
+stays, whatever ends it, and a process that is killed leaves files that nobody refers to. Trouble with one table is told
+and does not keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import typer
+
+from paimon_table import FilesystemCatalog, Table, TableName
+from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.maintenance.compaction import compact, compact_pending
+from paimon_table.maintenance.expiration import Surroundings
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.postponed import compact_postponed
+from paimon_table.maintenance.shares import Compacted
+from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
+from paimon_table.storage.file_io import FileIO, file_io_for
+from pipelines.inspect.table_views import Options, storage_options
+from pipelines.jobs.job_progress import BarProgress, new_job, watched
+from pipelines.tidying.pipeline_claims import pipeline_claims
+from sources.wording import counted
+
+_LOOK_S = 0.2
+"""How often a signal is looked for between two rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which tables of the warehouse are compacted."""
+
+    patterns: Sequence[str]
+    """Of DATABASE.TABLE, with * and ?. Without any: the tables that nobody else compacts."""
+
+    def __call__(self, name: TableName) -> bool:
+        return not self.patterns or any(fnmatchcase(str(name), pattern) for pattern in self.patterns)
+
+    def takes(self, table: Table) -> bool:
+        """The same for a table that is open."""
+        return bool(self.patterns) or table.options.write_only or table.options.is_postponed
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Rounds over the tables of one warehouse."""
+
+    io: FileIO
+    warehouse: str
+    chosen: Chosen
+    fully: bool
+    job: Job
+    tell: Callable[[str], None]
+    warn: Callable[[str], None]
+    between: Callable[[], None]
+    """Called between two tables; may raise to end the round."""
+    surroundings: Surroundings = field(default_factory=lambda: Surroundings(claims=pipeline_claims(None)))
+    troubles: dict[TableName, str] = field(default_factory=dict)
+    """What kept tables from being compacted the last time."""
+    _seen: dict[TableName, int | None] = field(default_factory=dict)
+    """The newest snapshot of each table when there was nothing to compact the last time."""
+    _checks: dict[TableName, PartitionChecks] = field(default_factory=dict)
+
+    def names(self) -> list[TableName]:
+        """The tables that are there and chosen by their names."""
+        return [name for name in FilesystemCatalog(self.io, self.warehouse).names() if self.chosen(name)]
+
+    def go_round(self) -> int:
+        """Compact every table that is chosen and has new snapshots; gives the number of those that had something to do.
+
+        OSError when the warehouse cannot be listed.
+        """
+        changed = 0
+        for name in self.names():
+            told = self.troubles.pop(name, None)
+            try:
+                changed += self._compact(name)
+            except Exception as error:  # the outer loop: whatever it is, the other tables go on
+                text = str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}"
+                self.troubles[name] = text
+                if told != text:
+                    self.warn(f"{name}: {text}{_next(error)}")
+            self.between()
+        return changed
+
+    def _compact(self, name: TableName) -> bool:
+        """Whether there was something to do."""
+        catalog = FilesystemCatalog(self.io, self.warehouse)
+        newest = catalog.files(name).snapshots.latest_id()
+        if newest is None or self._seen.get(name) == newest:
+            return False
+        table = catalog.load(name)
+        if not self.chosen.takes(table):
+            return False
+        is_changed = False
+        for what, compacted in _compacted(table, self.job, self.fully):
+            self.tell(f"{name}: {what}, {_text(compacted)}")
+            is_changed = True
+        if table.options.write_only:
+            # Its pipeline leaves to whoever compacts it what comes after a commit.
+            checks = self._checks.setdefault(name, PartitionChecks())
+            is_due = checks.is_due(table, self.surroundings.clock_ms())
+            self._tell_tidied(name, tidy(table, self.surroundings, self.job, checks_partitions=is_due))
+        if not is_changed:
+            self._seen[name] = newest
+        return is_changed
+
+    def _tell_tidied(self, name: TableName, done: Tidied) -> None:
+        expired = done.expired
+        parts = [f"tag {tag} made" for tag in done.tags_made] + [f"tag {tag} deleted" for tag in done.tags_deleted]
+        parts += [f"partition {facts.directory} dropped" for facts in done.partitions]
+        parts += [f"consumer {consumer} forgotten" for consumer in done.consumers]
+        if expired.snapshots:
+            files = f"{counted(expired.file_count, 'file')} of {expired.size_bytes:,} bytes"
+            parts.append(f"{counted(len(expired.snapshots), 'snapshot')} expired with {files}")
+        if parts:
+            self.tell(f"{name}: {', '.join(parts)}")
+
+
+def _compacted(table: Table, job: Job, fully: bool) -> Iterator[tuple[str, Compacted]]:
+    """What was done: postponed rows first, then what readers wait for, then what the strategy wants."""
+
+    def every(_partition: bytes) -> bool:
+        return True
+
+    done = compact_postponed(table, job, every, fully=fully)
+    if done.snapshot_ids:
+        yield "postponed rows got their buckets", done
+    done = compact_pending(table, job, every)
+    if done.snapshot_ids:
+        yield "compacted for its readers", done
+    done = compact(table, job, every, fully=fully)
+    if done.snapshot_ids:
+        yield "compacted", done
+
+
+def _text(done: Compacted) -> str:
+    before = f"{counted(done.files_before, 'file')} of {done.bytes_before:,} bytes"
+    after = f"{counted(done.files_after, 'file')} of {done.bytes_after:,} bytes"
+    ids = done.snapshot_ids
+    return f"{before} -> {after}, snapshot{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+
+
+def _next(error: Exception) -> str:
+    if isinstance(error, TidemarkError) and not error.action.may_pass:
+        return "; the other tables go on"
+    return "; the other tables go on, and this one is tried again in the next round"
+
+
+def compact_warehouse(
+    warehouse: str, patterns: Sequence[str], full: bool, interval_s: float | None, storage: Options
+) -> None:
+    """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
+
+    A single round ends with code 1 when a table could not be compacted.
+    """
+    io, root = file_io_for(warehouse, storage_options(warehouse, storage))
+    with watched() as progress:
+        rounds = Rounds(io, root, Chosen(patterns), full, new_job(progress), _tell, _warn, progress.rest)
+        found = len(rounds.names())
+        if not found:
+            what = f"that is called like {' or '.join(patterns)}" if patterns else "in it"
+            raise ConfigError(f"{warehouse} has no table {what}; a warehouse has them in DATABASE.db/TABLE")
+        if interval_s is not None:
+            _watch(rounds, progress, interval_s)
+            return
+        changed = rounds.go_round()
+    whole = counted(found, "table")
+    failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
+    _tell(f"{whole} looked at, {changed} compacted{failed}")
+    if rounds.troubles:
+        raise typer.Exit(1)
+
+
+def _watch(rounds: Rounds, progress: BarProgress, interval_s: float) -> None:
+    _tell(f"compacting {rounds.warehouse} every {interval_s:g} s; Ctrl-C stops it")
+    try:
+        while True:
+            started = time.monotonic()
+            try:
+                rounds.go_round()
+            except OSError as error:
+                _warn(f"{rounds.warehouse} cannot be listed ({error}); it is tried again in the next round")
+            while time.monotonic() - started < interval_s:
+                time.sleep(_LOOK_S)
+                progress.rest()
+    except KeyboardInterrupt:
+        _tell("stopped")
+
+
+def _tell(text: str) -> None:
+    typer.echo(f"{_now()} {text}")
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"{_now()} {text}", err=True)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")

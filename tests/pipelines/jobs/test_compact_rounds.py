@@ -1,0 +1,164 @@
+"""`tidemark compact WAREHOUSE`: many tables, once or again and again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from paimon_table import Table
+from tests.support.command import TIDEMARK, tidemark
+from tests.support.table_driver import TableDriver, new_table
+
+WRITE_ONLY = {"write-only": "true", "bucket": "2"}
+
+
+def table(tmp_path: Path, name: str, options: Mapping[str, str] = WRITE_ONLY, commits: int = 6) -> TableDriver:
+    database, _, short = name.partition(".")
+    path = tmp_path / f"w/{database}.db/{short}"
+    made = new_table(path, [("k", "INT"), ("v", "INT")], ["k"], options=options)
+    driver = TableDriver(made, tmp_path / "lookup" / short)
+    write(driver, commits)
+    return driver
+
+
+def write(driver: TableDriver, commits: int) -> None:
+    for value in range(commits):
+        driver.commit([["+I", key, value] for key in range(10)])
+
+
+def levels(driver: TableDriver) -> set[int]:
+    return {file.level for files in Table.open(driver.table.paths.root).state().files.values() for file in files}
+
+
+def is_compacted(driver: TableDriver) -> bool:
+    """Whether no bucket has as many runs as its strategy compacts."""
+    state = Table.open(driver.table.paths.root).state()
+    return all(sum(file.level == 0 for file in files) < 5 for files in state.files.values())
+
+
+def test_tables_that_nobody_else_compacts_are_compacted(tmp_path: Path) -> None:
+    first, second = (
+        table(tmp_path, "lake.a"),
+        table(tmp_path, "other.b", {**WRITE_ONLY, "changelog-producer": "lookup"}),
+    )
+    late = table(tmp_path, "lake.late", {**WRITE_ONLY, "changelog-producer": "full-compaction"}, commits=1)
+    waiting = table(tmp_path, "lake.waiting", {"bucket": "-2"}, commits=3)
+    assert waiting.content() == []
+    own = table(tmp_path, "lake.own", {"bucket": "2"}, commits=2)
+    done = tidemark("compact", tmp_path / "w")
+    assert done.returncode == 0, done.stderr
+    assert "lake.a: compacted, 12 files of " in done.stdout
+    assert "other.b: compacted for its readers, 12 files of " in done.stdout
+    assert "lake.late: compacted for its readers, 2 files of " in done.stdout
+    assert "lake.waiting: postponed rows got their buckets, " in done.stdout
+    assert done.stdout.endswith("5 tables looked at, 4 compacted\n")
+    assert 0 not in levels(first) | levels(second) | levels(late) and levels(own) == {0}
+    assert first.content() == second.content() == [[key, 5] for key in range(10)]
+    assert sorted(row for part in late.changes() for row in part.rows) == [["+I", key, 0] for key in range(10)]
+    assert len(waiting.content()) == 10
+    assert tidemark("compact", tmp_path / "w").stdout.endswith("5 tables looked at, 0 compacted\n")
+
+
+def test_write_only_tables_are_tidied_too(tmp_path: Path) -> None:
+    """Their pipelines leave that to the job, as they leave compactions."""
+    options = {**WRITE_ONLY, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    driver, own = table(tmp_path, "lake.a", options), table(tmp_path, "lake.own", {**options, "write-only": "false"})
+    done = tidemark("compact", tmp_path / "w", "--tables", "lake.*")
+    assert "lake.a: 5 snapshots expired with 0 files of 0 bytes\n" in done.stdout, done.stdout + done.stderr
+    assert driver.table.snapshots.earliest_id() == 6 and own.table.snapshots.earliest_id() == 1
+    assert driver.content() == [[key, 5] for key in range(10)]
+
+
+def test_patterns_choose_whatever_else_compacts_the_table(tmp_path: Path) -> None:
+    one, other = table(tmp_path, "lake.orders_a", {"bucket": "1"}, 2), table(tmp_path, "lake.lines", {"bucket": "1"}, 2)
+    done = tidemark("compact", tmp_path / "w", "--tables", "lake.orders_*", "--tables", "nothing.*", "--full")
+    assert (done.returncode, levels(one), levels(other)) == (0, {5}, {0}), done.stdout
+    refused = tidemark("compact", tmp_path / "w", "--tables", "lake.order", "--tables", "x.?")
+    assert refused.returncode == 2 and "has no table that is called like lake.order or x.?" in refused.stderr
+    assert tidemark("compact", tmp_path / "nothing").returncode == 2
+    assert tidemark("compact", tmp_path / "w", "--watch", "--interval", "soon").returncode == 2
+
+
+def test_trouble_with_one_table_does_not_stop_the_others(tmp_path: Path) -> None:
+    damaged, missing, whole = table(tmp_path, "lake.a"), table(tmp_path, "lake.b"), table(tmp_path, "lake.c")
+    Path(f"{damaged.table.paths.root}/snapshot/snapshot-6").write_text("{")
+    for path in Path(missing.table.paths.root).rglob("*.parquet"):
+        path.unlink()
+    done = tidemark("compact", tmp_path / "w")
+    assert done.returncode == 1
+    assert "lake.a: " in done.stderr and "is not readable as a snapshot" in done.stderr
+    assert "lake.b: " in done.stderr and done.stderr.count("the other tables go on") == 2
+    assert done.stdout.endswith("3 tables looked at, 1 compacted, 2 could not be compacted\n")
+    assert 0 not in levels(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    first, damaged = table(tmp_path, "lake.a"), table(tmp_path, "lake.damaged")
+    Path(f"{damaged.table.paths.root}/snapshot/snapshot-6").write_text("{")
+    process = subprocess.Popen(
+        [*TIDEMARK, "compact", str(tmp_path / "w"), "--watch", "--interval", "300ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _wait(process, lambda: is_compacted(first))
+        second = table(tmp_path, "lake.later")
+        _wait(process, lambda: is_compacted(second))
+        write(first, 12)
+        _wait(process, lambda: is_compacted(first))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert out.endswith("stopped\n") and err.count("lake.damaged: ") == 1
+    for driver in (first, second):
+        left = {path.name for path in Path(driver.table.paths.root).rglob("*.parquet")}
+        named = {
+            entry.file_name
+            for number in range(1, (driver.table.snapshots.latest_id() or 0) + 1)
+            for files in driver.table.state(driver.table.snapshots.read(number)).files.values()
+            for entry in files
+        }
+        assert left == named
+
+
+def _wait(process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_done():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_job_that_is_killed_leaves_the_table_and_files_that_remove_orphans_takes(tmp_path: Path) -> None:
+    """SIGKILL at whatever moment; the next job does the work, nothing is lost and nothing stays."""
+    driver = table(tmp_path, "lake.a")
+    root = Path(driver.table.paths.root)
+    driver.commit([["+I", key, key] for key in range(300_000)])
+    content = driver.content()
+    before = set(root.rglob("*"))
+    process = subprocess.Popen([*TIDEMARK, "compact", str(tmp_path / "w"), "--full"], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and set(root.rglob("*.parquet")) <= before:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert TableDriver(Table.open(str(root)), tmp_path / "again").content() == content
+    assert tidemark("compact", tmp_path / "w", "--full").returncode == 0
+    assert levels(driver) == {5}
+    done = tidemark("table", "remove-orphans", root, "--older-than", "0ms", "--nobody-writes")
+    assert done.returncode == 0
+    newest = Table.open(str(root))
+    ids = range(1, (newest.snapshots.latest_id() or 0) + 1)
+    states = [newest.state(newest.snapshots.read(number)) for number in ids]
+    named = {file.file_name for state in states for files in state.files.values() for file in files}
+    assert {path.name for path in root.rglob("*.parquet")} == named
+    assert TableDriver(newest, tmp_path / "third").content() == content
