@@ -99,6 +99,10 @@ class SinkUnavailable(TidemarkError):
     action = Action.RETRY
 
 
+class Outage(SinkUnavailable):
+    """Storage or source does not answer for now: what was tried may be tried again as it is until it goes well."""
+
+
 class MalformedRecord(TidemarkError):
     """A source record cannot be decoded or converted: goes to quarantine."""
 

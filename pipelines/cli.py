@@ -22,6 +22,7 @@ from paimon_table.errors import Action, ConfigError, TidemarkError
 from pipelines.inspect.table_commands import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
+from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.version import version
 
@@ -60,6 +61,15 @@ app = typer.Typer(
 app.add_typer(table_app, name="table")
 app.add_typer(quarantine_app, name="quarantine")
 
+
+class _Failures:
+    """In which form the end of the command is told."""
+
+    as_json = False
+
+
+_failures = _Failures()
+
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 
 
@@ -93,23 +103,32 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
     ] = False,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(envvar="TIDEMARK_LOG_FORMAT", help="Messages for people, or one JSON object a line for machines."),
+    ] = LogFormat.TEXT,
 ) -> None:
     """Run pipelines.
 
     They run until SIGTERM or Ctrl-C, which finish the running batch and stop cleanly; with --once, until all is read.
     """
+    from pipelines.report.run_log import log_to_stderr
+
+    is_json = log_format is LogFormat.JSON
+    _failures.as_json = is_json
+    if is_json:  # what is said of the files is a line for machines too
+        log_to_stderr(verbose, log_format)
     from pipelines.config.config_file import load_pipelines
 
     configs = load_pipelines(files)
     from pipelines.spark.java import check_java
 
     check_java()
-    from pipelines.report.run_log import log_to_stderr
     from pipelines.report.run_summary import summarize
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
 
-    finished = run_pipelines(configs, once, log_to_stderr(verbose))
+    finished = run_pipelines(configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]))
     if once:
         for done in finished:
             print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses))
@@ -206,6 +225,7 @@ def schema() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tidemark` command; ends with SystemExit. By default with the arguments of the process."""
+    _failures.as_json = False
     try:
         with checked_output():
             app(arguments, prog_name="tidemark")
@@ -226,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail(text: str, code: int) -> None:
     if os.environ.get("TIDEMARK_DEBUG") == "1":
         traceback.print_exc()
-    typer.echo(text, err=True)
+    typer.echo(failure_line(text) if _failures.as_json else text, err=True)
     sys.exit(code)
 
 

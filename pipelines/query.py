@@ -137,6 +137,13 @@ class PipelineQuery:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """Give up what the query holds in this process; it has ended."""
+        self._reader.stop()
+        self._compactions.close()
+        if self._writes is not None:
+            self._writes.spool.remove()
+
     def poll(self) -> None:
         """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
         if self._drained.is_set():
@@ -207,7 +214,9 @@ class PipelineQuery:
     def _log_start(self, reads: str, is_resuming: bool) -> None:
         closed = self._checkpoint.closed_batch
         begins = self._reader.begin_words
-        log.info("%s", start_line(self.config, reads, begins, closed, is_resuming, self._once))
+        log.info(
+            "%s", start_line(self.config, reads, begins, closed, is_resuming, self._once), extra={"event": "started"}
+        )
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True

@@ -18,16 +18,16 @@ from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.live.run_state import RunState
-from pipelines.live.views import Phase
 from pipelines.look.looking import looking
-from pipelines.prepared import prepared
-from pipelines.query import PipelineQuery
+from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.report.progress import ProgressLine
-from pipelines.report.run_log import Activity, in_pipeline, naming
+from pipelines.report.run_log import Activity, naming
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.spark.warm_workers import warm_workers
+from pipelines.supervised import SupervisedPipeline
+from pipelines.trouble import may_pass
 from pipelines.version import version
 from sources.loss import Losses
 
@@ -67,10 +67,7 @@ def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Consol
 def _run(
     configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity, state: RunState
 ) -> list[FinishedRun]:
-    pipelines = []
-    for config in configs:
-        with naming(config.name):
-            pipelines.append(prepared(config))
+    pipelines = [_prepared(config) for config in configs]
     try:
         spark = _started(configs, once, activity)
     except SinkUnavailable:
@@ -79,48 +76,38 @@ def _run(
         raise
     state.spark_started(spark.version)
     _install_signal_handlers(stop, "after the running batch")
-    queries: list[PipelineQuery] = []
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
     sums = [RunTotals() for _ in configs]
-    failure: TidemarkError | None = None
+    runs = [
+        SupervisedPipeline(spark, config, found, once, (total, line), state.pipelines[config.name])
+        for config, found, total, line in zip(configs, pipelines, sums, lines, strict=True)
+    ]
+    waiting = list(runs)
     try:
-        while (len(queries) < len(configs) and failure is None) or any(q.is_running for q in queries):
-            if stop.is_set() or failure is not None or any(q.has_failed for q in queries):
-                state.enter(Phase.STOPPING)
-                for query in queries:
-                    query.request_stop()
-                if not any(q.is_running for q in queries):
-                    break
-            elif len(queries) < len(configs):
-                number = len(queries)
-                config = configs[number]
-                activity.show(f"{config.name}: looking at source, checkpoint and tables")
-                try:
-                    with in_pipeline(config.name), naming(config.name):
-                        seen = state.pipelines[config.name]
-                        observers = (sums[number], lines[number], seen)
-                        queries.append(PipelineQuery(spark, pipelines[number], once, observers))
-                        seen.look_at(pipelines[number].reader, queries[-1].open_tables)
-                        seen.enter(Phase.RUNNING)
-                except TidemarkError as error:
-                    failure = error
-                    state.pipelines[config.name].enter(Phase.FAILED, str(error))
-            for query in queries:
-                if query.is_running:
-                    query.poll()
+        while waiting or any(run.is_alive for run in runs):
+            if stop.is_set() or any(run.failure is not None for run in runs):
+                waiting.clear()
+                for run in runs:
+                    run.request_stop()
+            elif waiting and not any(run.is_starting for run in runs):
+                activity.show(f"{waiting[0].config.name}: looking at source, checkpoint and tables")
+                waiting.pop(0).start()
+            for run in runs:
+                run.poll()
             state.tick()
-            activity.show(" | ".join(line.tick() for q, line in zip(queries, lines, strict=False) if q.is_running))
+            shown = [run.waits_for or line.tick() for run, line in zip(runs, lines, strict=True) if run.is_alive]
+            if not any(run.is_starting for run in runs):
+                activity.show(" | ".join(shown))
             time.sleep(POLL_S)
-        for query in queries:
-            query.raise_failure()
-        if failure is not None:
-            raise failure
-        return _finished(configs, queries, sums)
+        for run in runs:
+            if run.failure is not None:
+                raise run.failure
+        return _finished(runs, sums)
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             if stop.is_set():
                 log.warning("Spark's JVM has ended too; a batch that was running is done again at the next start")
-                return _finished(configs, queries, sums)
+                return _finished(runs, sums)
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
                 f" goes on where it stopped{JVM_OUTPUT.troubles()}"
@@ -131,11 +118,24 @@ def _run(
             spark.stop()
 
 
-def _finished(
-    configs: Sequence[PipelineConfig], queries: Sequence[PipelineQuery], sums: Sequence[RunTotals]
-) -> list[FinishedRun]:
-    started = zip(configs, queries, sums, strict=False)
-    return [FinishedRun(config, query.written_tables, run.totals, query.losses) for config, query, run in started]
+def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
+    """What is known to be right without Spark; None where that cannot be looked at for now."""
+    try:
+        with naming(config.name):
+            return prepared(config)
+    except (TidemarkError, OSError) as error:
+        if not may_pass(error):
+            raise
+        log.warning("%s: %s; it is looked at again when Spark has started", config.name, error)
+        return None
+
+
+def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> list[FinishedRun]:
+    return [
+        FinishedRun(run.config, run.query.written_tables, total.totals, run.query.losses)
+        for run, total in zip(runs, sums, strict=True)
+        if run.query is not None
+    ]
 
 
 def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:
@@ -159,7 +159,7 @@ def _install_signal_handlers(stop: threading.Event, when: str) -> None:
     def handle(number: int, _frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        log.warning("stopping %s (%s)", when, signal.Signals(number).name)
+        log.warning("stopping %s (%s)", when, signal.Signals(number).name, extra={"event": "stopping"})
         stop.set()
 
     signal.signal(signal.SIGTERM, handle)

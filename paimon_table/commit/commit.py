@@ -47,7 +47,6 @@ from paimon_table.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
     CorruptFile,
-    SinkUnavailable,
 )
 from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
@@ -62,6 +61,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import TableOptions
+from paimon_table.storage.outages import storage_failure
 from paimon_table.surroundings import many_values
 
 CLOCK_SKEW_MS = 600_000
@@ -241,7 +241,7 @@ class TableCommit:
                 f"a metadata file of {self._paths.root} is missing ({error}); open the table again"
             ) from error
         except OSError as error:
-            raise SinkUnavailable(f"{self._paths.root} cannot be read or written ({error}); retry later") from error
+            raise storage_failure(error, f"{self._paths.root} cannot be read or written") from error
 
     # ------------------------------------------------------------ one part
 

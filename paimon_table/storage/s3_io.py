@@ -284,18 +284,31 @@ def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
 @contextmanager
 def translated(path: str) -> Iterator[None]:
     """Errors of the client library as the OSErrors that FileIO promises."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+    from botocore.exceptions import ConnectionError as NotReached
 
     try:
         yield
     except ClientError as error:
         raise _os_error(error, path) from error
+    except (HTTPClientError, NotReached) as error:  # not reached, not answered in time, cut off
+        raise ConnectionError(f"{path}: {error}") from error
+    except NoCredentialsError as error:
+        raise PermissionError(f"{path}: {error}") from error
     except BotoCoreError as error:
         raise OSError(f"{path}: {error}") from error
 
 
+_THROTTLED = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"))
+"""Codes with which stores ask for patience, whatever the status."""
+
+
 def _os_error(error: Any, path: str) -> OSError:
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    code = error.response.get("Error", {}).get("Code")
     if status == 404:
         return FileNotFoundError(f"{path}: {error}")
-    return PermissionError(f"{path}: {error}") if status in {401, 403} else OSError(f"{path}: {error}")
+    if status in {401, 403}:
+        return PermissionError(f"{path}: {error}")
+    is_passing = status in {408, 429} or status >= 500 or code in _THROTTLED
+    return ConnectionError(f"{path}: {error}") if is_passing else OSError(f"{path}: {error}")

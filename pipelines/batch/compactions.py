@@ -33,6 +33,10 @@ class Compactions:
             if future.done():
                 future.result()
 
+    def close(self) -> None:
+        """End the thread, once it has done what was started."""
+        self._thread.shutdown(wait=False)
+
     def wait(self) -> None:
         """Return when all that was started is done; raise what ended it."""
         for future in self._started:

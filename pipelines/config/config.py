@@ -18,6 +18,7 @@ from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import MaxBadRecords
 from pipelines.config.look_config import Metrics, WebPage
+from pipelines.config.retry_config import Retry
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
 
@@ -149,6 +150,7 @@ class PipelineConfig(ConfigModel):
         description="What a new checkpoint does when the tables were written under another one: go on from the offsets "
         "in the tables, stop, or read from `start` again.",
     )
+    retry: Retry = Field(default_factory=Retry, description="How long trouble that passes by itself is waited out.")
     catalog: Catalog = Field(description="Where the Paimon tables lie.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
     ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")

@@ -17,6 +17,8 @@ class Phase(StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
+    WAITING = "waiting"
+    """For trouble that passes by itself."""
     STOPPING = "stopping"
     ENDED = "ended"
     FAILED = "failed"
@@ -92,7 +94,7 @@ class PipelineView:
     name: str
     phase: Phase
     reason: str
-    """What ended it, if it failed."""
+    """What ended it, or what it waits for."""
     checkpoint: str
     records: int
     skipped: Mapping[str, int]

@@ -38,6 +38,8 @@ def ready(run: RunView, silent_s: float) -> Health:
     for pipeline in run.pipelines:
         if pipeline.phase in (Phase.STARTING, Phase.STOPPING, Phase.ENDED):
             reasons.append(f"pipeline {pipeline.name} is {pipeline.phase}")
+        if pipeline.phase is Phase.WAITING:
+            reasons.append(f"pipeline {pipeline.name} waits: {pipeline.reason}")
         if pipeline.source_silent_s is not None and pipeline.source_silent_s > SILENT_SOURCE_S:
             reasons.append(
                 f"the source of pipeline {pipeline.name} has been silent for {pipeline.source_silent_s:.0f} s"

@@ -43,14 +43,29 @@ class ProgressLine:
         self._running.pop(report.batch_id, None)
         self._heartbeat.moved(self._now(), min(self._running, default=None))
         line = progress_line(report, seconds, is_first, self._quarantine)
-        log.log(logging.WARNING if report.counts.quarantined else logging.INFO, "%s: %s", self.pipeline, line)
+        level = logging.WARNING if report.counts.quarantined else logging.INFO
+        extra = {"event": "batch", "pipeline": self.pipeline, "fields": batch_fields(report, seconds)}
+        log.log(level, "%s: %s", self.pipeline, line, extra=extra)
 
     def tick(self) -> str:
         """Print what is due; gives what is going on now."""
         due = self._heartbeat.due(self._now())
         if due is not None:
-            log.info("%s: %s", self.pipeline, due)
+            log.info("%s: %s", self.pipeline, due, extra={"event": "alive", "pipeline": self.pipeline})
         return f"{self.pipeline}: {self._heartbeat.now(self._now())}"
+
+
+def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
+    """What a batch did, for machines."""
+    return {
+        "batch": report.batch_id,
+        "records": report.record_count,
+        "seconds": round(seconds, 3),
+        "rows": {table.identifier: table.row_count for table in report.tables},
+        "quarantined": dict(report.quarantined_reasons),
+        "skipped": report.counts.skipped,
+        "step_seconds": {step: round(took, 3) for step, took in report.seconds.items()},
+    }
 
 
 def progress_line(report: BatchReport, seconds: float, is_first: bool = False, quarantine: str = "") -> str:

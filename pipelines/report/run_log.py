@@ -9,7 +9,7 @@ import contextlib
 import contextvars
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from rich.status import Status
 from rich.text import Text
 
 from paimon_table.errors import TidemarkError
+from pipelines.report.json_log import JsonFormatter, JsonHandler, LogFormat
 
 PACKAGES = ("pipelines", "sinks", "sources", "paimon_table")
 LEVEL_VARIABLE = "TIDEMARK_LOG_LEVEL"
@@ -74,21 +75,24 @@ class ConsoleHandler(logging.Handler):
             self.handleError(record)
 
 
-def log_to_stderr(is_verbose: bool = False) -> Console:
-    """Send the messages of our packages to stderr; gives the console that prints them.
+def log_to_stderr(
+    is_verbose: bool = False, form: LogFormat = LogFormat.TEXT, names: Sequence[str] = ()
+) -> Console | None:
+    """Send the messages of our packages to stderr; gives the console that prints them, None for machines.
 
-    Their level is TIDEMARK_LOG_LEVEL, DEBUG with ``is_verbose``, else INFO.
+    Their level is TIDEMARK_LOG_LEVEL, DEBUG with ``is_verbose``, else INFO. ``names`` are the pipelines of the run.
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    handler = JsonHandler(JsonFormatter(_pipeline.get, names)) if form is LogFormat.JSON else ConsoleHandler(console)
     level = "DEBUG" if is_verbose else os.environ.get(LEVEL_VARIABLE, "INFO").upper()
     for package in PACKAGES:
         logger = logging.getLogger(package)
-        logger.handlers[:] = [ConsoleHandler(console)]
+        logger.handlers[:] = [handler]
         logger.setLevel(level)
         logger.propagate = False
     # Without a handler there, py4j's errors would be printed with their frames; they come up as exceptions as well.
     logging.getLogger().addHandler(logging.NullHandler())
-    return console
+    return console if form is LogFormat.TEXT else None
 
 
 class Activity:

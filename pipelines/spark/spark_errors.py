@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable, TidemarkError, error_classes
+from paimon_table.storage.outages import told_failure
 
 
 def task_failure(text: str) -> TidemarkError | None:
@@ -21,13 +21,9 @@ def task_failure(text: str) -> TidemarkError | None:
     own = error_classes().get(kind)
     if own is not None:
         return own(message)
-    builtin = getattr(builtins, kind, None)
-    if isinstance(builtin, type) and issubclass(builtin, OSError):
-        return SinkUnavailable(
-            f"storage does not answer as expected: {message}; check the path, the access, the free space and the"
-            " connection"
-        )
-    return BrokenInvariant(f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
+    return told_failure(kind, message) or BrokenInvariant(
+        f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it"
+    )
 
 
 _SECOND_RUN = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|SparkConcurrentModificationException")

@@ -304,7 +304,8 @@ class PipelineTables:
                     raise Rejected(Rejection(str(error), is_unmade=True)) from error
                 raise
             check_new(schema, identifier, self.config.name)
-            log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier)
+            extra = {"event": "table-created", "table": identifier, "fields": {"topic": source.topic}}
+            log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier, extra=extra)
             return schema
 
         table = self.catalog.find(name) or self.catalog.create(name, first_schema())
@@ -389,7 +390,10 @@ class PipelineTables:
         if not found.changes:
             return is_news or bool(found.left)
         changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
-        log.info("pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema))
+        extra = {"event": "schema-changed", "table": sink.identifier}
+        log.info(
+            "pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema), extra=extra
+        )
         sink.evolve(changes, _now_ms())
         if found.added and self._room(sink) <= 0:
             log.warning("%s: %s", sink.identifier, _beyond(rule))

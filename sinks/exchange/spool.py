@@ -95,6 +95,10 @@ class Spool:
         shutil.rmtree(self.directory, ignore_errors=True)
         ensure_private(self.directory)
 
+    def remove(self) -> None:
+        """The spool is not used any more."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
 
 def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
     """The blobs with their data in memory, mapped from the files that they lie in."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
 
 Cause = tuple[str, str]
 """Simple name of a Java exception's class, and its message."""
@@ -29,6 +29,7 @@ def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
         or _of_properties(names, causes)
         or _of_groups(names)
         or _of_rights(servers, names, causes)
+        or _of_shared_consumer(names)
         or _no_answer(servers, causes)
     )
 
@@ -41,7 +42,7 @@ def causes_in(text: str) -> list[Cause]:
 
 _OF_KAFKA = re.compile(
     r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
-    r"|Kafka topic\(s\) (?:have|report)"
+    r"|Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
 )
 
 
@@ -138,7 +139,7 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
 
 def _of_address(servers: str, text: str) -> TidemarkError | None:
     if "No resolvable bootstrap urls" in text or "UnknownHostException" in text:
-        return SinkUnavailable(f"no host of {servers} is known here: check bootstrap_servers and the name service")
+        return Outage(f"no host of {servers} is known here: check bootstrap_servers and the name service")
     if "Invalid url in bootstrap.servers" in text:
         return ConfigError(f"bootstrap_servers {servers} is not a list of HOST:PORT")
     return None
@@ -170,10 +171,26 @@ def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> Tidema
 
 
 def _no_answer(servers: str, causes: Sequence[Cause]) -> TidemarkError:
-    return SinkUnavailable(
+    kind = Outage if not causes or any(_PASSING.search(name) for name, _ in causes) else SinkUnavailable
+    return kind(
         f"Kafka at {servers} does not answer ({_innermost(causes)}): check that it runs, bootstrap_servers and the "
         "network, and security.protocol (where one side speaks TLS and the other does not, nobody answers)"
     )
+
+
+_PASSING = re.compile(
+    r"Timeout|Disconnect|Network|NotAvailable|NotLeader|LeaderEpoch|NotEnoughReplicas|NotCoordinator|CoordinatorLoad"
+    r"|UnknownServer|UnknownTopicOrPartition|KafkaStorage|Throttl|Retriable|Metadata"
+    r"|^(?:Socket|Connect|EOF|ClosedChannel)Exception$"
+)
+"""Names of exceptions behind which are brokers that restart, elect leaders, or cannot be reached for now."""
+
+
+def _of_shared_consumer(names: set[str]) -> TidemarkError | None:
+    """Spark gives a consumer back and goes on with it where records went while several tasks read a partition."""
+    if "ConcurrentModificationException" not in names:
+        return None
+    return Outage("records of Kafka were deleted while several tasks read them, and Spark gave the batch up")
 
 
 def _innermost(causes: Sequence[Cause]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavailable, TidemarkError
 from sources.kafka.admin import KafkaAdmin, kafka_admin
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 from sources.kafka.group_offsets import GroupOffsets
@@ -140,7 +140,9 @@ class KafkaReader:
                 loss = replace(loss, begin=begin)
                 self._told[loss.place] = end
             self.losses.add(loss)
-            log.warning("%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss)
+            log.warning(
+                "%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss, extra=_lost(loss)
+            )
 
     def stop(self) -> None:
         """See ``SourceReader``; tells Kafka the last offsets of the group, if it does not take long."""
@@ -162,14 +164,15 @@ class KafkaReader:
                 bounds = source_bounds(admin, self._settings)
             closed = self._standing.closed()
             losses = lost_records(closed, bounds)
-            if losses:
+            if losses and not self._settings.goes_on_after_loss:
                 raise refusal_of(losses, self._standing.checkpoint, closed)
             check_readable(closed, bounds)
         except TidemarkError as error:
             found = error
         else:
             found = kafka_failure(self._settings.servers, causes_in(text))
-        goes_on = "; start again then, it goes on where it stopped" if isinstance(found, SinkUnavailable) else ""
+        needs_help = isinstance(found, SinkUnavailable) and not isinstance(found, Outage)
+        goes_on = "; start again then, it goes on where it stopped" if needs_help else ""
         return type(found)(f"pipeline {self._standing.pipeline}: {found}{goes_on}")
 
     def _admin(self, patience: Mapping[str, str] | None = None) -> AbstractContextManager[KafkaAdmin]:
@@ -277,6 +280,13 @@ class KafkaReader:
         if losses and self._settings.goes_on_after_loss:
             return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
         return refusal_of(losses, self._standing.checkpoint, closed) if losses else None
+
+
+def _lost(loss: Loss) -> dict[str, object]:
+    """The loss as an event of the log."""
+    topic, partition = loss.place
+    fields = {"topic": topic, "partition": partition, "begin": loss.begin, "end": loss.end, "reason": loss.how.value}
+    return {"event": "records-lost", "fields": fields}
 
 
 def topics_words(servers: str, places: Collection[Place]) -> str:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.errors import ConfigError, Outage
 from paimon_table.nearest_name import nearest
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
@@ -97,11 +97,11 @@ def check_selected(checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place,
 
 
 def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
-    """Raise SinkUnavailable where ``closed`` lies beyond what may be read now, which passes."""
+    """Raise Outage where ``closed`` lies beyond what may be read now, which passes."""
     held_back = [place for place, at in closed.items() if place in bounds and at > bounds[place].readable_end]
     if held_back:
         topic, partition = held_back[0]
-        raise SinkUnavailable(
+        raise Outage(
             f"topic {topic} partition {partition} has been read beyond the begin of a transaction that is still open:"
             " start again when it has ended, or set isolation.level to read_uncommitted under source.kafka.options"
         )

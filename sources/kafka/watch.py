@@ -100,9 +100,9 @@ class KafkaWatch:
             return
         self._told_s = now_s
         log.warning(
-            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits, and goes on by itself if Kafka is back in"
-            " time: it ends after about %s s within a batch, %s s between two (default.api.timeout.ms under"
-            " source.kafka.options sets how long)",
+            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. Spark gives up after about %s s within a"
+            " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); the query is"
+            " then begun again, for as long as retry.max_elapsed says",
             self._pipeline,
             now_s - self._silent_since_s,
             error,

@@ -47,9 +47,17 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
         assert "set on_data_loss to continue" in refused.stderr
 
         with running(file("continue"), log) as process:
+
+            def holds(topic: str, ids: list[int]) -> Callable[[], bool]:
+                def looked() -> bool:
+                    assert process.poll() is None, log.read_text()
+                    return row_ids(tmp_path, topic)[-len(ids) :] == ids
+
+                return looked
+
             kept = [*range(10), *range(15, 20)]
-            wait_until(lambda: row_ids(tmp_path, CUT) == kept, 120, "the rows that are left")
-            wait_until(lambda: row_ids(tmp_path, ANEW) == [*range(10), 100, 101, 102], 60, "the rows of the new topic")
+            wait_until(holds(CUT, kept), 120, "the rows that are left")
+            wait_until(holds(ANEW, [*range(10), 100, 101, 102]), 60, "the rows of the new topic")
             text = log.read_text()
             assert f"topic {CUT} partition 0: offsets 10 to 14 are gone" in text
             assert (
@@ -59,10 +67,16 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
             kafka.produce(CUT, insert_events(CUT, range(20, 30)))
             kafka.delete_records(CUT, 30)
             kafka.produce(CUT, insert_events(CUT, range(30, 32)))
-            wait_until(lambda: row_ids(tmp_path, CUT)[-2:] == [30, 31], 60, "the rows behind the second loss")
+            wait_until(holds(CUT, [30, 31]), 60, "the rows behind the second loss")
+
+            kafka.delete(ANEW)
+            kafka.create(ANEW)
+            kafka.produce(ANEW, insert_events(ANEW, range(200, 205)))
+            wait_until(holds(ANEW, [*range(200, 205)]), 90, "the rows of the newest topic")
+            assert f"topics were made anew: {ANEW}" in log.read_text()
             process.terminate()
             assert process.wait(timeout=60) == 0, log.read_text()
         lost = set(range(20, 30)) - set(row_ids(tmp_path, CUT))
         assert lost, "the batch was faster than the deletion"
         assert says(f"topic {CUT} partition 0: offsets {min(lost)} to 29 are gone")(), log.read_text()
-        assert log.read_text().count("are gone") == 3
+        assert log.read_text().count("are gone") == 4

@@ -16,6 +16,7 @@ from paimon_table.errors import (
     CorruptFile,
     LanesDoNotFit,
     MalformedRecord,
+    Outage,
     SchemaChangeRefused,
     SinkUnavailable,
     TidemarkError,
@@ -34,6 +35,7 @@ EXPECTED: dict[type[TidemarkError], Action] = {
     MalformedRecord: Action.QUARANTINE,
     SchemaChangeRefused: Action.QUARANTINE,
     SinkUnavailable: Action.RETRY,
+    Outage: Action.RETRY,
     UnsupportedFeature: Action.FIX_REQUEST,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 
 POSITION = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in
@@ -40,7 +40,10 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
             SinkUnavailable,
             "clocks",
         ),
-        ([], SinkUnavailable, "does not answer"),
+        ([], Outage, "does not answer"),
+        ([("NotLeaderOrFollowerException", "not the leader")], Outage, "does not answer"),
+        ([("RecordTooLargeException", "too large")], SinkUnavailable, "too large"),
+        ([("ConcurrentModificationException", "KafkaConsumer is not safe")], Outage, "deleted while several tasks"),
     ],
 )
 def test_causes_are_told_apart(causes: list[tuple[str, str]], kind: type[TidemarkError], told: str) -> None:

@@ -51,7 +51,7 @@ def test_silence_is_told_again_and_again_with_its_length_the_wait_and_the_remedy
         "Kafka answers again after 50 s",
     ]
     assert SILENCE in told.records[0].getMessage()
-    assert "ends after about 60 s within a batch, 180 s between two" in told.records[0].getMessage()
+    assert "gives up after about 60 s within a batch, 180 s between two" in told.records[0].getMessage()
 
 
 def test_the_wait_follows_the_timeout_of_the_file(told: pytest.LogCaptureFixture) -> None:

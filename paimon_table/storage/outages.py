@@ -1,0 +1,70 @@
+"""Failures of a storage: those that pass by themselves, and what somebody has to do about the others."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import re
+
+from paimon_table.errors import Outage, SinkUnavailable
+
+_PASSING = frozenset(
+    (
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EINTR,
+        errno.ESTALE,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENETRESET,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EREMOTEIO,
+    )
+)
+"""Beside those for which Python has classes: timeouts, and connections that are refused or lost."""
+
+_OF_STORES = re.compile(
+    r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)"
+    r"|HTTP status (?:5\d\d|429)"
+)
+"""How Arrow tells that an object store does not answer, or asks for patience."""
+
+_REMEDIES = {
+    errno.ENOSPC: "make room there, then start again",
+    errno.EDQUOT: "make room there or raise the quota, then start again",
+    errno.EROFS: "the file system is read-only: look why (often it had errors), then start again",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then start again",
+}
+_OTHER_REMEDY = "check the path, the access, the free space and the connection"
+
+
+def storage_failure(error: OSError, what: str = "storage does not answer as expected") -> SinkUnavailable:
+    """The error for users: an Outage where the same may go well later, without anybody's help."""
+    if passes(error):
+        return Outage(f"{what}: {error}")
+    return SinkUnavailable(f"{what}: {error}; {_REMEDIES.get(_number(error), _OTHER_REMEDY)}")
+
+
+def told_failure(kind: str, message: str) -> SinkUnavailable | None:
+    """The same from the name of a built-in class and its text; None where it is no failure of a storage."""
+    found = getattr(builtins, kind, None)
+    if not isinstance(found, type) or not issubclass(found, OSError):
+        return None
+    error: OSError = found(message)
+    error.errno = _number(error) or None
+    return storage_failure(error)
+
+
+def passes(error: OSError) -> bool:
+    """Whether the storage does not answer for now: throttled, restarted, not reached."""
+    is_of_kind = isinstance(error, TimeoutError | ConnectionError) or _number(error) in _PASSING
+    return is_of_kind or _OF_STORES.search(str(error)) is not None
+
+
+def _number(error: OSError) -> int:
+    """The system's number of the error, which libraries leave in the text; 0 for none."""
+    if error.errno is not None:
+        return error.errno
+    found = re.search(r"\[[Ee]rrno (\d+)\]", str(error))
+    return int(found[1]) if found else 0

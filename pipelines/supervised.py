@@ -1,0 +1,227 @@
+"""One pipeline from its start to its end, over as many queries as trouble that passes makes necessary.
+
+A query that ends because Kafka or the storage does not answer is begun again from its checkpoint, in the same process
+and session, which is the same as a restart: what it has committed is known by the identity of the checkpoint. Queries
+are begun on a thread of their own, because looking at a source that does not answer takes long, and a request to stop
+does not wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from paimon_table.errors import TidemarkError
+from paimon_table.storage.outages import storage_failure
+from pipelines.batch.batch_report import BatchObserver, BatchReport
+from pipelines.config.config import PipelineConfig
+from pipelines.live.pipeline_state import PipelineState
+from pipelines.live.views import Phase
+from pipelines.prepared import PreparedPipeline, prepared
+from pipelines.query import PipelineQuery
+from pipelines.report.heartbeat import duration_words
+from pipelines.report.run_log import in_pipeline, naming
+from pipelines.trouble import Patience, Trouble, may_pass
+
+log = logging.getLogger(__name__)
+
+CALM_S = 300.0
+"""A query that has run so long, or brought a batch to its end, has left the trouble before it behind."""
+
+LAST_BEGIN_S = 10.0
+"""How long a request to stop waits for a query that is being begun, where nothing hinders it."""
+
+Begin = Callable[[PreparedPipeline], PipelineQuery]
+
+
+class SupervisedPipeline:
+    """Polled by the main thread. ``observers`` hear of the batches of all its queries."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: PipelineConfig,
+        pipeline: PreparedPipeline | None,
+        once: bool,
+        observers: Sequence[BatchObserver],
+        seen: PipelineState,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``pipeline`` is what was looked at before Spark started; belongs to the first query."""
+        self.config = config
+        self.query: PipelineQuery | None = None
+        """The newest one that was begun."""
+        self.failure: Exception | None = None
+        """What ended the pipeline."""
+        retry, is_short = config.retry, once or config.trigger.available_now
+        self._patience = Patience(retry.max_elapsed_s(is_short), retry.max_wait.total_seconds())
+        self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self))
+        self._pipeline = pipeline
+        self._seen = seen
+        self._now = now
+        self._stop_s: float | None = None
+        self._trouble: Trouble | None = None
+        self.waited_s = 0.0
+        """How long it has waited for trouble to pass."""
+        self._begun_s = 0.0
+        self._begun: PipelineQuery | Exception | None = None
+        self._beginner: threading.Thread | None = None
+        self._is_running = False
+
+    def start(self) -> None:
+        """Begin a query beside the caller."""
+        self._begun_s = self._now()
+        self._beginner = threading.Thread(target=self._try, name=f"begin-{self.config.name}", daemon=True)
+        self._beginner.start()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its first query is being begun, and nothing hinders it so far."""
+        return self._beginner is not None and self._trouble is None and not self._stopping
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is something to wait for: a query, or the end of trouble."""
+        if self._is_running:
+            return True
+        if self._stop_s is None:
+            return self._beginner is not None or self._trouble is not None
+        is_in_time = self._now() - self._stop_s < LAST_BEGIN_S
+        return self._beginner is not None and self._trouble is None and is_in_time
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop_s is not None
+
+    def request_stop(self) -> None:
+        """Let the running batch finish; what has not begun does not begin."""
+        if self._stop_s is None:
+            self._stop_s = self._now()
+            self._seen.enter(Phase.STOPPING)
+        if self.query is not None:
+            self.query.request_stop()
+
+    def poll(self) -> None:
+        """Do what has become due."""
+        if self._beginner is not None:
+            if not self._beginner.is_alive():
+                self._take_begun()
+        elif self._is_running:
+            self._poll_query()
+        elif self._trouble is not None and not self._stopping and self._now() >= self._trouble.next_s:
+            self.start()
+
+    @property
+    def waits_for(self) -> str | None:
+        """What hinders it and for how long, for a line about the moment; None while it runs."""
+        trouble = self._trouble
+        if trouble is None or self._is_running:
+            return None
+        left_s = trouble.next_s - self._now()
+        next_try = f"next try in {math.ceil(left_s)} s" if self._beginner is None and left_s > 0 else "trying again"
+        return f"{self.config.name}: has been waiting for {duration_words(self._now() - trouble.since_s)}, {next_try}"
+
+    def begin(self, batch_id: int) -> None:
+        """See ``BatchObserver``."""
+
+    def end(self, report: BatchReport) -> None:
+        """See ``BatchObserver``: work that succeeds ends all trouble."""
+        self._trouble = None
+
+    def _try(self) -> None:
+        try:
+            with in_pipeline(self.config.name), naming(self.config.name):
+                found, self._pipeline = self._pipeline or prepared(self.config), None
+                self._begun = self._begin(found)
+                self._seen.look_at(found.reader, self._begun.open_tables)
+        except Exception as error:
+            self._begun = error
+
+    def _take_begun(self) -> None:
+        self._beginner = None
+        match self._begun:
+            case PipelineQuery() as query:
+                self.query, self._is_running, self._begun_s = query, True, self._now()
+                if self._stopping:
+                    query.request_stop()
+                elif self._trouble is not None:
+                    self._tell_end(self._trouble)
+                self._seen.enter(Phase.RUNNING)
+            case Exception() as error:
+                self._failed(error, self._begun_s)
+
+    def _poll_query(self) -> None:
+        query = self.query
+        assert query is not None
+        if query.has_failed:
+            query.request_stop()
+        if query.is_running:
+            query.poll()
+            return
+        self._is_running = False
+        query.close()
+        try:
+            query.raise_failure()
+        except Exception as error:
+            if self._now() - self._begun_s > CALM_S:
+                self._trouble = None
+            self._failed(error, self._now())
+
+    def _failed(self, raised: Exception, since_s: float) -> None:
+        error = storage_failure(raised) if isinstance(raised, OSError) else raised
+        if self._stopping and may_pass(error):
+            log.warning("%s: stopped while it waited: %s", self.config.name, error)
+            return
+        before = self._trouble or Trouble(str(error), since_s)
+        after = before.failed_again(str(error), self._now(), self._patience) if may_pass(error) else None
+        if after is None:
+            self.failure = self._final(error, before)
+            self._seen.enter(Phase.FAILED, str(self.failure))
+            return
+        self._trouble = after
+        self._tell(after)
+
+    def _final(self, error: Exception, trouble: Trouble) -> Exception:
+        """The error that ends the pipeline, with how long was waited for it to pass."""
+        if not isinstance(error, TidemarkError) or not may_pass(error):
+            return error
+        waited = duration_words(self._now() - trouble.since_s)
+        tries = f"; tried again for {waited} (retry.max_elapsed)" if trouble.tries else ""
+        return error.told(f"{error}{tries}; start again when it is back, it goes on where it stopped")
+
+    def _tell(self, trouble: Trouble) -> None:
+        self._seen.retried("outage")
+        self._seen.enter(Phase.WAITING, trouble.what)
+        left_s = trouble.next_s - self._now()
+        since = datetime.now() - timedelta(seconds=self._now() - trouble.since_s)
+        log.warning(
+            "%s: %s. Waiting since %s, next try in %.0f s (number %d); the pipeline ends if it lasts %s",
+            self.config.name,
+            trouble.what.removeprefix(f"pipeline {self.config.name}: "),
+            since.strftime("%H:%M:%S"),
+            left_s,
+            trouble.tries,
+            duration_words(self._patience.max_elapsed_s),
+            extra={
+                "event": "waiting",
+                "pipeline": self.config.name,
+                "fields": {"tries": trouble.tries, "next_try_s": round(left_s, 1), "reason": trouble.what},
+            },
+        )
+
+    def _tell_end(self, trouble: Trouble) -> None:
+        waited_s = self._now() - trouble.since_s
+        self.waited_s += waited_s
+        log.warning(
+            "%s: goes on after %s of waiting, at try %d",
+            self.config.name,
+            duration_words(waited_s),
+            trouble.tries,
+            extra={"event": "going-on", "pipeline": self.config.name, "fields": {"waited_s": round(waited_s, 1)}},
+        )
