@@ -128,7 +128,9 @@ def run(
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
 
-    finished = run_pipelines(configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]))
+    finished = run_pipelines(
+        configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]), files
+    )
     if once:
         for done in finished:
             print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses))

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.live.run_state import RunState
 from pipelines.look.looking import looking
 from pipelines.prepared import PreparedPipeline, prepared
+from pipelines.reloading import Reloading
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
 from pipelines.report.run_totals import RunTotals, Totals
@@ -50,22 +52,30 @@ class FinishedRun:
     """Records that were gone before they were read."""
 
 
-def run_pipelines(configs: Sequence[PipelineConfig], once: bool, console: Console | None = None) -> list[FinishedRun]:
+def run_pipelines(
+    configs: Sequence[PipelineConfig], once: bool, console: Console | None = None, files: Sequence[Path] = ()
+) -> list[FinishedRun]:
     """Run all pipelines in one Spark session until they are drained (``once``) or a signal asks to stop.
 
-    Gives those that were started.
-    If ``console`` is a terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish
-    their running batch first. A clean stop raises nothing.
+    Gives those that were started. ``files`` are those of the pipelines, read again on SIGHUP. If ``console`` is a
+    terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish their running batch
+    first. A clean stop raises nothing.
     """
-    stop = threading.Event()
+    stop, reloading = threading.Event(), Reloading(files, [config.name for config in configs], once)
+    _take_hangups(reloading.ask_all)
     _install_signal_handlers(stop, "as soon as Spark has started")
     state = RunState(configs)
     with held_checkpoints(configs), looking(configs, state), Activity(console) as activity:
-        return _run(configs, once, stop, activity, state)
+        return _run(configs, once, stop, activity, state, reloading)
 
 
 def _run(
-    configs: Sequence[PipelineConfig], once: bool, stop: threading.Event, activity: Activity, state: RunState
+    configs: Sequence[PipelineConfig],
+    once: bool,
+    stop: threading.Event,
+    activity: Activity,
+    state: RunState,
+    reloading: Reloading,
 ) -> list[FinishedRun]:
     pipelines = [_prepared(config) for config in configs]
     try:
@@ -92,6 +102,8 @@ def _run(
             elif waiting and not any(run.is_starting for run in runs):
                 activity.show(f"{waiting[0].config.name}: looking at source, checkpoint and tables")
                 waiting.pop(0).start()
+            elif not waiting:
+                reloading.work(runs)
             for run in runs:
                 run.poll()
             state.tick()
@@ -148,6 +160,12 @@ def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) 
     warm_workers(spark)
     log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
     return spark
+
+
+def _take_hangups(ask: Callable[[], None]) -> None:
+    """SIGHUP asks for the changed files, unless whoever started this process wants it to be ignored (nohup)."""
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:

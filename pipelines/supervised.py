@@ -13,14 +13,17 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.config.config import PipelineConfig
+from pipelines.config.config_changes import changes_of
 from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Phase
 from pipelines.prepared import PreparedPipeline, prepared
@@ -36,6 +39,19 @@ CALM_S = 300.0
 
 LAST_BEGIN_S = 10.0
 """How long a request to stop waits for a query that is being begun, where nothing hinders it."""
+
+Tell: TypeAlias = Callable[[bool, str], None]
+"""Hears whether a changed file was taken, with what changed or why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A version of the pipeline's file, and what differs."""
+
+    config: PipelineConfig
+    text: str
+    tell: Tell
+
 
 Begin = Callable[[PreparedPipeline], PipelineQuery]
 
@@ -59,9 +75,9 @@ class SupervisedPipeline:
         """The newest one that was begun."""
         self.failure: Exception | None = None
         """What ended the pipeline."""
-        retry, is_short = config.retry, once or config.trigger.available_now
-        self._patience = Patience(retry.max_elapsed_s(is_short), retry.max_wait.total_seconds())
+        self._once = once
         self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self))
+        self._look: Callable[[PipelineConfig], PreparedPipeline] = prepared
         self._pipeline = pipeline
         self._seen = seen
         self._now = now
@@ -73,12 +89,23 @@ class SupervisedPipeline:
         self._begun: PipelineQuery | Exception | None = None
         self._beginner: threading.Thread | None = None
         self._is_running = False
+        self._wanted: _Wanted | None = None
+        """What to go on with when the running query has ended."""
+        self._replaced: _Wanted | None = None
+        """What the pipeline goes back to if it cannot begin with what was wanted."""
+        self._is_back = False
 
     def start(self) -> None:
         """Begin a query beside the caller."""
         self._begun_s = self._now()
         self._beginner = threading.Thread(target=self._try, name=f"begin-{self.config.name}", daemon=True)
         self._beginner.start()
+
+    @property
+    def _patience(self) -> Patience:
+        retry = self.config.retry
+        is_short = self._once or self.config.trigger.available_now
+        return Patience(retry.max_elapsed_s(is_short), retry.max_wait.total_seconds())
 
     @property
     def is_starting(self) -> bool:
@@ -91,7 +118,7 @@ class SupervisedPipeline:
         if self._is_running:
             return True
         if self._stop_s is None:
-            return self._beginner is not None or self._trouble is not None
+            return self._beginner is not None or self._trouble is not None or self._wanted is not None
         is_in_time = self._now() - self._stop_s < LAST_BEGIN_S
         return self._beginner is not None and self._trouble is None and is_in_time
 
@@ -107,6 +134,22 @@ class SupervisedPipeline:
         if self.query is not None:
             self.query.request_stop()
 
+    def reload(self, config: PipelineConfig, tell: Tell) -> None:
+        """Go on with another version of the file from the next batch on; ``tell`` hears what becomes of it.
+
+        Raises ConfigError for what cannot change: then all stays as it was.
+        """
+        changes = changes_of(self.config, config)
+        if self._wanted is not None or self._replaced is not None or self._stopping:
+            raise ConfigError(f"pipeline {self.config.name} is being changed or stopped already; try again later")
+        if changes.is_none:
+            tell(True, str(changes))
+            return
+        log.info("%s: takes the changed file at the end of the batch: %s", self.config.name, changes)
+        self._wanted = _Wanted(config, str(changes), tell)
+        if self.query is not None and self._is_running:
+            self.query.request_stop()
+
     def poll(self) -> None:
         """Do what has become due."""
         if self._beginner is not None:
@@ -114,6 +157,8 @@ class SupervisedPipeline:
                 self._take_begun()
         elif self._is_running:
             self._poll_query()
+        elif self._wanted is not None and not self._stopping:
+            self._take_over(self._wanted)
         elif self._trouble is not None and not self._stopping and self._now() >= self._trouble.next_s:
             self.start()
 
@@ -137,7 +182,7 @@ class SupervisedPipeline:
     def _try(self) -> None:
         try:
             with in_pipeline(self.config.name), naming(self.config.name):
-                found, self._pipeline = self._pipeline or prepared(self.config), None
+                found, self._pipeline = self._pipeline or self._look(self.config), None
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
         except Exception as error:
@@ -153,6 +198,11 @@ class SupervisedPipeline:
                 elif self._trouble is not None:
                     self._tell_end(self._trouble)
                 self._seen.enter(Phase.RUNNING)
+                if self._replaced is not None and not self._is_back:
+                    self._tell_taken(self._replaced)
+                self._replaced, self._is_back = None, False
+            case Exception() as error if self._replaced is not None and not self._is_back and not may_pass(error):
+                self._go_back(self._replaced, error)
             case Exception() as error:
                 self._failed(error, self._begun_s)
 
@@ -173,6 +223,23 @@ class SupervisedPipeline:
                 self._trouble = None
             self._failed(error, self._now())
 
+    def _take_over(self, wanted: _Wanted) -> None:
+        self._replaced = replace(wanted, config=self.config)
+        self.config, self._wanted, self._pipeline = wanted.config, None, None
+        self.start()
+
+    def _go_back(self, before: _Wanted, error: Exception) -> None:
+        """Begin with the file as it was: what it was changed to cannot begin."""
+        text = f"the changed file cannot be taken, the pipeline goes on as it was: {error}"
+        log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
+        before.tell(False, text)
+        self.config, self._pipeline, self._is_back = before.config, None, True
+        self.start()
+
+    def _tell_taken(self, replaced: _Wanted) -> None:
+        log.info("%s: goes on with the changed file: %s", self.config.name, replaced.text, extra=_event("reloaded"))
+        replaced.tell(True, replaced.text)
+
     def _failed(self, raised: Exception, since_s: float) -> None:
         error = storage_failure(raised) if isinstance(raised, OSError) else raised
         if self._stopping and may_pass(error):
@@ -181,6 +248,8 @@ class SupervisedPipeline:
         before = self._trouble or Trouble(str(error), since_s)
         after = before.failed_again(str(error), self._now(), self._patience) if may_pass(error) else None
         if after is None:
+            if self._wanted is not None:
+                self._wanted.tell(False, f"the pipeline ended before it took the changed file: {error}")
             self.failure = self._final(error, before)
             self._seen.enter(Phase.FAILED, str(self.failure))
             return
@@ -225,3 +294,7 @@ class SupervisedPipeline:
             trouble.tries,
             extra={"event": "going-on", "pipeline": self.config.name, "fields": {"waited_s": round(waited_s, 1)}},
         )
+
+
+def _event(name: str) -> dict[str, object]:
+    return {"event": name}

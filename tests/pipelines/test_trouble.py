@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable
 from paimon_table.storage.outages import storage_failure, told_failure
-from pipelines.config.config import PipelineConfig
-from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Phase
-from pipelines.query import PipelineQuery
-from pipelines.supervised import SupervisedPipeline
 from pipelines.trouble import Patience, Trouble, may_pass
-from sources.lag import Lag
-from sources.loss import Losses
-from tests.support.waiting import seconds
+from tests.support.supervised_runs import Query, Supervised
 
 
 def test_waits_grow_up_to_the_longest_and_the_last_try_comes_at_the_end() -> None:
@@ -60,80 +51,6 @@ def test_what_a_task_says_of_its_storage_is_told_apart() -> None:
     full = told_failure("OSError", "[Errno 28] No space left on device")
     assert full is not None and not isinstance(full, Outage) and "make room there" in str(full)
     assert told_failure("KeyError", "x") is None
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class Supervised:
-    """A pipeline whose queries are scripted: an error stands for a query that cannot be begun."""
-
-    def __init__(self, script: Sequence[Any], **retry: str) -> None:
-        self.clock = Clock()
-        self.script = list(script)
-        config = {
-            "version": 1,
-            "name": "shop",
-            "source": {"files": {"path": "d"}, "format": "debezium-json"},
-            "checkpoint": "/tmp/cp",
-            "catalog": {"warehouse": "/tmp/lake"},
-            "otherwise": "create",
-            "retry": retry,
-        }
-        self.state = PipelineState("shop")
-        prepared: Any = SimpleNamespace(reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None))
-        self.run = SupervisedPipeline(
-            cast(Any, None), PipelineConfig.model_validate(config), prepared, False, (), self.state, self.clock
-        )
-        self.run._begin = self._next
-        self.prepared = prepared
-        self.begun: list[Any] = []
-
-    def _next(self, _pipeline: object) -> PipelineQuery:
-        self.run._pipeline = self.prepared
-        step = self.script.pop(0)
-        if isinstance(step, Exception):
-            raise step
-        self.begun.append(step)
-        return cast(PipelineQuery, step)
-
-    def play(self, until: Callable[[], bool], step_s: float = 0.5) -> None:
-        for _ in range(2000):
-            if until():
-                return
-            if self.run._beginner is not None:
-                self.run._beginner.join(seconds(5))
-            self.run.poll()
-            self.clock.now_s += step_s
-        raise AssertionError("it never came to that")
-
-
-class Query(PipelineQuery):
-    """A query that runs until it is told to end."""
-
-    def __init__(self, ends_with: Exception | None = None) -> None:
-        self.ends_with = ends_with
-        self.is_closed = False
-
-    is_running = False
-    has_failed = False
-
-    def open_tables(self) -> dict[str, Any]:
-        return {}
-
-    def request_stop(self) -> None: ...
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def raise_failure(self) -> None:
-        if self.ends_with is not None:
-            raise self.ends_with
 
 
 def test_a_query_that_an_outage_ends_is_begun_again_until_it_goes_well(caplog: pytest.LogCaptureFixture) -> None:

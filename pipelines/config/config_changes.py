@@ -1,0 +1,90 @@
+"""What differs between two versions of a pipeline file: what a running pipeline can take over, and what it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+
+_FIXED: Mapping[str, str] = {
+    "name": "it is whom the tables and the checkpoint belong to",
+    "checkpoint": "it holds how far the pipeline is, and its lock",
+    "catalog": "its tables are open, and their positions are there",
+    "spark": "the Spark session has started with these properties",
+    "metrics": "the port is open",
+    "ui": "the port is open",
+    "source.files": "the positions in the checkpoint are those of the source",
+    "source.kafka.bootstrap_servers": "the positions in the checkpoint are those of this cluster",
+    "source.quarantine": "the records that are there already would be left behind",
+}
+"""Settings that stay while the process runs, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanges:
+    """``added``, ``removed`` and ``changed`` are tables as the rules name them, ``settings`` everything else."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def is_none(self) -> bool:
+        return self == ConfigChanges()
+
+    def __str__(self) -> str:
+        parts = (
+            ("tables added: ", self.added),
+            ("tables removed: ", self.removed),
+            ("rules changed: ", self.changed),
+            ("changed: ", self.settings),
+        )
+        return "; ".join(word + ", ".join(names) for word, names in parts if names) or "nothing has changed"
+
+
+def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges:
+    """What a reload changes. Raises ConfigError for what cannot change while the process runs."""
+    differing = sorted(_differing(running, wanted))
+    fixed = [f"{path}: {why}" for path in differing if (why := _why_fixed(path)) is not None]
+    if fixed:
+        raise ConfigError(
+            f"pipeline {running.name} goes on as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
+            " change this"
+        )
+    before, after = _rules(running), _rules(wanted)
+    return ConfigChanges(
+        tuple(name for name in after if name not in before),
+        tuple(name for name in before if name not in after),
+        tuple(name for name in after if name in before and before[name] != after[name]),
+        tuple(path for path in differing if path.partition(".")[0] not in ("tables", "defaults", "otherwise")),
+    )
+
+
+def _why_fixed(path: str) -> str | None:
+    return next((why for fixed, why in _FIXED.items() if path == fixed or path.startswith(f"{fixed}.")), None)
+
+
+def _rules(config: PipelineConfig) -> Mapping[str, list[object]]:
+    """The effective rules by the tables that they name; several may name one."""
+    rules: dict[str, list[object]] = {}
+    for rule in config.tables:
+        rules.setdefault(rule.into, []).append((rule.match, config.target_rule(rule)))
+    created = config.created_rule()
+    rules.update({} if created is None else {f"otherwise: {created.into}": [created]})
+    return rules
+
+
+def _differing(running: Any, wanted: Any, path: str = "") -> Iterator[str]:
+    """The dotted paths of the settings that differ; of a mapping that one side lacks, its own."""
+    if type(running) is not type(wanted) or not hasattr(type(running), "model_fields"):
+        if running != wanted:
+            yield path
+        return
+    for name in type(running).model_fields:
+        yield from _differing(getattr(running, name), getattr(wanted, name), f"{path}.{name}".lstrip("."))
+    if running.__pydantic_extra__ != wanted.__pydantic_extra__:
+        yield path

@@ -1,0 +1,84 @@
+"""Changed pipeline files in a running process: SIGHUP takes them all, a request (``tidemark reload``) one of them.
+
+Files are read and pipelines changed by the main thread; requests come on the threads of their pipelines.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_file import load_pipelines
+from pipelines.control.request_desk import Handler
+from pipelines.control.request_desk import Tell as TellAnswer
+from pipelines.control.requests import Answer, Request, State
+from pipelines.supervised import SupervisedPipeline, Tell
+
+log = logging.getLogger(__name__)
+
+COMMAND = "reload"
+
+
+class Reloading:
+    """``files`` are those that the pipelines ``names`` were started from, in the same order."""
+
+    def __init__(self, files: Sequence[Path], names: Sequence[str], once: bool) -> None:
+        self._files = [file.resolve() for file in files]
+        self._names = names
+        self._once = once
+        self._asked: queue.SimpleQueue[tuple[str | None, Tell]] = queue.SimpleQueue()
+
+    def ask_all(self) -> None:
+        """Let all files be read again; safe in a signal handler."""
+        self._asked.put((None, _log_answer))
+
+    def handlers(self, name: str) -> Mapping[str, Handler]:
+        """What the pipeline ``name`` does with requests to take its changed file."""
+        return {COMMAND: partial(self._request, name)}
+
+    def work(self, runs: Sequence[SupervisedPipeline]) -> None:
+        """Do what was asked for; what is wrong is told, and leaves all as it was."""
+        while not self._asked.empty():
+            name, tell = self._asked.get()
+            try:
+                self._check()
+                configs = load_pipelines(self._files)
+                for run, config in zip(runs, configs, strict=True):
+                    if name in (None, run.config.name):
+                        _reload(run, config, tell)
+            except ConfigError as error:
+                tell(False, f"the pipelines go on as they were: {error}")
+
+    def _check(self) -> None:
+        if self._once or not self._files:
+            raise ConfigError("this run takes no changed files: it ends by itself")
+
+    def _request(self, name: str, request: Request, answer: TellAnswer) -> Answer | None:
+        asked, own = request.text("file"), dict(zip(self._names, self._files, strict=True)).get(name)
+        if asked and own is not None and asked != str(own):
+            raise ConfigError(f"pipeline {name} was started from {own}, not from {asked}: change that file")
+
+        def tell(is_taken: bool, text: str) -> None:
+            answer(Answer(State.DONE if is_taken else State.REFUSED, text))
+
+        self._asked.put((name, tell))
+        return None
+
+
+def _reload(run: SupervisedPipeline, config: PipelineConfig, tell: Tell) -> None:
+    try:
+        run.reload(config, tell)
+    except ConfigError as error:
+        log.warning("%s", error, extra={"event": "reload-refused", "pipeline": run.config.name})
+        if tell is not _log_answer:
+            tell(False, str(error))
+
+
+def _log_answer(is_taken: bool, text: str) -> None:
+    if not is_taken:
+        log.warning("%s", text, extra={"event": "reload-refused"})

@@ -1,0 +1,65 @@
+"""A running pipeline whose file changes, with its messages for machines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table import Table
+from tests.support.events import History, write_dump
+from tests.support.pipeline_run import running, wait_until, write_pipeline
+from tests.support.waiting import seconds
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ANY = "  - match: { schema: public, table: '(.*)' }\n    into: 'lake.{table}'\n"
+ONE = "  - match: {{ schema: public, table: {0} }}\n    into: lake.{0}\n"
+
+
+def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LOG_FORMAT", "json")
+    log, dumps = tmp_path / "messages", tmp_path / "dumps"
+    orders, items = History("orders", seed=3).extend(100), History("items", seed=4).extend(100)
+    write_dump(dumps, [orders])
+    write_dump(tmp_path / "later", [items])
+    file = write_pipeline(tmp_path, dumps)
+    whole = file.read_text()
+    assert ANY in whole
+    file.write_text(whole.replace(ANY, ONE.format("orders")))
+
+    def events(name: str) -> list[dict[str, Any]]:
+        return [event for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == name]
+
+    def says(name: str) -> Callable[[], bool]:
+        return lambda: bool(events(name))
+
+    with running(file, log) as process:
+        wait_until(says("batch"), 120, "the first batch")
+        file.write_text(whole.replace("interval: 1s", "intervall: 1s"))
+        process.send_signal(signal.SIGHUP)
+        wait_until(says("reload-refused"), 30, "the refusal of a wrong file")
+        assert f"{file}:6:12:" in events("reload-refused")[0]["message"]
+
+        file.write_text(whole.replace(ANY, ONE.format("orders") + ONE.format("items")))
+        process.send_signal(signal.SIGHUP)
+        wait_until(says("reloaded"), 60, "the changed file")
+        assert events("reloaded")[0]["message"].endswith("tables added: lake.items")
+        for dump in (tmp_path / "later").iterdir():
+            shutil.copy(dump, dumps / f"later-{dump.name}.part")
+            (dumps / f"later-{dump.name}.part").rename(dumps / f"later-{dump.name}")
+        wait_until(says("table-created"), 60, "the new table")
+        wait_until(lambda: any("lake.items" in e["rows"] for e in events("batch")), 60, "rows in the new table")
+        process.terminate()
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+
+    for history in (orders, items):
+        rows = Table.open(f"{tmp_path}/warehouse/lake.db/{history.table}").to_arrow().to_pylist()
+        assert {row["id"]: row for row in rows} == history.rows
+    assert {"started", "stopping"} <= {json.loads(line)["event"] for line in log.read_text().splitlines()}
