@@ -13,6 +13,7 @@ from functools import cached_property, reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.errors import CorruptFile
 from paimon_table.key_index.stored_keys import LaneNumber, file_keys
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
@@ -62,7 +63,12 @@ class FormerPlaces:
                 break
             before = self._ctx.snapshots.find(snapshot_id) if snapshot_id > 0 else None
             if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
-                entries = [e for e in reader.delta_entries(snapshot) if e.kind == ADD or before is not None]
+                try:
+                    entries = [e for e in reader.delta_entries(snapshot) if e.kind == ADD or before is not None]
+                except CorruptFile:
+                    if self._ctx.snapshots.find(snapshot.id) is not None:
+                        raise
+                    break  # it has expired meanwhile, as have all before it
                 changed.append((before, [(e.bucket, e.file) for e in entries if self._owns(e.bucket)]))
             snapshot = before
         return changed
@@ -70,9 +76,14 @@ class FormerPlaces:
     def _is_in(self, bucket: BucketId, key: pa.Table, snapshot: Snapshot | None) -> bool:
         if snapshot is None:
             return False
-        state = load_state(self._ctx.io, self._ctx.paths, snapshot).live_files().of(bucket)
-        writer = BucketWriter(self._ctx, bucket, state, self._environment)
-        found = writer.lookup(key.select(list(self._ctx.schema.trimmed_primary_keys)))
+        try:
+            state = load_state(self._ctx.io, self._ctx.paths, snapshot).live_files().of(bucket)
+            writer = BucketWriter(self._ctx, bucket, state, self._environment)
+            found = writer.lookup(key.select(list(self._ctx.schema.trimmed_primary_keys)))
+        except (FileNotFoundError, CorruptFile):
+            if self._ctx.snapshots.find(snapshot.id) is not None:
+                raise
+            return False  # it has expired meanwhile
         writer.forget_all_but(self._live.of(bucket).files)
         return len(found) > 0
 

@@ -12,39 +12,24 @@ from paimon_table.history.references import Held, metadata_names
 from paimon_table.history.removal import Removal
 from paimon_table.history.retention import Limits, end_of_changelogs
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.metadata.snapshot import Snapshot, from_json
+from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.storage.file_io import numbers_of
-
-
-def changelog_ids(ctx: TableContext) -> list[int]:
-    """The long-lived changelogs of a table, rising."""
-    return sorted(numbers_of(ctx.io.list_names(ctx.paths.changelog_dir), "changelog-"))
-
-
-def find_changelog(ctx: TableContext, snapshot_id: int) -> Snapshot | None:
-    """The snapshot that a long-lived changelog is of, None when there is none."""
-    path = ctx.paths.changelog_file(snapshot_id)
-    try:
-        return from_json(ctx.io.read(path), path)
-    except FileNotFoundError:
-        return None
 
 
 def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int) -> Expiry:
     """The expiry of changelogs that is due; reads only. Nothing where changelogs go with their snapshots."""
-    ids = changelog_ids(ctx)
+    ids = ctx.snapshots.changelog_ids()
     latest, first_left = ctx.snapshots.latest_id(), _earliest_snapshot(ctx)
     if not ids or latest is None or first_left is None or not ctx.options.retention.outlives_snapshots:
         return Expiry()
 
     def time_of(snapshot_id: int) -> int | None:
-        found = find_changelog(ctx, snapshot_id)
+        found = ctx.snapshots.find_changelog(snapshot_id)
         return None if found is None else found.time_ms
 
     end = end_of_changelogs(ids[0], ids[-1], latest, limits, consumers_of(ctx), time_of, now_ms)
-    over = [log for i in ids if i < end.id and (log := find_changelog(ctx, i)) is not None]
-    last = find_changelog(ctx, end.id)
+    over = [log for i in ids if i < end.id and (log := ctx.snapshots.find_changelog(i)) is not None]
+    last = ctx.snapshots.find_changelog(end.id)
     if not over or last is None:
         return Expiry(keeper=end.keeper)
     held = Held.of(ctx)

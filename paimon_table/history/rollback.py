@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_table.errors import CommitConflict, ConfigError
-from paimon_table.history.changelog_expiry import changelog_ids
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
@@ -55,7 +54,7 @@ def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
     listed = numbers_of(ctx.io.list_names(ctx.paths.snapshot_dir), "snapshot-")  # a rollback may have been interrupted
     newer = sorted((i for i in listed if i > to.id), reverse=True)
     tags = [t.name for t in TagStore(ctx.io, ctx.paths).all() if t.snapshot.id > to.id]
-    logs = [i for i in changelog_ids(ctx) if i > to.id]
+    logs = [i for i in ctx.snapshots.changelog_ids() if i > to.id]
     return Rollback(to, tag, tuple(newer), tuple(reversed(logs)), tuple(tags))
 
 
@@ -83,6 +82,6 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
         )
     ctx.snapshots.write_earliest_hint(min(left))
     if plan.changelogs:
-        logs = [i for i in changelog_ids(ctx) if i <= plan.to.id]
+        logs = [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id]
         for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
             io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)

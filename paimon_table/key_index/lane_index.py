@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.key_index.index_files import IndexFiles, Pending
 from paimon_table.key_index.index_runs import LARGEST_RUN_ROWS, IndexRuns, Slots, whole_key_order
 from paimon_table.key_index.key_index import KeyIndex
@@ -217,7 +217,12 @@ class LaneIndex:
 
         LanesDoNotFit when their keys, or those in buckets of other lanes, belong to another lane than their bucket.
         """
-        entries = ManifestReader(self._ctx.io, self._ctx.paths).delta_entries(snapshot)
+        try:
+            entries = ManifestReader(self._ctx.io, self._ctx.paths).delta_entries(snapshot)
+        except CorruptFile:
+            if self._ctx.snapshots.find(snapshot.id) is not None:
+                raise
+            return None  # it has expired meanwhile
         if any(entry.kind != ADD for entry in entries):
             return None
         added: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from paimon_table.history.changelog_expiry import changelog_ids, plan_changelog_expiry
+from paimon_table.history.changelog_expiry import plan_changelog_expiry
 from paimon_table.history.claims import Claims, no_claims
 from paimon_table.history.expiry import Expiry, plan_expiry
 from paimon_table.history.removal import carry_out, finish_interrupted
@@ -106,6 +106,6 @@ def _write_missing_hints(ctx: TableContext) -> None:
     if earliest is not None and not ctx.io.exists(ctx.paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(earliest)
     if ctx.options.retention.outlives_snapshots and not ctx.io.exists(ctx.paths.earliest_changelog_hint):
-        ids = changelog_ids(ctx)
+        ids = ctx.snapshots.changelog_ids()
         if ids:
             ctx.io.write(ctx.paths.earliest_changelog_hint, str(ids[0]).encode())

@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -263,6 +263,39 @@ class SnapshotStore:
                     f"snapshot {snapshot_id} of {self.paths.root} has expired before it was read; choose a later range"
                 )
             yield snapshot
+
+    def changelogs_between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:
+        """The snapshots of [first, last] whose changes can be read: as ``between``, and expired ones before them.
+
+        Those have a long-lived changelog. None stands for the earliest and the latest one of either kind.
+        """
+        earliest, kept = self.earliest_id(), self.changelog_ids()
+        oldest = min([*kept[:1], *(() if earliest is None else (earliest,))], default=None)
+        start = oldest if first is None else first
+        if earliest is None or start is None or oldest is None or start >= earliest or start < oldest:
+            yield from self.between(first, last)
+            return
+        for snapshot_id in range(start, earliest if last is None else min(earliest, last + 1)):
+            log = self.find_changelog(snapshot_id)
+            if log is None:
+                raise ConfigError(
+                    f"the changelog of snapshot {snapshot_id} of {self.paths.root} has expired; choose a later range"
+                )
+            yield log
+        if last is None or last >= earliest:
+            yield from self.between(earliest, last)
+
+    def changelog_ids(self) -> list[int]:
+        """The expired snapshots that have a long-lived changelog, rising."""
+        return sorted(numbers_of(self.io.list_names(self.paths.changelog_dir), "changelog-"))
+
+    def find_changelog(self, snapshot_id: int) -> Snapshot | None:
+        """An expired snapshot as its long-lived changelog has it, without its index; None when there is none."""
+        path = self.paths.changelog_file(snapshot_id)
+        try:
+            return replace(from_json(self.io.read(path), path), index_manifest=None)
+        except FileNotFoundError:
+            return None
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Hints only save a listing: a failure to write one must not fail the commit."""

@@ -33,14 +33,15 @@ def read_changes(
     to_snapshot: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[Snapshot, pa.Table]]:
-    """The changes of each snapshot in [from, to] that has some; default: all snapshots that have not expired.
+    """The changes of each snapshot in [from, to] that has some; default: all whose changes are there.
 
     The tables hold ``_VALUE_KIND`` and then the columns, in the table's current schema, in stored order: files of one
     bucket in listed order, buckets in the order of their first file. Where rows move between partitions and a
     compaction found the changes, all -D of a snapshot come before its other rows: a key goes before it comes back.
-    Raises ConfigError for snapshots that have expired or do not exist yet.
+    Snapshots that have expired count where their changelog outlives them. Raises ConfigError for those whose changes
+    have expired too, and those that do not exist yet.
     """
-    for snapshot in ctx.snapshots.between(from_snapshot, to_snapshot):
+    for snapshot in ctx.snapshots.changelogs_between(from_snapshot, to_snapshot):
         batches = list(changes_of(ctx, snapshot, columns))
         if batches:
             yield snapshot, pa.concat_tables(batches)

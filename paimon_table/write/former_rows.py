@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from paimon_table.errors import CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
@@ -27,9 +28,14 @@ def former_rows(
     writers: list[BucketWriter] = []
     latest, earliest = ctx.snapshots.latest_id() or 0, ctx.snapshots.earliest_id() or 1
     for snapshot_id in range(latest, max(earliest, latest - FORMER_SNAPSHOTS) - 1, -1):
-        state = load_state(ctx.io, ctx.paths, ctx.snapshots.read(snapshot_id))
-        writers.append(BucketWriter(ctx, bucket, state.live_files().of(bucket), environment))
-        found = writers[-1].lookup(keys)
+        try:
+            state = load_state(ctx.io, ctx.paths, ctx.snapshots.read(snapshot_id))
+            writers.append(BucketWriter(ctx, bucket, state.live_files().of(bucket), environment))
+            found = writers[-1].lookup(keys)
+        except (FileNotFoundError, CorruptFile):
+            if ctx.snapshots.find(snapshot_id) is not None:
+                raise
+            break  # it has expired meanwhile, as have all before it
         if len(found):
             break
     for writer in writers:

@@ -99,7 +99,7 @@ def changes(
         raise ConfigError(f"--from {first} is after the last snapshot to read, which is {newest or 'none'}")
     parts = (
         kinds_first(rows, names, snapshot.id if snapshot_ids else None)
-        for snapshot in table.snapshots.between(first, last)
+        for snapshot in table.snapshots.changelogs_between(first, last)
         for rows in table.changes_of(snapshot, names)
     )
     empty = kinds_first(_no_changes(table), names, 0 if snapshot_ids else None)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.history.changelog_expiry import changelog_ids, find_changelog
 from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.removal import carry_out
 from paimon_table.history.rollback import plan_rollback_to_tag, roll_back
@@ -69,8 +68,8 @@ def check_readable(disk: MemoryDisk, rows: list[list[Plain]], at_tag: list[list[
     if tag is not None:
         names = all_names(ManifestReader(io, table.paths), [tag.snapshot])
         assert names <= {path.rpartition("/")[2] for path in disk.files}
-    for number in changelog_ids(table.context):
-        log = find_changelog(table.context, number)
+    for number in store.changelog_ids():
+        log = store.find_changelog(number)
         assert log is not None
         assert changelog_names(ManifestReader(io, table.paths), log) <= {p.rpartition("/")[2] for p in disk.files}
 

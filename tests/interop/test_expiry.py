@@ -127,6 +127,7 @@ def test_the_same_is_left(kind: str, expiry: str, tmp_path: Path, java: JavaPaim
     ours, theirs = copies(tmp_path, kind)
     rows = sorted_rows(row[1:] for row in java.read(str(ours)))
 
+    before = {c.snapshot_id: c.rows for c in java.changes(str(ours))}
     for _ in range(2):
         snapshots, changelogs = java.expire(str(theirs), options)
         done = expire(context(ours, options), Surroundings(), rounds=1)
@@ -136,6 +137,10 @@ def test_the_same_is_left(kind: str, expiry: str, tmp_path: Path, java: JavaPaim
     assert sorted_rows(row[1:] for row in java.read(str(ours))) == rows
     assert TableDriver(Table.open(str(ours)), tmp_path).content() == rows
     assert not list(ours.glob("tidemark/removals/*"))
+    store = Table.open(str(ours)).snapshots
+    oldest = min([*store.changelog_ids()[:1], store.earliest_id() or 1])
+    changes = {c.snapshot_id: c.rows for c in TableDriver(Table.open(str(ours)), tmp_path).changes()}
+    assert changes == {number: rows for number, rows in before.items() if number >= oldest}
 
 
 @pytest.mark.parametrize("kind", ["lookup", "none", "vectors", "append"])

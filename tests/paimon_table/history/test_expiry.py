@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.table_state import advance_state, load_state
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.former_rows import former_rows
 from tests.support.builders import committer, data_file, message, orders_schema
+from tests.support.table_driver import TableDriver, new_table
 
 
 def expired_table() -> Table:
@@ -61,3 +68,84 @@ def test_a_removal_that_was_left_is_dropped_when_the_table_was_rolled_back_behin
     assert table.snapshots.earliest_id() == 4
     assert table.io.exists("/w/t/bucket-0/f3")
     assert table.io.list_names("/w/t/tidemark/removals") == []
+
+
+class ExpiringIO(MemoryFileIO):
+    """Somebody else expires all but the newest snapshot right after this process has read a certain one."""
+
+    expires_at: str | None = None
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is None
+
+    def read(self, path: str) -> bytes:
+        data = super().read(path)
+        if self.expires_at is not None and path.endswith(self.expires_at):
+            self.expires_at = None
+            expire(Table.open("/w/t", io=MemoryFileIO(self.disk)).context, Surroundings(), Limits(1, 1, 0, 100))
+        return data
+
+
+def history(tmp_path: Path, io: MemoryFileIO) -> TableDriver:
+    driver = TableDriver(new_table("/w/t", [("k", "INT"), ("v", "INT")], ["k"], io=io), tmp_path / "lookup")
+    for number in range(6):
+        driver.commit([["+I", number, number], ["-D", number - 1, None]], full_compact=number == 4)
+    return driver
+
+
+def test_a_state_that_is_moved_forward_survives_that_its_way_expires(tmp_path: Path) -> None:
+    io = ExpiringIO()
+    driver = history(tmp_path, io)
+    table = driver.table
+    behind = load_state(io, table.paths, table.snapshots.read(1))
+    io.expires_at = "snapshot-2"
+
+    state = advance_state(io, table.paths, behind, table.snapshots.latest_id())
+
+    assert io.has_expired
+    assert state.files == driver.state().files
+
+
+def test_former_rows_that_expire_while_they_are_looked_for_are_not_there(tmp_path: Path) -> None:
+    io = ExpiringIO()
+    driver = history(tmp_path, io)
+    table, bucket = driver.table, BucketId(EMPTY_ROW, 0)
+    keys = driver.arrow([["+I", 1, None]]).select(["k"])
+    environment = WriterEnvironment(str(tmp_path / "former"))
+    before = former_rows(table.context, bucket, keys, environment, driver.state().files_of(bucket))
+    assert before.column("v").to_pylist() == [1]
+    io.expires_at = f"snapshot-{(table.snapshots.latest_id() or 0) - 2}"
+
+    after = former_rows(table.context, bucket, keys, environment, driver.state().files_of(bucket))
+
+    assert io.has_expired
+    assert after.num_rows == 0
+
+
+def test_many_batches_leave_a_bounded_number_of_files() -> None:
+    io = MemoryFileIO()
+    table = Table.create("/w/t", orders_schema(), io=io)
+    commit, newest, counts = committer(table, is_new_user=True), data_file("f0", 5), []
+    io.write("/w/t/bucket-0/f0", b"x")
+    commit.commit(0, [message(new_files=[newest])], {})
+    for number in range(1, 301):
+        name = f"f{number}"
+        after = data_file(name, 5)
+        for file in (f"{name}-0", name, f"c{number}"):
+            io.write(f"/w/t/bucket-0/{file}", b"x")
+        appended = data_file(f"{name}-0", 0)
+        done = message(
+            new_files=[appended],
+            compact_before=[newest, appended],
+            compact_after=[after],
+            compact_changelog=[data_file(f"c{number}")],
+        )
+        commit.commit(number, [done], {})
+        newest = after
+        expire(table.context, Surroundings(), Limits(5, 10, 0, 50))
+        counts.append(len(io.disk.files))
+
+    assert table.snapshots.latest_id() == 601
+    assert max(counts) < 80
+    assert max(counts[200:]) <= max(counts[20:200])
