@@ -64,17 +64,27 @@ def wait_for(browser: Chrome, text: str) -> None:
 
 def button(browser: Chrome, text: str) -> None:
     """Press the button with this text."""
-    found = [one for one in browser.find_elements(By.TAG_NAME, "button") if one.text == text and one.is_displayed()]
-    assert found, f"a button {text!r}"
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", found[0])
-    found[0].click()
+    is_pressed = browser.execute_script(
+        """const found = [...document.querySelectorAll("button")].find(
+               (one) => one.textContent === arguments[0] && one.offsetParent && !one.disabled);
+           if (found) { found.scrollIntoView({block: "center"}); found.click(); }
+           return Boolean(found);""",
+        text,
+    )
+    assert is_pressed, f"a button {text!r}"
+
+
+def enabled_actions(browser: Chrome) -> tuple[int, int]:
+    """How many buttons there are that change something, and how many of them can be pressed."""
+    script = "return [...document.querySelectorAll('button[data-action]')].map((one) => !one.disabled)"
+    enabled = browser.execute_script(script)
+    return len(enabled), sum(enabled)
 
 
 def use_token(browser: Chrome, token: str) -> str:
-    field = browser.find_element(By.ID, "token")
-    field.send_keys(token, Keys.ENTER)
     state = browser.find_element(By.ID, "token-state")
-    before = "rows, bad records and buttons need it"
+    before = state.text
+    browser.find_element(By.ID, "token").send_keys(token, Keys.ENTER)
     WebDriverWait(browser, seconds(20), 0.1).until(lambda _: state.text != before)
     return str(state.text)
 
@@ -127,22 +137,21 @@ def test_hostile_names_values_and_reasons_are_text(page: LivePage, browser: Chro
 
 
 def test_rows_and_buttons_need_the_token_and_a_wrong_one_is_told(page: LivePage, browser: Chrome) -> None:
-    actions = browser.find_elements(By.CSS_SELECTOR, "button[data-action]")
-    assert actions and not any(one.is_enabled() for one in actions)
+    assert enabled_actions(browser) == (3, 0)
     button(browser, "lake.orders")
     button(browser, "Rows")
     wait_for(browser, "this needs the token of the page")
     assert use_token(browser, "wrong") == "that is not the token"
-    assert not any(one.is_enabled() for one in browser.find_elements(By.CSS_SELECTOR, "button[data-action]"))
+    assert enabled_actions(browser) == (3, 0)
+    assert use_token(browser, page.token) == "the token fits"
+    WebDriverWait(browser, seconds(20), 0.1).until(lambda b: enabled_actions(b) == (3, 3))
 
 
 def test_a_compaction_is_asked_for_with_the_token_and_its_end_is_told(page: LivePage, browser: Chrome) -> None:
     before = page.tables.sinks["lake.orders"].table.snapshots.latest_id()
     use_token(browser, page.token)
-    WebDriverWait(browser, seconds(20), 0.1).until(
-        lambda b: b.find_element(By.CSS_SELECTOR, "button[data-table='lake.orders']").is_enabled()
-    )
-    browser.find_element(By.CSS_SELECTOR, "button[data-table='lake.orders'][data-action=compact]").click()
+    WebDriverWait(browser, seconds(20), 0.1).until(lambda b: enabled_actions(b) == (3, 3))
+    browser.execute_script("document.querySelector(\"button[data-table='lake.orders'][data-action=compact]\").click()")
     wait_for(browser, "compact lake.orders: compacted: 4 files -> 1 file")
     assert page.tables.sinks["lake.orders"].table.snapshots.latest_id() == (before or 0) + 1
     keep_screenshot(browser, "compacted")
@@ -174,8 +183,8 @@ def test_details_are_reached_by_the_keyboard_alone(page: LivePage, browser: Chro
 
 
 def test_the_focus_stays_while_numbers_change(page: LivePage, browser: Chrome) -> None:
-    name = next(b for b in browser.find_elements(By.CSS_SELECTOR, "button.name") if b.text == "lake.orders")
-    browser.execute_script("arguments[0].focus()", name)
+    find = "[...document.querySelectorAll('button.name')].find((one) => one.textContent === 'lake.orders')"
+    browser.execute_script(f"{find}.focus()")
     page.batch(("orders", {"id": 1}))
     wait_for(browser, "Records read\n49")
     assert browser.execute_script("return document.activeElement.textContent") == "lake.orders"
