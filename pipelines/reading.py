@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -62,6 +62,9 @@ class CheckpointStanding:
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()
+
+    def taken_over(self) -> Collection[str]:
+        return {topic for table in self._own.written() for topic, _ in table.position.floors}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
         self._checkpoint.move(places)

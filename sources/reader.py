@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from paimon_table.errors import TidemarkError
@@ -55,6 +55,10 @@ class Standing(Protocol):
 
     def forget_unused_start(self) -> None:
         """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
+        ...
+
+    def taken_over(self) -> Collection[str]:
+        """Topics of which tables hold records from before this checkpoint, which are passed over by their offsets."""
         ...
 
     def move(self, places: Mapping[Place, int | None]) -> None:

@@ -16,6 +16,7 @@ from sources.kafka.admin import KafkaAdmin, kafka_admin
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 from sources.kafka.group_offsets import GroupOffsets
 from sources.kafka.lost_records import (
+    RecordsLost,
     TopicsChanged,
     incomplete,
     loss_words,
@@ -31,6 +32,7 @@ from sources.kafka.start_offsets import (
     refusal_of,
     source_bounds,
     starting_options,
+    way_on,
 )
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
@@ -114,6 +116,13 @@ class KafkaReader:
         losses = self._losses(anew, closed, bounds)
         if losses and not self._settings.goes_on_after_loss:
             raise refusal_of(losses, self._standing.checkpoint, closed)
+        ended = {loss.place[0] for loss in losses if loss.end is None}
+        if ended and (hindered := sorted(ended & {*self._standing.taken_over()})):
+            raise RecordsLost(
+                f"{loss_words(losses)}; on_data_loss: continue cannot go on in {', '.join(hindered)}: tables took over"
+                " offsets of the topic from an earlier checkpoint, and would pass over as many records of a new one;"
+                f" {way_on(self._standing.checkpoint, closed, hindered)}"
+            )
         moved: dict[Place, int | None] = {}
         if self._settings.goes_on_after_loss:
             self._pass_over(losses)

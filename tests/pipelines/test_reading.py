@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from sources.kafka.lost_records import RecordsLost
 from sources.kafka.reader import KafkaReader
+from sources.positions import Bounds
 
 
 @pytest.fixture
@@ -63,3 +65,22 @@ def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReader) 
     assert reading.failure is None
     reading.note_topics({"a": "2", "b": "1"})
     assert "a-0 to offset 50" in str(reading.failure)
+
+
+def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_it_over(
+    reading: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading._settings = replace(reading._settings, goes_on_after_loss=True)
+    ids, held = {"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)}
+
+    monkeypatch.setattr(reading._standing, "taken_over", lambda: {"a"})
+    with pytest.raises(RecordsLost, match="cannot go on in a: tables took over offsets of the topic"):
+        reading._go_on(ids, held)
+    assert reading._standing.closed() == {("a", 0): 50, ("b", 0): 0}
+
+    monkeypatch.setattr(reading._standing, "taken_over", set)
+    reading._go_on(ids, held)
+    assert reading._standing.closed() == {("b", 0): 0}
+    assert [str(loss) for loss in reading.losses.newest] == [
+        "topic a partition 0: offsets from 50 on are gone (the topic was deleted and made anew)"
+    ]

@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
+from paimon_table.storage.file_io import LocalFileIO
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.topic_record import TopicRecord
@@ -314,3 +316,38 @@ def test_reading_goes_on_elsewhere_in_a_batch_that_is_planned_too(tmp_path: Path
 def test_the_first_batch_begins_where_spark_began(tmp_path: Path) -> None:
     spark_checkpoint(tmp_path / "checkpoint", 0, None)
     assert checkpoint(tmp_path).planned_offsets(0) == {("t", 0): (0, 1)}
+
+
+class Dying(LocalFileIO):
+    """Local files of a process that is killed after some operations."""
+
+    left: ClassVar[int] = 0
+
+    def _step(self) -> None:
+        if Dying.left == 0:
+            raise KeyboardInterrupt
+        Dying.left -= 1
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        self._step()
+        super().write(path, data, durable)
+
+    def delete(self, path: str) -> None:
+        self._step()
+        super().delete(path)
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_kill_while_reading_is_moved_leaves_what_spark_can_go_on_from(tmp_path: Path, steps: int) -> None:
+    spark_checkpoint(tmp_path / "checkpoint")
+    killed = checkpoint(tmp_path)
+    killed._io, Dying.left = Dying(), steps
+    with pytest.raises(KeyboardInterrupt):
+        killed.move({("t", 0): None})
+
+    checkpoint(tmp_path).check()
+    closed, pending = ((tmp_path / f"checkpoint/offsets/{n}").read_text().splitlines()[2] for n in (3, 4))
+    assert (closed == '{"t":{"0":4}}') and (pending == ("{}" if steps > 1 else '{"t":{"0":5}}'))
+    checkpoint(tmp_path).move({("t", 0): None})
+    assert checkpoint(tmp_path).kafka_positions() == {}
+    assert (tmp_path / "checkpoint/offsets/4").read_text().splitlines()[2] == "{}"
