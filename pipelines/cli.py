@@ -70,6 +70,10 @@ class _Failures:
 
 _failures = _Failures()
 
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
+OneTable = Annotated[
+    str, typer.Option("--table", metavar="DATABASE.TABLE", help="The table, as in `into`.", show_default=False)
+]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 
 
@@ -124,6 +128,7 @@ def run(
     from pipelines.spark.java import check_java
 
     check_java()
+    from pipelines.catchup.standing import failed_words
     from pipelines.report.run_summary import summarize
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
@@ -133,7 +138,33 @@ def run(
     )
     if once:
         for done in finished:
-            print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses))
+            print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses, done.behind))
+        paused = [text for done in finished for text in failed_words(done.config.name, done.behind)]
+        if paused:
+            _fail("\n".join(paused), FAILED)
+
+
+@app.command()
+def pause(
+    file: File,
+    table: OneTable,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for all who look.", show_default=False)] = "",
+) -> None:
+    """Leave a table of a pipeline where it stands; all others go on.
+
+    Records of it are not lost: `resume` catches it up. It stays paused over restarts.
+    """
+    from pipelines.control.table_commands import ask_for_table
+
+    ask_for_table(file, "pause", table, reason)
+
+
+@app.command()
+def resume(file: File, table: OneTable) -> None:
+    """Catch a paused table up from its own position, then let it go on with the others."""
+    from pipelines.control.table_commands import ask_for_table
+
+    ask_for_table(file, "resume", table)
 
 
 @app.command()

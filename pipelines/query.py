@@ -6,7 +6,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -36,16 +36,30 @@ from pipelines.batch.shuffle_exchange import ShuffleExchange
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.catchup.catch_up import CatchUp, SliceWork
+from pipelines.catchup.new_tables import note_new_tables
+from pipelines.catchup.side_work import SideWork
+from pipelines.catchup.spark_slices import run_slice, slice_settings
+from pipelines.catchup.standing import Standing, tell_tables_behind
+from pipelines.catchup.stream_end import StreamEnd
+from pipelines.catchup.table_requests import TableRequests
+from pipelines.checkpoint.behind_marks import BehindMarks, Cause
 from pipelines.config.config import PipelineConfig
+from pipelines.control.request_desk import Handler, RequestDesk
+from pipelines.control.requests import Requests
+from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline, commit_user
+from pipelines.quarantine import applier
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
 from pipelines.storage import quarantine_of
+from pipelines.tables.left_out import LeftOut
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier
+from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 from sources.loss import Losses
@@ -72,7 +86,9 @@ class PipelineQuery:
         pipeline: PreparedPipeline,
         once: bool,
         observers: Sequence[BatchObserver] = (),
+        handlers: Mapping[str, Handler] | None = None,
     ) -> None:
+        """``handlers`` take requests that are for others than this query."""
         self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
@@ -100,13 +116,24 @@ class PipelineQuery:
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
+        self._spark = spark
+        self._turns = Turns()
+        self._left_out = LeftOut(BehindMarks(self._checkpoint), self._checkpoint)
+        self._left_out.has_passed = self._has_passed
+        self._stream = StreamEnd(self._checkpoint, self._catalog, lambda: self.tables)
+        with in_pipeline(config.name):
+            tell_tables_behind(self._left_out.marks)
+            self._note_new_tables()
+        self._side = SideWork(self._turns, self._left_out, self._catch_up, self._compactions.wait, self._noting_failure)
         self._finish_interrupted(spark, pipeline.query_id)
         self._query = self._begin(spark)
+        with in_pipeline(config.name):
+            self._side.start(RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})}))
 
     @property
     def is_running(self) -> bool:
-        """Whether the query or a compaction of its last batch runs."""
-        return self._query.isActive or self._compactions.is_busy
+        """Whether the query, a compaction of its last batch or work beside it runs."""
+        return self._query.isActive or self._compactions.is_busy or self._side.is_running
 
     @property
     def has_failed(self) -> bool:
@@ -146,8 +173,11 @@ class PipelineQuery:
 
     def poll(self) -> None:
         """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
-        if self._drained.is_set():
+        has_ended = self._drained.is_set() or not self._query.isActive
+        if has_ended and (self.failure is not None or self._side.is_at_rest):
             self._stopping.set()
+        if self._stopping.is_set() or self.failure is not None:
+            self._side.request_stop()
         self._note_compactions()
         self._note_ends()
         is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
@@ -219,6 +249,11 @@ class PipelineQuery:
         )
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        with self._turns.turn():
+            self._run_batch_in_turn(batch, batch_id)
+            self._stream.last_batch = batch_id
+
+    def _run_batch_in_turn(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
         for observer in self._observers:
             observer.begin(batch_id)
@@ -271,6 +306,69 @@ class PipelineQuery:
         if unfinished:
             self._compactions.start(finish)
 
+    def standings(self) -> Mapping[str, Standing]:
+        """The tables that are not in the stream, by identifier. Safe from any thread."""
+        return self._side.standings()
+
+    def _handlers(self) -> Mapping[str, Handler]:
+        """Who takes which requests."""
+        tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause)
+        retries = applier.handler(self.config, self._own, self._compactions.wait)
+        return {**tables.handlers, applier.COMMAND: retries}
+
+    def _known_tables(self) -> set[str]:
+        fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
+        return {*map(str, self._own.names()), *self.open_tables(), *fixed}
+
+    def _pause(self, identifier: str, reason: str) -> None:
+        """Leave a table out by hand from the next batch on, which may have run before."""
+        batch_id = self._stream.next_batch
+        planned = self._checkpoint.planned_batch
+        topics = set() if self.tables is None else self.tables.topics_of(identifier)
+        topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
+        has_begun = planned is not None and planned >= batch_id
+        self._left_out.leave_out(identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun)
+        log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
+
+    def _has_passed(self, topic: str) -> bool:
+        begin = self._checkpoint.offset_before(self._stream.next_batch)
+        topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
+        return topics is None or topic in topics
+
+    def _note_new_tables(self) -> None:
+        closed = self._checkpoint.closed_batch
+        if closed is not None:
+            read = self._reader.slices().topics(self._checkpoint.offset_after(closed))
+            written = {str(name) for name in self._own.names()}
+            note_new_tables(self.config, self._left_out, written, read, closed + 1)
+
+    def _catch_up(self, identifier: str) -> CatchUp:
+        """What brings a table up; called in a turn, once the pipeline's tables are known."""
+        mark, tables = self._left_out.marks[identifier], self.tables
+        if tables is None:
+            raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
+        user = aside_user(tables.commit_user, mark.since_ms)
+        settings = slice_settings(self._settings, mark)
+        quarantine_io, _ = quarantine_of(self.config)
+        run = partial(
+            run_slice,
+            self._spark,
+            self._reader,
+            settings,
+            self._slice_exchange,
+            lambda records: decoded(records, settings.slots, quarantine_io, self._reader.share_reader),
+        )
+        work = SliceWork(
+            self._reader.slices(),
+            run,
+            lambda mark: PipelineTables(self.config, user, self._own, only=mark.table),
+            self.config.source.reader.max_records_per_batch,
+        )
+        return CatchUp(identifier, self._left_out, self._stream, work)
+
+    def _slice_exchange(self, blobs: DataFrame, compactions: Compactions) -> Exchange:
+        return ShuffleExchange(blobs) if self._writes is None else SpoolExchange(blobs, self._writes, compactions.start)
+
     def _note_ends(self) -> None:
         """Tell the reader where Spark says that a batch ended, once its rows are in the tables."""
         now_s = time.monotonic()
@@ -314,7 +412,7 @@ class PipelineQuery:
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, commit_user(self.config, query_id), self._own)
+        return PipelineTables(self.config, commit_user(self.config, query_id), self._own, left_out=self._left_out)
 
 
 def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:

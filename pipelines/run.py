@@ -16,6 +16,7 @@ from rich.console import Console
 
 from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
+from pipelines.catchup.standing import Standing
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.live.run_state import RunState
@@ -50,6 +51,8 @@ class FinishedRun:
     totals: Totals
     losses: Losses
     """Records that were gone before they were read."""
+    behind: Mapping[str, Standing]
+    """Tables that do not have all that was read."""
 
 
 def run_pipelines(
@@ -89,7 +92,15 @@ def _run(
     lines = [ProgressLine(config.name, config.quarantine) for config in configs]
     sums = [RunTotals() for _ in configs]
     runs = [
-        SupervisedPipeline(spark, config, found, once, (total, line), state.pipelines[config.name])
+        SupervisedPipeline(
+            spark,
+            config,
+            found,
+            once,
+            (total, line),
+            state.pipelines[config.name],
+            handlers=reloading.handlers(config.name),
+        )
         for config, found, total, line in zip(configs, pipelines, sums, lines, strict=True)
     ]
     waiting = list(runs)
@@ -144,7 +155,7 @@ def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
 
 def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> list[FinishedRun]:
     return [
-        FinishedRun(run.config, run.query.written_tables, total.totals, run.query.losses)
+        FinishedRun(run.config, run.query.written_tables, total.totals, run.query.losses, run.query.standings())
         for run, total in zip(runs, sums, strict=True)
         if run.query is not None
     ]

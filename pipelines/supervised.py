@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -22,8 +22,12 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
+from pipelines.catchup.standing import Standing
+from pipelines.catchup.table_requests import COMMANDS
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_changes import changes_of
+from pipelines.control.request_desk import Handler
+from pipelines.live import views
 from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Phase
 from pipelines.prepared import PreparedPipeline, prepared
@@ -68,15 +72,19 @@ class SupervisedPipeline:
         observers: Sequence[BatchObserver],
         seen: PipelineState,
         now: Callable[[], float] = time.monotonic,
+        handlers: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``pipeline`` is what was looked at before Spark started; belongs to the first query."""
+        """``pipeline`` is what was looked at before Spark started; belongs to the first query.
+
+        ``handlers`` take the requests that are not for a query.
+        """
         self.config = config
         self.query: PipelineQuery | None = None
         """The newest one that was begun."""
         self.failure: Exception | None = None
         """What ended the pipeline."""
         self._once = once
-        self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self))
+        self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self), handlers)
         self._look: Callable[[PipelineConfig], PreparedPipeline] = prepared
         self._pipeline = pipeline
         self._seen = seen
@@ -94,6 +102,8 @@ class SupervisedPipeline:
         self._replaced: _Wanted | None = None
         """What the pipeline goes back to if it cannot begin with what was wanted."""
         self._is_back = False
+        self._behind: Mapping[str, Standing] = {}
+        seen.commands = COMMANDS
 
     def start(self) -> None:
         """Begin a query beside the caller."""
@@ -211,6 +221,7 @@ class SupervisedPipeline:
         assert query is not None
         if query.has_failed:
             query.request_stop()
+        self._show(query.standings())
         if query.is_running:
             query.poll()
             return
@@ -222,6 +233,14 @@ class SupervisedPipeline:
             if self._now() - self._begun_s > CALM_S:
                 self._trouble = None
             self._failed(error, self._now())
+
+    def _show(self, behind: Mapping[str, Standing]) -> None:
+        """Let those who look see which tables are not in the stream."""
+        for name, standing in behind.items():
+            self._seen.put_table(name, views.Standing(standing.state.value), standing.reason)
+        for name in self._behind.keys() - behind.keys():
+            self._seen.put_table(name, views.Standing.RUNNING)
+        self._behind = behind
 
     def _take_over(self, wanted: _Wanted) -> None:
         self._replaced = replace(wanted, config=self.config)

@@ -24,6 +24,9 @@ POINTS = (
 )
 """Every crash point, in the order in which a batch passes them."""
 
+SIDE_POINTS = ("table-left-out", "slice-planned", "slice-done", "before-joining", "after-joining")
+"""Those of a table that falls behind and is caught up. Its slices pass the points of batches under their numbers."""
+
 
 def reached(point: str, batch_id: int) -> None:
     """Mark that ``point`` of batch ``batch_id`` is reached; never returns when a test asks for a crash here."""

@@ -123,7 +123,12 @@ class Rejection:
     is_unmade: bool = False
 
 
-Goal: TypeAlias = DecodeTarget | Rejection | None
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The table of a source table is behind the stream: its records are counted now and read again later."""
+
+
+Goal: TypeAlias = DecodeTarget | Rejection | Behind | None
 """What records of a source table are decoded for; None skips them."""
 
 
@@ -197,7 +202,7 @@ class QuarantineRow:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An event that must stop the pipeline by policy; ``source`` may be a table that the pipeline does not know."""
+    """An event that a table must not pass by policy; ``source`` may be a table that the pipeline does not know."""
 
     source: SourceTable
     partition: int
@@ -217,6 +222,8 @@ class DecodeCounts:
     """Heartbeats, transaction metadata and schema history."""
     skipped_tables: int = 0
     """Records of source tables that the pipeline leaves out."""
+    tables_behind: int = 0
+    """Records of source tables whose table is left out for now and reads them later."""
     unknown_tables: int = 0
     """Records of source tables that were only observed."""
     messages: int = 0
@@ -251,6 +258,7 @@ SKIPS = {
     "tombstones": "tombstones",
     "control": "control records",
     "skipped_tables": "of skipped tables",
+    "tables_behind": "of tables that are paused",
     "messages": "messages",
     "truncates": "truncates",
     "changes": "updates and deletes",
@@ -283,9 +291,9 @@ class Decoder(Protocol):
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """Decode records for the given targets.
 
-        A source that maps to None is skipped and counted, one that maps to a Rejection goes to quarantine. A source
-        that is absent is unknown: it gives an Observation of all its columns, even if there are none, and no rows. Rows
-        of known sources are decoded as far as the target's columns go. Bad records become QuarantineRows; no record
-        makes this raise.
+        A source that maps to None or Behind is skipped and counted, one that maps to a Rejection goes to quarantine. A
+        source that is absent is unknown: it gives an Observation of all its columns, even if there are none, and no
+        rows. Rows of known sources are decoded as far as the target's columns go. Bad records become QuarantineRows; no
+        record makes this raise.
         """
         ...

@@ -9,6 +9,7 @@ from paimon_table.errors import TidemarkError
 from sources.lag import Lag
 from sources.loss import Losses
 from sources.positions import Place, Positions, Reading
+from sources.slices import SliceReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,6 +142,10 @@ class SourceReader(Protocol):
         ``planned`` are the offsets (begin, end) of each partition in the batch. Raises what the batch must not go on
         with; tells of records that were not there any more.
         """
+        ...
+
+    def slices(self) -> SliceReader:
+        """Reads again what the stream has passed; once ``stream`` was called."""
         ...
 
     def explained(self, text: str) -> TidemarkError | None:

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from paimon_table.errors import (
     BrokenInvariant,
-    BucketCountChanged,
-    CommitConflict,
     LanesDoNotFit,
     MalformedRecord,
     SchemaChangeRefused,
 )
+from pipelines.batch.attempts import Attempts
 from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
@@ -35,6 +33,7 @@ from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.write.bucket_task import Failed
@@ -43,14 +42,6 @@ log = logging.getLogger(__name__)
 
 MAX_PLANS = 10
 """How often one batch may show something new before that is taken for a fault of ours."""
-
-RESCALE_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets."""
-
-CONFLICT_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How long a batch waits before it is planned anew because others have changed what its keys were placed by."""
-
-_RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
 
 
 CheckRead: TypeAlias = Callable[[Sequence[DecodeReport]], None]
@@ -86,64 +77,88 @@ def append_batch(
     compactions: Compactions,
     check_read: CheckRead = lambda _: None,
 ) -> AppendedBatch:
-    """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables."""
-    clock = Stopwatch()
-    waits_s = {BucketCountChanged: list(RESCALE_WAITS_S), CommitConflict: list(CONFLICT_WAITS_S)}
-    retries: Counter[str] = Counter()
-    for _ in range(MAX_PLANS):
-        if exchange.is_one_job:
-            compactions.wait()
-            clock.lap("wait")
-        plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
-        decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
-        if settings.quarantine is not None:
-            settings.quarantine.clear(batch.id)
-        clock.lap("plan")
+    """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables.
 
-        reports = exchange.decode(decode, None if plan is None else plan.write)
-        clock.lap("decode" if plan is None else "write")
-        check_read(reports)
-        compactions.wait()
-        clock.lap("wait")
-        stop_on_refusals(reports, settings)
-        is_new = tables.apply(o for report in reports for o in report.observations)
-        is_split = decode.slots > 1 and any(report.moved_count for report in reports)
-        if is_split:
-            settings = replace(settings, slots=1)
-        if is_new or (is_split and exchange.is_one_job):
-            continue
-
-        plan = plan or plan_batch(tables, batch, settings)
-        clock.lap("plan")
-        if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
-            continue  # another writer has changed a schema or who owns which keys since the decode step was planned
-        keep_budgets(batch, reports, tables, settings)
-        written = exchange.write(plan.write, in_one_task=settings.slots == 1)
-        clock.lap("write")
+    A table that fails is tried again where that may help, then left out, and the batch is planned anew without it.
+    """
+    clock, attempts = Stopwatch(), Attempts()
+    while attempts.plans < MAX_PLANS:
+        attempts.plans += 1
         try:
-            return replace(append(plan, written, tables, clock), retries=retries)
-        except LanesDoNotFit:
-            share_keys(plan, written.result.failures, tables)
-        except (BucketCountChanged, CommitConflict) as error:
-            # Somebody rescales a table: its files and its option change one after the other, or did since the plan.
-            # Or others wrote it after the plan, so that keys may have other places.
-            left_s = waits_s[type(error)]
-            if not left_s:
-                raise
-            log.info("batch %d: %s; it is planned anew", batch.id, error)
-            retries[_RETRY_WORDS[type(error)]] += 1
-            time.sleep(left_s.pop(0))
+            appended = _append_planned(batch, tables, settings, exchange, compactions, check_read, attempts, clock)
+        except TableFailure as failure:
+            wait_s = attempts.wait_s(failure)
+            if wait_s is None:
+                tables.leave_out(failure, batch.id)
+                attempts.plans = 0
+                continue
+            log.info("batch %d: %s; it is planned anew", batch.id, failure)
+            attempts.note_retry(failure)
+            time.sleep(wait_s)
             clock.lap("wait")
+            continue
+        if appended is not None:
+            return replace(appended, retries=attempts.retries)
     raise BrokenInvariant(
         f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"
     )
 
 
+def _append_planned(
+    batch: BatchRun,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    exchange: Exchange,
+    compactions: Compactions,
+    check_read: CheckRead,
+    attempts: Attempts,
+    clock: Stopwatch,
+) -> AppendedBatch | None:
+    """One attempt; None when the batch shows something that the plan did not know, so that it is to be planned anew."""
+    if attempts.in_one_task:
+        settings = replace(settings, slots=1)
+    if exchange.is_one_job:
+        compactions.wait()
+        clock.lap("wait")
+    left_out = tables.left_out
+    plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
+    decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
+    if settings.quarantine is not None:
+        settings.quarantine.clear(batch.id)
+    clock.lap("plan")
+
+    reports = exchange.decode(decode, None if plan is None else plan.write)
+    clock.lap("decode" if plan is None else "write")
+    check_read(reports)
+    compactions.wait()
+    clock.lap("wait")
+    stop_on_refusals(reports, settings, tables)
+    is_new = tables.apply(o for report in reports for o in report.observations)
+    is_split = decode.slots > 1 and any(report.moved_count for report in reports)
+    attempts.in_one_task |= is_split
+    if is_new or (is_split and exchange.is_one_job):
+        return None
+    if is_split:
+        settings = replace(settings, slots=1)
+
+    plan = plan or plan_batch(tables, batch, settings)
+    clock.lap("plan")
+    if tables.left_out != left_out:
+        return None  # compactions of the batch before have failed since the decode step was planned
+    if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
+        return None  # another writer has changed a schema or who owns which keys since then
+    keep_budgets(batch, reports, tables, settings)
+    written = exchange.write(plan.write, in_one_task=settings.slots == 1)
+    clock.lap("write")
+    try:
+        return append(plan, written, tables, clock)
+    except LanesDoNotFit:
+        share_keys(plan, written.result.failures, tables)
+        return None
+
+
 def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTables) -> None:
-    """Share the keys of tables as their layout demands, where that is all that failed; else raise what failed."""
-    for failure in failures:
-        if not isinstance(failure.error, LanesDoNotFit):
-            raise failure.error
+    """Share the keys of tables as their layout demands."""
     for failure in failures:
         if isinstance(failure.error, LanesDoNotFit):
             tables.sinks[plan.identifiers[failure.target]].share_keys(failure.error.lanes)
@@ -152,21 +167,23 @@ def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTabl
 def keep_budgets(
     batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables, settings: TaskSettings
 ) -> None:
-    """Raise TooManyBadRecords, once the bad records of the batch are out of the quarantine again."""
+    """Raise TooManyBadRecords of a table, once the bad records of the batch are out of the quarantine again."""
     exceeded = exceeded_budgets(batch.id, reports, tables)
-    for refusal in exceeded.values():
+    for identifier, refusal in exceeded.items():
         if settings.quarantine is not None:
             settings.quarantine.clear(batch.id)
-        raise refusal
+        raise TableFailure(identifier, refusal)
 
 
-def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings) -> None:
+def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:
     """Raise what a record of the batch asks for by policy, before anything of it is committed."""
     for report in reports:
         for refusal in report.refusals:
-            raise SchemaChangeRefused(
+            error = SchemaChangeRefused(
                 f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}: {refusal.reason}"
             )
+            identifier = tables.routes.get(refusal.source)
+            raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
         if bad is not None and settings.quarantine is None:
             # The reason of a dump's line that is no record has its place, which is none of a topic.

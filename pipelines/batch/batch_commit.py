@@ -5,20 +5,22 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from paimon_table import BucketId, Snapshot
-from paimon_table.errors import BucketCountChanged, CommitConflict
+from paimon_table.errors import LanesDoNotFit, TidemarkError
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpack
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
+from pipelines.tables.table_failure import TableFailure, blaming, is_of_table
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import TopicPartition
-from sinks.write.bucket_task import CompactTask
+from sinks.write.bucket_task import CompactTask, Failed, WriteTask
 from sinks.write.discard import discard
 
 log = logging.getLogger(__name__)
@@ -55,13 +57,12 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
     Nothing is published unless every record is accounted for and every task has done its part; what could not be done
-    is raised. After BucketCountChanged or CommitConflict the batch can be planned anew: tables that have its rows are
-    known.
+    is raised. After a TableFailure the batch can be planned anew: tables that have its rows are known.
     """
     result = written.result
     if result.failures:
         written.discard(plan.write)
-        raise result.failures[0].error
+        raise first_failure(plan.identifiers, result.failures)
     check_accounted(plan.batch.id, result.reports)
     unknown_count = sum(w.unknown_count for w in result.writes)
     if unknown_count:
@@ -83,7 +84,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted, offsets)
     try:
         _publish(appended, result, tables)
-    except (BucketCountChanged, CommitConflict):
+    except TableFailure:
         _discard_unpublished(plan, written, tables)
         raise
     clock.lap("append")
@@ -100,13 +101,19 @@ def compact_batch(
     clock = appended.clock
     result, compacted = appended.result, appended.compacted()
     if appended.due:
-        task = CompactTask(plan_write(tables, appended.batch, settings))
-        compacted.add(unpack(run(task, appended.due)))
+        write = _plan_of_others(tables, appended.batch, settings)
+        due = [(index, bucket) for index, bucket in appended.due if not write.targets[index].is_left_out]
+        compacted.add(unpack(run(CompactTask(write), due)) if due else JobResult())
     if compacted.failures:
-        compacted.discard(plan_write(tables, appended.batch, settings))
-        raise compacted.failures[0].error
+        write = _plan_of_others(tables, appended.batch, settings)
+        compacted = _without_failed(compacted, appended, tables, write)
     clock.lap("compact")
-    _publish(appended, compacted, tables)
+    while True:
+        try:
+            _publish(appended, compacted, tables)
+            break
+        except TableFailure as failure:
+            tables.leave_out(failure, appended.batch.id, is_appended=True)
     faults.reached("after-compact", appended.batch.id)
     clock.lap("commit")
     result.add(compacted)
@@ -123,6 +130,7 @@ def compact_batch(
         appended.offsets,
         greatest(report.newest_s for report in result.reports),
         appended.retries,
+        tables.reasons_left_out,
     )
 
 
@@ -149,6 +157,8 @@ def unfinished_batches(
     sinks = list(tables.sinks.values())
     started_ms = planned_at_ms(0 if closed_batch is None else closed_batch)
     for index, sink in enumerate(sinks):
+        if tables.is_left_out(sink.identifier):
+            continue
         batch_id = sink.unfinished_batch(closed_batch, started_ms)
         if batch_id is not None:
             left[batch_id].append(index)
@@ -173,22 +183,68 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
         for index, identifier in enumerate(appended.identifiers)
         if (messages := [m for m in result.messages(index) if not m.is_empty])
     }
+    left_out = tables.left_out
+    messages_of = {name: messages for name, messages in messages_of.items() if name not in left_out}
     tables.will_commit(messages_of)
     for identifier, messages in messages_of.items():
         ends = appended.ends.get(identifier, {})
         departed = result.departed(appended.identifiers.index(identifier))
-        committed = tables.sinks[identifier].commit(batch.id, messages, ends, on_step, batch.started_ms, departed)
+        sink = tables.sinks[identifier]
+        with blaming(identifier):
+            committed = sink.commit(batch.id, messages, ends, on_step, batch.started_ms, departed)
         published = tuple(s for s in (committed.append, committed.compact) if s is not None)
         appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
 
 
+def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:
+    """What to raise for failures of tasks: that of a table, or LanesDoNotFit where nothing else has failed."""
+    for failed in failures:
+        if not isinstance(failed.error, LanesDoNotFit):
+            identifier = identifiers[failed.target]
+            return TableFailure(identifier, failed.error) if is_of_table(failed.error) else failed.error
+    return failures[0].error
+
+
+def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
+    """The write side once tables that cannot be planned are left out."""
+    while True:
+        try:
+            return plan_write(tables, batch, settings)
+        except TableFailure as failure:
+            tables.leave_out(failure, batch.id, is_appended=True)
+
+
+def _without_failed(
+    compacted: JobResult, appended: AppendedBatch, tables: PipelineTables, write: WriteTask
+) -> JobResult:
+    """What was compacted, once tables in which that failed are left out; their files are deleted."""
+    try:
+        for failed in compacted.failures:
+            failure = first_failure(appended.identifiers, [failed])
+            if not isinstance(failure, TableFailure):
+                raise failure
+            tables.leave_out(failure, appended.batch.id, is_appended=True)
+    except Exception:
+        compacted.discard(write)
+        raise
+    out = {failed.target for failed in compacted.failures}
+    for index in out:
+        with suppress(OSError, TidemarkError):
+            discard(write.targets[index], compacted.messages(index))
+    return JobResult([], [w for w in compacted.writes if w.target not in out], compacted.waits)
+
+
 def _discard_unpublished(plan: BatchPlan, written: Written, tables: PipelineTables) -> None:
-    """Delete what was written for tables that have not got the rows of the batch, and all compactions."""
+    """Delete what was written for tables that have not got the rows of the batch, and all compactions.
+
+    Where storage does not say whether the rows are there, the files stay.
+    """
     compacted = written.compacted()
     for index, target in enumerate(plan.write.targets):
-        discard(target, compacted.messages(index))
-        if not tables.sinks[target.identifier].is_appended(plan.batch.id, plan.batch.started_ms):
-            discard(target, written.result.messages(index))
+        with suppress(OSError, TidemarkError):
+            discard(target, compacted.messages(index))
+            if not tables.sinks[target.identifier].is_appended(plan.batch.id, plan.batch.started_ms):
+                discard(target, written.result.messages(index))
 
 
 def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:

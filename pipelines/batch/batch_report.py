@@ -46,6 +46,8 @@ class BatchReport:
     """The newest time of those records."""
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often the batch was planned anew, by what for."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Tables that the stream leaves out when the batch ends, and why."""
 
     def seconds_since(self, ended_s: float) -> float:
         """Wall time of the batch without what it shares with one that ended at ``ended_s``."""

@@ -102,6 +102,8 @@ class DecodeTask:
     """Where large blobs go; None: through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports say which offsets were not there."""
+    is_again: bool = False
+    """Whether the stream has passed these records: bad ones that name no source table are in its quarantine already."""
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -141,7 +143,12 @@ class DecodeTask:
                 report.newest[row.source, row.partition] = row
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
-        self._to_quarantine((*malformed, *decoded.quarantine), report)
+        bad = (*malformed, *decoded.quarantine)
+        if self.is_again:
+            unnamed = sum(row.source is None for row in bad)
+            report.counts += DecodeCounts(quarantined=-unnamed, skipped_tables=unnamed)
+            bad = tuple(row for row in bad if row.source is not None)
+        self._to_quarantine(bad, report)
         for change in decoded.changes:
             index = self.routes[change.source]
             if index is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paimon_table import BucketId
 from paimon_table.storage.private_directory import SharedDirectory
 from pipelines.batch.decode_task import DecodeTask
+from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks.exchange.spool import Spool
 from sinks.quarantine import Quarantine
@@ -29,6 +30,8 @@ class TaskSettings:
     """Where large blobs wait for their write task; None: in Spark's shuffle."""
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
+    is_again: bool = False
+    """Whether the stream has passed the records before, for other tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,11 @@ class BatchPlan:
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
     """Plan ``batch`` against the newest state of every known table."""
     write = plan_write(tables, batch, settings)
-    pending = [sink.pending_compactions(batch.id, batch.started_ms) for sink in tables.sinks.values()]
+    pending = []
+    for name, sink in tables.sinks.items():
+        with blaming(name):
+            is_out = tables.is_left_out(name)
+            pending.append(() if is_out else sink.pending_compactions(batch.id, batch.started_ms))
     return BatchPlan(
         batch,
         tuple(tables.sinks),
@@ -77,23 +84,31 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
 
 def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
     """The decode side of ``batch`` as the tables are known to be; asks the storage nothing."""
-    index_of = {name: i for i, name in enumerate(tables.sinks)}
+    left_out = tables.left_out
+    index_of = {name: None if name in left_out else i for i, name in enumerate(tables.sinks)}
     return DecodeTask(
         batch.id,
         settings.decoder,
-        {source: None if name is None else index_of[name] for source, name in tables.routes.items()},
+        {source: None if name is None else index_of.get(name) for source, name in tables.routes.items()},
         tables.decode_targets(),
         tuple(sink.routing() for sink in tables.sinks.values()),
         settings.slots,
         settings.quarantine,
         settings.spool,
         settings.notes_gaps,
+        settings.is_again,
     )
 
 
 def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
     """The write side of ``batch`` against the newest state of its tables."""
-    for sink in tables.sinks.values():
-        sink.refresh()
-    targets = tuple(sink.target(batch.id, batch.started_ms) for sink in tables.sinks.values())
-    return WriteTask(batch.id, targets, settings.lookup_root)
+    left_out = tables.left_out
+    targets = []
+    for name, sink in tables.sinks.items():
+        if name in left_out:
+            targets.append(sink.idle_target())
+            continue
+        with blaming(name):
+            sink.refresh()
+            targets.append(sink.target(batch.id, batch.started_ms))
+    return WriteTask(batch.id, tuple(targets), settings.lookup_root)

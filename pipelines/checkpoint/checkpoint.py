@@ -139,6 +139,20 @@ class Checkpoint:
     def _ends_of(self, file: str) -> dict[tuple[str, int], int]:
         return _places(_object(self._lines(file, 3)[2]))
 
+    def offset_before(self, batch_id: int) -> str | None:
+        """Where a planned batch begins, in the text of its source; None for the first record that there is."""
+        if batch_id > 0:
+            return self.offset_after(batch_id - 1)
+        first = self._numbers("sources/0")
+        return self._lines(f"sources/0/{first[0]}", 2)[1] if first else None
+
+    def offset_after(self, batch_id: int) -> str:
+        """Where a planned batch ends, in the text of its source. Spark keeps those of the last hundred batches."""
+        try:
+            return self._lines(f"offsets/{batch_id}", 3)[2]
+        except FileNotFoundError as error:
+            raise self.damaged(f"offsets/{batch_id}", "is missing") from error
+
     def forget_unused_start(self) -> None:
         """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
 

@@ -20,7 +20,7 @@ from pipelines.config.error_budget import MaxBadRecords
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
 from pipelines.config.source_config import Source
-from pipelines.config.table_rules import Mode, NewColumns, Otherwise, TableRule, TargetRule
+from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
@@ -151,6 +151,12 @@ class PipelineConfig(ConfigModel):
         "in the tables, stop, or read from `start` again.",
     )
     retry: Retry = Field(default_factory=Retry, description="How long trouble that passes by itself is waited out.")
+    on_table_failure: OnTableFailure = Field(
+        default="pause",
+        description="What a table does whose schema change or commit is refused, or whose storage fails: `pause` "
+        "leaves it at its position while all others go on, until `tidemark resume` or a restart catches it up; `stop` "
+        "stops the pipeline. What concerns all tables always stops it.",
+    )
     catalog: Catalog = Field(description="Where the Paimon tables lie.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
     ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")
@@ -209,6 +215,8 @@ class PipelineConfig(ConfigModel):
             rule.new_columns or self.defaults.new_columns,
             (rule.on_change or "fail") if rule.mode == "append" else None,
             self.defaults.max_bad_records if rule.max_bad_records is None else rule.max_bad_records,
+            rule.on_table_failure or self.on_table_failure,
+            rule.backfill,
         )
 
     @property
@@ -232,6 +240,7 @@ class PipelineConfig(ConfigModel):
             *options,
             new_columns=defaults.new_columns,
             max_bad_records=defaults.max_bad_records,
+            on_table_failure=self.on_table_failure,
         )
 
     def _effective_options(

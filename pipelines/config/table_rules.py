@@ -120,13 +120,17 @@ class NewColumns(ConfigModel):
     )
     beyond: Literal["quarantine", "ignore", "fail"] = Field(
         default="quarantine",
-        description="What a record with a value in one more column does: go to quarantine, lose that value, or stop "
-        "the pipeline.",
+        description="What a record with a value in one more column does: go to quarantine, lose that value, or be a "
+        "failure of the table (`on_table_failure`).",
     )
 
 
 Mode = Literal["upsert", "append"]
 """What a record does to the table: change the row of its key, or add a row."""
+
+
+OnTableFailure = Literal["pause", "stop"]
+"""What a table that cannot be written does: wait at its position while the others go on, or stop the pipeline."""
 
 
 class TableRule(ConfigModel):
@@ -151,9 +155,9 @@ class TableRule(ConfigModel):
     on_change: OnChange | None = Field(
         default=None,
         description="With `mode: append`, what updates and deletes do, which have no row to change: `fail` (the "
-        "default) stops the pipeline, `skip` leaves them out and counts them, `log` stores every event as a row, with "
-        "its kind, operation, time and place in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
-        "`event_op`, `event_time`, `event_topic`, `event_partition`, `event_offset`.",
+        "default) is a failure of the table (`on_table_failure`), `skip` leaves them out and counts them, `log` stores "
+        "every event as a row, with its kind, operation, time and place in front: `event_kind` (`+I`, `+U`, `-D`; with "
+        "`before: full` also `-U`), `event_op`, `event_time`, `event_topic`, `event_partition`, `event_offset`.",
         json_schema_extra={"default": "fail"},
     )
     primary_key: tuple[Text, ...] | None = Field(
@@ -182,6 +186,15 @@ class TableRule(ConfigModel):
     )
     max_bad_records: MaxBadRecords | None = Field(
         default=None, description="How many bad records one batch may have; it wins over `defaults.max_bad_records`."
+    )
+    on_table_failure: OnTableFailure | None = Field(
+        default=None, description="What a failure of the table does; it wins over the word at the top level."
+    )
+    backfill: bool = Field(
+        default=False,
+        description="A table that this rule makes when the pipeline has read its topics already is filled from their "
+        "earliest records, beside the stream, and then joins it. Without it such a table gets new records only. "
+        "`match.topic` says which topics are read again; without that it is all of them.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
@@ -288,6 +301,8 @@ class TargetRule:
     """What updates and deletes do in a table without primary key; None for tables with one."""
     max_bad_records: ErrorBudget | None = None
     """How many bad records one batch may have; None: any number."""
+    on_table_failure: OnTableFailure = "pause"
+    backfill: bool = False
 
     @property
     def event_columns(self) -> tuple[tuple[str, DataType], ...]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from paimon_table import Table
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from pipelines.catchup.standing import Standing
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
@@ -23,7 +24,11 @@ COUNTED_ROWS = 2_000_000
 
 
 def summarize(
-    config: PipelineConfig, tables: Mapping[str, Table], totals: Totals, losses: Losses | None = None
+    config: PipelineConfig,
+    tables: Mapping[str, Table],
+    totals: Totals,
+    losses: Losses | None = None,
+    behind: Mapping[str, Standing] | None = None,
 ) -> RunSummary:
     """The state of the tables that the pipeline has written and the totals of the run."""
     summaries, unread = [], {}
@@ -41,6 +46,7 @@ def summarize(
         config.quarantine,
         unread,
         () if losses is None else tuple(map(str, losses.newest)),
+        tuple(map(str, (behind or {}).values())),
     )
 
 

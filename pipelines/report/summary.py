@@ -59,6 +59,8 @@ class RunSummary:
     """Tables that could not be read for the summary, and why."""
     losses: tuple[str, ...] = ()
     """Records that were gone before they were read, in words."""
+    behind: tuple[str, ...] = ()
+    """Tables that do not have all that was read, in words."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -67,6 +69,8 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     out.print(Text(headline(summary), style="bold"), soft_wrap=True)
     for loss in summary.losses:
         out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
+    for table_behind in summary.behind:
+        out.print(Text(table_behind, style="bold"), soft_wrap=True)
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)

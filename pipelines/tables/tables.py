@@ -15,6 +15,7 @@ from typing import Any
 from paimon_table import CommitKind, Table, TableName, TableSchema, create_schema
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.options.option_facts import columns_named_by
+from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
@@ -23,6 +24,7 @@ from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
+from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
@@ -30,11 +32,13 @@ from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
+from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
+from sinks.commit.positions import checkpoint_user
 from sinks.commit.table_sink import TableSink
-from sources.changes import DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
+from sources.changes import Behind, DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +79,18 @@ class PipelineTables:
         commit_user: str,
         own: OwnTables | None = None,
         beside: BesideStream | None = None,
+        left_out: LeftOut | None = None,
+        only: str | None = None,
     ) -> None:
+        """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
+
+        With ``only`` all other tables are as if no rule led to them: for bringing up a single one.
+        """
         self.config = config
         self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
+        self._left_out = left_out
+        self._only = only
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
@@ -100,20 +112,84 @@ class PipelineTables:
     def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
 
-        Raises ConfigError when no rule can make the table, SchemaChangeRefused when a change would lose values.
+        Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
+        would lose values.
         """
         changed = False
         for source, seen in merged(observations).items():
             if source not in self.routes:
                 changed |= self._route(source, seen)
-                if source in self.rejections:
+                if source in self.rejections or self.is_left_out(self.routes[source]):
                     continue
                 seen = self._additions(source, seen)
             identifier = self.routes[source]
-            if identifier is not None:
-                changed |= self._evolve(self.sinks[identifier], source, seen)
-                changed |= self._learn_key(self.sinks[identifier], source, seen)
+            if identifier is not None and not self.is_left_out(identifier):
+                with blaming(identifier):
+                    changed |= self._evolve(self.sinks[identifier], source, seen)
+                    changed |= self._learn_key(self.sinks[identifier], source, seen)
         return changed
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The tables that are behind: no batch of the stream writes them."""
+        return frozenset() if self._left_out is None else self._left_out.tables
+
+    @property
+    def reasons_left_out(self) -> dict[str, str]:
+        """Why each of them is."""
+        return {} if self._left_out is None else {name: m.reason for name, m in self._left_out.marks.items()}
+
+    def is_left_out(self, identifier: str | None) -> bool:
+        return identifier is not None and identifier in self.left_out
+
+    def leave_out(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
+        """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.
+
+        It is left out durably when this returns; ``is_appended`` says that it has the rows of the batch. Where storage
+        fails and no other table is left that could be written, the trouble is not that of one table. What the first
+        batch of a checkpoint shows to be wrong in the file is for whoever has just started it.
+        """
+        identifier, error = failure.identifier, failure.error
+        healthy = self.sinks.keys() - self.left_out - {identifier}
+        if self._left_out is None or self._policy(identifier) == "stop" or (failure.is_of_storage and not healthy):
+            raise error
+        if isinstance(error, ConfigError) and self._left_out.is_first_batch:
+            raise error
+        topics = self.topics_of(identifier)
+        reason = str(error)
+        self._left_out.leave_out(
+            identifier, Cause.FAILED, reason, batch_id, topics, is_running=True, is_appended=is_appended
+        )
+        log.error(
+            "table %s is paused from batch %d on, all others go on: %s. Nothing of it is lost: `tidemark resume FILE"
+            " --table %s`, or a restart, catches it up",
+            identifier,
+            batch_id,
+            error,
+            identifier,
+        )
+
+    def topics_of(self, identifier: str) -> set[str]:
+        """The topics that are known to feed a table."""
+        topics = {source.topic for source, name in self.routes.items() if name == identifier}
+        if identifier in self.sinks:
+            topics |= {topic for topic, _ in self.sinks[identifier].position.offsets}
+        return topics
+
+    def readmit(self, identifier: str) -> None:
+        """A table that has caught up is part of the stream again, as it is now."""
+        if identifier in self.sinks:
+            table = self.catalog.load(TableName.of(identifier))
+            rule = self._rules.get(identifier)
+            self.sinks[identifier] = self._sink(
+                identifier, table if rule is None else self._follow(rule, table, identifier)
+            )
+        # Its next events lead to it: what is known of its sources may be from before it was left out.
+        self.routes = {source: name for source, name in self.routes.items() if name != identifier}
+
+    def _policy(self, identifier: str) -> str:
+        rule = self._rules.get(identifier)
+        return self.config.on_table_failure if rule is None else rule.on_table_failure
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
@@ -136,21 +212,28 @@ class PipelineTables:
         names = {name for known, name in self.routes.items() if known.topic == topic} if source is None else set()
         if source is not None and source in self.routes:
             names = {self.routes[source]}
-        found = {name: self._rules[name].max_bad_records for name in names if name is not None}
+        left_out = self.left_out
+        healthy = names - left_out
+        found = {name: self._rules[name].max_bad_records for name in healthy if name is not None}
         if not names:
             assumed = source or SourceTable.of_topic(topic)
             parts = (assumed.database, assumed.schema, assumed.table, assumed.topic)
             rule = self.config.rule_for(*parts)
             with suppress(ConfigError):
                 found = {} if rule is None else {str(rule.target(*parts)): rule.max_bad_records}
-        return {name: budget for name, budget in found.items() if budget is not None}
+        return {name: budget for name, budget in found.items() if budget is not None and name not in left_out}
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
         goals: dict[SourceTable, Goal] = dict(self.rejections)
+        left_out = self.left_out
         for source, identifier in self.routes.items():
-            sink = None if identifier is None else self.sinks[identifier]
-            goals[source] = None if sink is None else self._decode_target(sink, source)
+            if identifier is None:
+                goals[source] = None
+            elif identifier in left_out:
+                goals[source] = Behind()
+            else:
+                goals[source] = self._decode_target(self.sinks[identifier], source)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -174,14 +257,18 @@ class PipelineTables:
     def _open_as_told(self, source: SourceTable, seen: Seen) -> None:
         try:
             self._open(source, seen)
-        except ConfigError as error:
-            if self._beside is None:
+        except (ConfigError, TableFailure) as error:
+            cause = error.error if isinstance(error, TableFailure) else error
+            if self._beside is None or not isinstance(cause, ConfigError):
                 raise
-            raise Rejected(Rejection(str(error))) from error
+            raise Rejected(Rejection(str(cause))) from error
 
     def _open(self, source: SourceTable, seen: Seen) -> None:
         names = (source.database, source.schema, source.table, source.topic)
         rule = self.config.rule_for(*names)
+        if rule is None and self._only is not None:
+            self.routes[source] = None
+            return
         if rule is None:
             if self.config.otherwise.policy == "fail" or self._beside is not None:
                 raise ConfigError(
@@ -195,6 +282,32 @@ class PipelineTables:
             target = rule.target(*names)
         except ConfigError as error:
             raise Rejected(Rejection(str(error))) from error
+        identifier = str(target)
+        if self._only is not None and identifier != self._only:
+            self.routes[source] = None
+            return
+        if self._left_out is not None and identifier in self.left_out:
+            self._left_out.add_topics(identifier, [source.topic])
+            self.routes[source] = identifier
+            return
+        if rule.backfill and self._left_out is not None and self._is_late(identifier, source.topic):
+            self._rules.setdefault(identifier, rule)
+            self._left_out.leave_out(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True)
+            log.info("table %s: %s", identifier, FILLED)
+            self.routes[source] = identifier
+            return
+        with blaming(identifier):
+            self._lead(source, seen, target, rule)
+
+    def _is_late(self, identifier: str, topic: str) -> bool:
+        """Whether a table is new to the pipeline, and the stream has passed records that may be its own."""
+        if self._left_out is None or identifier in self.sinks or self._left_out.was_behind(identifier):
+            return False
+        written = {str(name) for name in self._own.names()}
+        return identifier not in written and self._left_out.has_passed(topic)
+
+    def _lead(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> None:
+        """Lead a source table to its table, which is opened or made."""
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
             self._rules.setdefault(identifier, rule)
@@ -232,8 +345,11 @@ class PipelineTables:
         appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
         """
         gone_on_with: list[tuple[str, Table]] = []
+        left_out, owner = self.left_out, checkpoint_user(self.commit_user)
         for found in self._own.written():
-            if found.position.commit_user != self.commit_user and self.config.on_lost_checkpoint == "restart":
+            if str(found.name) in left_out or self._only not in (None, str(found.name)):
+                continue
+            if found.position.commit_user != owner and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
@@ -250,7 +366,7 @@ class PipelineTables:
                 self._rules[identifier] = rule
             else:
                 check_writable(table, identifier)
-            is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == self.commit_user
+            is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == owner
             if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
                 self.sinks[identifier] = self._sink(identifier, table)
             if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
@@ -264,7 +380,7 @@ class PipelineTables:
         """
         sources = known_sources(self.config, found.name, found.position.sources)
         is_declared = {*rule.column_types} <= {*table.schema.column_names}
-        if not sources or not is_declared or found.position.commit_user != self.commit_user:
+        if not sources or not is_declared or found.position.commit_user != checkpoint_user(self.commit_user):
             return
         identifier = str(found.name)
         sink = self.sinks.get(identifier) or self._sink(identifier, table)

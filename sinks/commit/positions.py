@@ -23,6 +23,19 @@ KEPT_BATCHES = 3
 
 TopicPartition = tuple[str, int]
 
+ASIDE = "+"
+"""Parts the commit user of a checkpoint from the rest in the name of who commits for it beside its stream."""
+
+
+def aside_user(commit_user: str, name: object) -> str:
+    """Who commits for a checkpoint beside its stream, with identifiers of its own."""
+    return f"{commit_user}{ASIDE}{name}"
+
+
+def checkpoint_user(commit_user: str) -> str:
+    """The commit user of the checkpoint for which somebody commits."""
+    return commit_user.partition(ASIDE)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class FedBy:
@@ -36,7 +49,7 @@ class FedBy:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a table has come: next offset per (topic, partition), and the commit user that wrote it.
+    """How far a table has come: next offset per (topic, partition), and the commit user of the checkpoint behind it.
 
     ``floors`` are the offsets at which this commit user took over from an earlier checkpoint: rows below them are in
     the table and are dropped for as long as the checkpoint lives.
@@ -49,6 +62,8 @@ class Position:
     """The source tables that fed the table, and the fields of the message key that each had at first (none: no key)."""
     departed: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Rows that went to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
+    writer: str = field(default="", compare=False)
+    """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches anew."""
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
@@ -67,6 +82,10 @@ class Position:
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
         """The position of a table that ``source`` feeds too; what is known of it already stays."""
         return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
+
+    def counted_from(self, batch_id: int) -> Position:
+        """The position for a writer whose next batch is ``batch_id``: what departed did so in the one before."""
+        return replace(self, departed={batch_id - 1: self.departed_texts} if self.departed else {})
 
     def with_departed(self, batch_id: int, texts: Sequence[str]) -> Position:
         """The position with what departed in a batch; nothing of that is there any more a few batches later."""
@@ -117,11 +136,12 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
     }
     departed = json.loads(properties.get(DEPARTED_PROPERTY, "{}"))
     return Position(
-        snapshot.commit_user,
+        checkpoint_user(snapshot.commit_user),
         _from_text(properties[OFFSETS_PROPERTY]),
         floors,
         sources,
         {int(batch): tuple(texts) for batch, texts in departed.items()},
+        snapshot.commit_user,
     )
 
 

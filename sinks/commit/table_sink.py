@@ -31,7 +31,14 @@ from paimon_table import (
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import FedBy, Position, TopicPartition, newest_positions, to_properties
+from sinks.commit.positions import (
+    FedBy,
+    Position,
+    TopicPartition,
+    checkpoint_user,
+    newest_positions,
+    to_properties,
+)
 from sinks.exchange.target import Routing, Target
 
 PropertiesOf = Callable[[Position], Mapping[str, str]]
@@ -63,10 +70,11 @@ class TableSink:
         self._lock = threading.RLock()
         self._recorded = newest_positions(table.snapshots, pipeline)
         found = self._recorded.get(pipeline)
-        self._is_lost_checkpoint = found is not None and found.commit_user != commit_user
-        self._position = Position(commit_user, {}) if found is None else found
+        owner = checkpoint_user(commit_user)
+        self._is_lost_checkpoint = found is not None and found.commit_user != owner
+        self._position = Position(owner, {}) if found is None else found
         if found is not None and self._is_lost_checkpoint:
-            self._position = found.taken_over(commit_user) if resumes else found.started_over(commit_user)
+            self._position = found.taken_over(owner) if resumes else found.started_over(owner)
         self._properties_of = recorded_by or partial(to_properties, pipeline)
         if recorded_by is not None:
             self._is_lost_checkpoint = False
@@ -145,6 +153,16 @@ class TableSink:
                 self._position.departed_texts,
             )
 
+    def idle_target(self) -> Target:
+        """The target of a batch that leaves the table out; asks the storage nothing."""
+        with self._lock:
+            return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_left_out=True)
+
+    @property
+    def position(self) -> Position:
+        """How far the table has come with the last commit."""
+        return self._position
+
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
         with self._lock:
@@ -200,7 +218,8 @@ class TableSink:
         against another writer's, or against a rescale, is dropped: the next batch of the bucket compacts anew.
         """
         with self._lock:
-            position = self._position.advanced(ends).with_departed(batch_id, departed)
+            known = self._position if self._position.writer == self._user else self._position.counted_from(batch_id)
+            position = replace(known.advanced(ends).with_departed(batch_id, departed), writer=self._user)
             self._on_step = on_step
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}

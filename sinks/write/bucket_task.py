@@ -7,10 +7,11 @@ these: all into level 0 first, so that the driver can publish them, then the com
 
 from __future__ import annotations
 
+import errno
 import pickle
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,8 +28,9 @@ from paimon_table import (
     open_assigner,
     open_writer,
 )
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import Outage, TidemarkError
 from paimon_table.step_times import take_seconds
+from paimon_table.storage.outages import passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
 from sinks import faults
 from sinks.exchange.blob import REPORT, Blob, from_record_batch
@@ -38,7 +40,13 @@ from sinks.write.arrived_rows import ArrivedRows
 from sinks.write.departed import to_text
 
 RESULT_DDL = "data binary"
+_OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
+
+
+def is_of_machine(error: OSError) -> bool:
+    """Whether a failure of storage meets every table: it does not answer, or memory, open files or room are gone."""
+    return passes(error) or error.errno in _OF_THE_MACHINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +98,21 @@ class WriteTask:
             yield _result_batch(result)
 
     def answer(self, target_index: int, number: int, work: Callable[[], WriteResult]) -> bytes:
-        """The pickled result of ``work``, or a ``Failed`` where it would end so again: Spark need not retry that."""
+        """The pickled result of ``work``, or a ``Failed`` for what concerns the table alone: the driver decides on it.
+
+        Anything else is a fault of ours, or of the machine, and ends the job.
+        """
+        place = f"table {self.targets[target_index].identifier}, bucket {number}"
         try:
             return pickle.dumps(work())
+        except Outage:
+            raise
         except TidemarkError as error:
-            if error.action.may_pass:
-                raise
-            place = f"table {self.targets[target_index].identifier}, bucket {number}"
             return pickle.dumps(Failed(error.told(f"{place}: {error}"), target_index))
+        except OSError as error:
+            if is_of_machine(error):
+                raise
+            return pickle.dumps(Failed(storage_failure(error, f"{place}: storage does not answer"), target_index))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
         """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
@@ -123,6 +138,21 @@ class WriteTask:
         return open_writer(target.context, bucket, target.live.of(bucket), self.environment())
 
 
+class _Opened:
+    """What the lanes of one table share in a task, made with the first of them."""
+
+    def __init__(self) -> None:
+        self._made: tuple[ArrivedRows, BucketAssigner] | None = None
+
+    def of(
+        self, target: Target, lanes: Mapping[Lane, list[Blob]], environment: WriterEnvironment
+    ) -> tuple[ArrivedRows, BucketAssigner]:
+        if self._made is None:
+            assigner = open_assigner(target.context, target.live, environment)
+            self._made = ArrivedRows(target, lanes, assigner, environment), assigner
+        return self._made
+
+
 class SlotWriter:
     """The lanes of one write task: ``append``, then ``compact``; both give pickled results."""
 
@@ -144,19 +174,19 @@ class SlotWriter:
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps(Waited(time.perf_counter() - started))
         for index, lanes in arrived.items():
-            target = self._task.targets[index]
-            assigner = open_assigner(target.context, target.live, self._task.environment())
-            rows = ArrivedRows(target, lanes, assigner, self._task.environment())
+            opened = _Opened()
             for lane in lanes:
-                yield self._task.answer(index, lane.number, partial(self._append_lane, index, lane, rows, assigner))
+                work = partial(self._append_lane, index, lane, lanes, opened)
+                yield self._task.answer(index, lane.number, work)
                 faults.reached("between-data-files", self._task.batch_id)
 
     def _append_lane(
-        self, target_index: int, lane: Lane, arrived: ArrivedRows, assigner: BucketAssigner
+        self, target_index: int, lane: Lane, lanes: Mapping[Lane, list[Blob]], opened: _Opened
     ) -> WriteResult:
         take_seconds()
         started = time.perf_counter()
         target = self._task.targets[target_index]
+        arrived, assigner = opened.of(target, lanes, self._task.environment())
         filled = arrived.filled(lane)
         messages, due = [], []
         for bucket, rows in assigner.assign(lane, filled.rows):

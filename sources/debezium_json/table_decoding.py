@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import (
+    Behind,
     DecodeTarget,
     Goal,
     Observation,
@@ -79,6 +80,8 @@ class TableDecoding:
         match goals[source]:
             case None:
                 self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+            case Behind():
+                self.outcome.count(tables_behind=sum(len(part.ops) for part in parts))
             case Rejection() as rejection:
                 self._reject(source, rejection, parts)
             case target:

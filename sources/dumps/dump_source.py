@@ -61,11 +61,11 @@ class DumpPlanner:
         self._unfinished: DumpFile | None = None
 
     def initial_offset(self) -> str:
-        return _offset({})
+        return offset_text({})
 
     def latest_offset(self, start: str) -> str:
         """The end of a batch that begins at ``start``; ``start`` itself when there is nothing more."""
-        positions = _positions(start)
+        positions = positions_of(start)
         left = self._settings.max_records_per_batch
         for name, path in dump_files(self._settings.path):
             begin = positions.get(name, FilePosition())
@@ -75,11 +75,11 @@ class DumpPlanner:
                 end = self._advanced(path, begin, left)
                 left -= end.records - begin.records
                 positions |= {name: end} if end != begin else {}
-        return _offset(positions)
+        return offset_text(positions)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
         """The batch between two offsets in pieces for as many tasks, which ``DumpReader`` reads."""
-        begins, ends = _positions(start), _positions(end)
+        begins, ends = positions_of(start), positions_of(end)
         paths = dict(dump_files(self._settings.path))
         ranges: list[DumpRange] = []
         for name, position in ends.items():
@@ -199,7 +199,7 @@ def _is_dump(name: str) -> bool:
     return not name.startswith((".", "_")) and name.endswith((".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst"))
 
 
-def _offset(positions: Positions) -> str:
+def offset_text(positions: Positions) -> str:
     files = {
         name: {"bytes": p.bytes, "records": p.records, "size_at_end": p.size_at_end}
         for name, p in sorted(positions.items())
@@ -207,7 +207,7 @@ def _offset(positions: Positions) -> str:
     return json.dumps({"files": files})
 
 
-def _positions(offset: str) -> Positions:
+def positions_of(offset: str) -> Positions:
     files: Mapping[str, Any] = json.loads(offset)["files"]
     return {name: FilePosition(p["bytes"], p["records"], p["size_at_end"]) for name, p in files.items()}
 

@@ -11,6 +11,7 @@ from paimon_table.errors import ConfigError, TidemarkError
 from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
+from sources.dumps.slices import DumpSlices
 from sources.lag import Lag
 from sources.loss import Losses
 from sources.positions import Place, Positions, Reading
@@ -51,6 +52,9 @@ class DumpFilesReader:
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
         """Files that a batch names are there, or its tasks fail."""
+
+    def slices(self) -> DumpSlices:
+        return DumpSlices(self._settings)
 
     def explained(self, text: str) -> TidemarkError | None:
         """What goes wrong with dump files is told in our own words already."""

@@ -25,6 +25,7 @@ from sources.kafka.lost_records import (
     lost_with,
 )
 from sources.kafka.settings import KafkaSettings
+from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
     check_readable,
     check_selected,
@@ -152,6 +153,9 @@ class KafkaReader:
             log.warning(
                 "%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss, extra=_lost(loss)
             )
+
+    def slices(self) -> KafkaSlices:
+        return KafkaSlices(self._settings, self._admin, self._pass_over)
 
     def stop(self) -> None:
         """See ``SourceReader``; tells Kafka the last offsets of the group, if it does not take long."""

@@ -87,6 +87,9 @@ class Query(PipelineQuery):
     def open_tables(self) -> dict[str, Any]:
         return {}
 
+    def standings(self) -> dict[str, Any]:
+        return {}
+
     def poll(self) -> None: ...
 
     def request_stop(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paimon_table.errors import MalformedRecord
@@ -11,6 +13,7 @@ from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import TaskSettings
 from sources.changes import QuarantineRow
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from tests.support.local_batches import ALL_TABLES, pipeline_tables
 
 
 @pytest.mark.parametrize(
@@ -21,12 +24,14 @@ from sources.debezium_json.decoder import DebeziumJsonDecoder
     ],
 )
 def test_a_record_is_told_with_its_place_and_a_line_that_is_none_with_its_byte(
-    topic: str, partition: int, reason: str, told: str
+    tmp_path: Path, topic: str, partition: int, reason: str, told: str
 ) -> None:
     bad = QuarantineRow(topic, partition, Offset(50), None, reason, None, b"x")
     settings = TaskSettings(DebeziumJsonDecoder(), 1, "lookup", None)
 
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+
     with pytest.raises(MalformedRecord) as ended:
-        stop_on_refusals([DecodeReport(first_quarantined=bad)], settings)
+        stop_on_refusals([DecodeReport(first_quarantined=bad)], settings, tables)
 
     assert str(ended.value).startswith(told)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import pipelines.batch.batch as process
+import pipelines.batch.attempts as attempts
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.partitions import drop_partitions
@@ -24,7 +24,7 @@ SECOND = records([("c", None, {"id": 2, "dt": "b", "body": "from here"})], 2)
 @pytest.fixture
 def at_append(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Does something whenever batch 1 is about to append."""
-    monkeypatch.setattr(process, "CONFLICT_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
 
     def at_append(action: Callable[[], object]) -> None:
         monkeypatch.setattr(faults, "reached", lambda step, batch: step == "after-write" and batch == 1 and action())

@@ -13,7 +13,7 @@ from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
-from pipelines.batch import batch as process
+from pipelines.batch import attempts
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import newest_positions
@@ -54,7 +54,7 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": producer})
     at_step = AtStep(step, lambda: to_buckets(tmp_path, 5))
     monkeypatch.setattr(faults, "reached", at_step)
-    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
 
     processed(tables, parts[:3], task_settings(tmp_path), is_one_job=is_one_job)
     number = "5" if at_step.is_done else "2"
@@ -80,7 +80,7 @@ def test_a_running_pipeline_goes_from_and_to_postponed_buckets(
     old, new = numbers
     at_step = AtStep(step, lambda: to_buckets(tmp_path, new))
     monkeypatch.setattr(faults, "reached", at_step)
-    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
 
     tables = pipeline_tables(tmp_path, ALL_TABLES, bucket=str(old))
     processed(tables, batches(history), task_settings(tmp_path), is_one_job=is_one_job)
@@ -116,7 +116,7 @@ def test_a_number_of_its_own_in_the_pipeline_file_is_refused(tmp_path: Path) -> 
 def test_another_option_alone_stops_the_batch_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "RESCALE_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
     history = History("orders", seed=5).extend(120)
     parts = batches(history)
     tables = pipeline_tables(tmp_path, ALL_TABLES)

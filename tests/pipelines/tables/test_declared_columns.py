@@ -10,10 +10,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.errors import ConfigError
 from paimon_table.ids import Offset
 from paimon_table.table import Table
 from paimon_table.types import parse_type
+from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA, Observation, ObservedColumn, SourceTable
 from tests.support.local_batches import pipeline_tables, run_batches
@@ -133,7 +134,7 @@ def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) ->
     tables.apply(seen_by_two_tasks("BIGINT", "BIGINT"))
     source = tables.config.source.model_copy(update={"on_bad_record": "fail"})
     tables.config = tables.config.model_copy(update={"source": source})
-    with pytest.raises(SchemaChangeRefused, match=r"declare `n: BIGINT` under columns\.types"):
+    with pytest.raises(TableFailure, match=r"declare `n: BIGINT` under columns\.types"):
         tables.apply(seen_by_two_tasks("STRING", "STRING"))
 
     declared = pipeline_tables(tmp_path, rules_with(n="BIGINT"))

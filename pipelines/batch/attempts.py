@@ -1,0 +1,47 @@
+"""How often one batch is planned, and how long it waits for a table whose trouble may pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from paimon_table.errors import BucketCountChanged, CommitConflict
+from pipelines.tables.table_failure import TableFailure
+
+OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets, or because
+others have changed what its keys were placed by."""
+
+STORAGE_WAITS_S: tuple[float, ...] = (0.5, 2.0)
+"""How long it waits for the storage of one table, which has tried again by itself."""
+
+
+_RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What one batch has been through."""
+
+    plans: int = 0
+    """Since a table was left out."""
+    in_one_task: bool = False
+    """Rows need values of rows in other buckets, so that one task writes all."""
+    retries: Counter[str] = field(default_factory=Counter)
+    _left_s: dict[tuple[str, type[Exception]], list[float]] = field(default_factory=dict)
+
+    def note_retry(self, failure: TableFailure) -> None:
+        """Count a retry by what it was for."""
+        self.retries[_RETRY_WORDS.get(type(failure.error), "storage")] += 1
+
+    def wait_s(self, failure: TableFailure) -> float | None:
+        """How long to wait before the batch is planned anew; None when that has not helped, or would not."""
+        kind = type(failure.error)
+        if isinstance(failure.error, BucketCountChanged | CommitConflict):
+            waits_s = OTHERS_WAITS_S
+        elif failure.may_pass:
+            waits_s = STORAGE_WAITS_S
+        else:
+            return None
+        left_s = self._left_s.setdefault((failure.identifier, kind), list(waits_s))
+        return left_s.pop(0) if left_s else None

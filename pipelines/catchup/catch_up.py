@@ -1,0 +1,155 @@
+"""Bringing one table that is behind up to the stream, slice by slice.
+
+Exactly once, the argument. The mark says where the table began to miss records, durably before the stream counted the
+batch without it as done. Each slice is written into the mark before it is read, with its number; it goes through the
+code of batches, with this table's rules alone, and is committed under that number by a commit user of this mark. So a
+slice that is read again after a crash finds its own commit, as a batch of the stream does. Reading ends where the last
+batch that Spark has closed ends: a batch that Spark may run again is never read here. There the mark says ``joined``,
+durably, and the next batch of the stream writes the table again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.plan import BatchRun
+from pipelines.checkpoint.behind_marks import BehindMark, SlicePlan
+from pipelines.tables.left_out import LeftOut
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sources.slices import Slice, SliceReader
+
+log = logging.getLogger(__name__)
+
+
+class Step(StrEnum):
+    """What one step came to."""
+
+    SLICE = "slice"
+    """Records were read and committed; there may be more."""
+    WAITING = "waiting"
+    """All is read that Spark has closed; a batch of the stream is about to be."""
+    JOINED = "joined"
+
+
+class Stream(Protocol):
+    """The stream as far as it is done, for work beside it; asked while no batch runs."""
+
+    @property
+    def closed_batch(self) -> int | None:
+        """The last batch that will not run again."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next batch follows the closed one: none before it has run."""
+        ...
+
+    def offset_after(self, batch_id: int) -> str:
+        """Where a batch ends."""
+        ...
+
+    def has_rows_of(self, identifier: str, batch_id: int) -> bool:
+        """Whether the stream's commit of a batch is in a table; asks the storage."""
+        ...
+
+    def readmit(self, identifier: str) -> None:
+        """Write the table with the next batch."""
+        ...
+
+
+RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
+"""Brings a slice into the tables given and returns when all of it is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceWork:
+    """How slices are cut and done."""
+
+    reader: SliceReader
+    run: RunSlice
+    open_tables: Callable[[BehindMark], PipelineTables]
+    """The tables of one mark: its table alone, under a commit user of its own."""
+    most_records: int
+
+
+class CatchUp:
+    """One table on its way back into the stream. Nothing is kept here that the mark does not have."""
+
+    def __init__(
+        self,
+        identifier: str,
+        left_out: LeftOut,
+        stream: Stream,
+        work: SliceWork,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.identifier = identifier
+        self._left_out = left_out
+        self._stream = stream
+        self._work = work
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._tables: PipelineTables | None = None
+        self._is_slice_done = False
+        self.record_count = 0
+
+    @property
+    def records_left(self) -> int | None:
+        """About how many records are still to be read, as the source says now; None when that is not known."""
+        mark, closed = self._mark, self._stream.closed_batch
+        if closed is None:
+            return 0
+        return self._work.reader.left(mark.position, self._stream.offset_after(closed), mark.topics or None)
+
+    def step(self) -> Step:
+        """Do the next slice, or join the stream; to be called while no batch of the stream runs."""
+        plan = self._plan()
+        if plan is not None:
+            mark = self._mark
+            faults.reached("slice-planned", plan.number)
+            self._tables = self._tables or self._work.open_tables(mark)
+            run = BatchRun(plan.number, plan.planned_at_ms)
+            report = self._work.run(run, self._tables, Slice(plan.begin, plan.end), mark.topics or None)
+            self.record_count += report.record_count
+            self._is_slice_done = True
+            faults.reached("slice-done", plan.number)
+            return Step.SLICE
+        if not self._stream.is_settled:
+            return Step.WAITING
+        faults.reached("before-joining", 0)
+        self._left_out.readmit(self.identifier)
+        faults.reached("after-joining", 0)
+        self._stream.readmit(self.identifier)
+        return Step.JOINED
+
+    @property
+    def _mark(self) -> BehindMark:
+        return self._left_out.marks[self.identifier]
+
+    def _plan(self) -> SlicePlan | None:
+        """The slice to do, durably planned; None when nothing is left of what is closed."""
+        mark = self._mark
+        if mark.slice is not None and not self._is_slice_done:  # an earlier process may not have finished it
+            return mark.slice
+        closed = self._stream.closed_batch
+        if closed is None:
+            return None
+        begin, number = self._begin(mark), 0 if mark.slice is None else mark.slice.number + 1
+        limit = self._stream.offset_after(closed)
+        piece = self._work.reader.next(begin, limit, mark.topics or None, self._work.most_records)
+        if piece is None:
+            return None
+        plan = SlicePlan(number, piece.begin, piece.end, self._now_ms())
+        self._left_out.note(replace(mark, slice=plan))
+        return plan
+
+    def _begin(self, mark: BehindMark) -> str | None:
+        if mark.slice is None and mark.after is not None and self._stream.has_rows_of(mark.table, mark.batch):
+            return mark.after
+        return mark.position

@@ -1,0 +1,213 @@
+"""Work beside the stream, on a thread of its own: requests are taken and tables caught up between batches.
+
+Batches and this work take turns (``Turns``): after a batch comes one slice or the requests that wait, and while the
+stream is idle this goes on alone.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from paimon_table.errors import TidemarkError
+from pipelines.catchup.catch_up import CatchUp, Step
+from pipelines.catchup.standing import Standing, TableState
+from pipelines.checkpoint.behind_marks import BehindMark, Cause
+from pipelines.control.request_desk import RequestDesk
+from pipelines.control.turns import Turns
+from pipelines.tables.left_out import LeftOut
+from pipelines.tables.table_failure import TableFailure, is_of_table
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""How often the checkpoint is looked at for requests."""
+
+IDLE_S = 0.2
+
+RETRY_WAITS_S = (1.0, 5.0, 15.0, 30.0)
+"""How long a table that is caught up waits for source and storage before it is paused again."""
+
+
+class _Trial:
+    """A table that is being caught up."""
+
+    def __init__(self, catch_up: CatchUp) -> None:
+        self.catch_up = catch_up
+        self.retries_s = list(RETRY_WAITS_S)
+        self.not_before_s = 0.0
+        self.records_left: int | None = None
+
+
+class SideWork:
+    """Everything that one pipeline does beside its stream."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        left_out: LeftOut,
+        catch_up: Callable[[str], CatchUp],
+        settled: Callable[[], None],
+        guarded: Callable[[], AbstractContextManager[None]],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``settled`` waits for what batches have left to do, ``guarded`` keeps what must end the pipeline."""
+        self._turns = turns
+        self._left_out = left_out
+        self._new_catch_up = catch_up
+        self._settled = settled
+        self._guarded = guarded
+        self._now_s = now_s
+        self._desk: RequestDesk | None = None
+        self._trials: dict[str, _Trial] = {}
+        self._wanted = {name for name, mark in left_out.marks.items() if mark.tries_again}
+        self._stopping = threading.Event()
+        self._looked_s = -LOOK_S
+        self._thread: threading.Thread | None = None
+        self._has_failed = False
+
+    def start(self, desk: RequestDesk) -> None:
+        """Begin, in the context of the caller (its pipeline's name in messages)."""
+        self._desk = desk
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=lambda: context.run(self._work), name="tidemark-side", daemon=True)
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """Finish the running slice and stop. Returns at once."""
+        self._stopping.set()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to do now: no request waits, and no table is on its way back."""
+        return self._has_failed or not (self._due() or (self._desk is not None and self._desk.has_more))
+
+    def resume(self, identifier: str) -> None:
+        """Catch a table up; to be called in a turn."""
+        self._wanted.add(identifier)
+        mark = self._left_out.marks[identifier]
+        if mark.cause is Cause.ASKED:  # the next start goes on with it
+            self._left_out.leave_out(identifier, Cause.FAILED, "it was resumed", mark.batch, mark.topics)
+
+    def pause(self, identifier: str) -> None:
+        """Stop catching a table up; to be called in a turn."""
+        self._wanted.discard(identifier)
+        self._trials.pop(identifier, None)
+
+    def standings(self) -> Mapping[str, Standing]:
+        """The tables that are not in the stream, for anybody who asks at any time."""
+        trials = dict(self._trials)
+        return {name: self._standing(mark, trials.get(name)) for name, mark in self._left_out.marks.items()}
+
+    def _standing(self, mark: BehindMark, trial: _Trial | None) -> Standing:
+        is_due = mark.table in self._wanted or mark.cause is Cause.NEW
+        state = TableState.CATCHING_UP if is_due else TableState.PAUSED
+        left = None if trial is None else trial.records_left
+        read = 0 if trial is None else trial.catch_up.record_count
+        return Standing(mark.table, state, mark.cause, mark.reason, mark.since_ms, left, read)
+
+    def _due(self) -> list[str]:
+        return [name for name, m in self._left_out.marks.items() if name in self._wanted or m.cause is Cause.NEW]
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with self._guarded():
+                    has_worked = self.round()
+            except Exception:  # it is kept, and ends the pipeline
+                self._has_failed = True
+                return
+            if not has_worked:
+                self._stopping.wait(IDLE_S)
+
+    def round(self) -> bool:
+        """Take requests and do one slice of each table that is on its way back; returns whether anything was done."""
+        has_worked = self._take_requests()
+        for identifier in self._due():
+            if self._stopping.is_set():
+                break
+            has_worked |= self._do_step(identifier)
+        return has_worked
+
+    def _take_requests(self) -> bool:
+        if self._desk is None or self._now_s() - self._looked_s < LOOK_S:
+            return False
+        self._looked_s = self._now_s()
+        if not self._desk.has_more:
+            return False
+        with self._turns.turn(self._goes_on) as is_mine:
+            if not is_mine:
+                return False
+            self._settled()
+            return self._desk.take() > 0
+
+    def _do_step(self, identifier: str) -> bool:
+        trial = self._trials.get(identifier)
+        if trial is not None and self._now_s() < trial.not_before_s:
+            return False
+        with self._turns.turn(self._goes_on) as is_mine:
+            if not is_mine:
+                return False
+            self._settled()
+            if trial is None:
+                trial = self._trials[identifier] = _Trial(self._new_catch_up(identifier))
+            try:
+                return self._stepped(identifier, trial)
+            except Exception as error:
+                failure = error.error if isinstance(error, TableFailure) else error
+                if not is_of_table(failure):
+                    raise
+                self._note_failure(identifier, trial, failure)
+                return False
+
+    def _stepped(self, identifier: str, trial: _Trial) -> bool:
+        catch_up = trial.catch_up
+        if trial.records_left is None:
+            trial.records_left = catch_up.records_left
+            left = "" if trial.records_left is None else f", about {trial.records_left:,} records"
+            log.info("table %s: catching up with the stream%s", identifier, left)
+        before = catch_up.record_count
+        step = catch_up.step()
+        if step is Step.JOINED:
+            self._wanted.discard(identifier)
+            self._trials.pop(identifier, None)
+            log.info("table %s has caught up (%s records) and is in the stream again", identifier, f"{before:,}")
+        elif step is Step.SLICE:
+            trial.retries_s = list(RETRY_WAITS_S)
+            trial.records_left = catch_up.records_left
+            left = "" if trial.records_left is None else f", about {trial.records_left:,} to go"
+            read = catch_up.record_count - before
+            log.info("table %s: caught up by %s records%s", identifier, f"{read:,}", left)
+        return step is not Step.WAITING
+
+    def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:
+        """Try again later what may pass; else the table is paused where it stands."""
+        may_pass = isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.action.may_pass)
+        if may_pass and trial.retries_s:
+            wait_s = trial.retries_s.pop(0)
+            trial.not_before_s = self._now_s() + wait_s
+            self._trials[identifier] = _Trial(self._new_catch_up(identifier))  # which looks at everything anew
+            self._trials[identifier].retries_s = trial.retries_s
+            self._trials[identifier].not_before_s = trial.not_before_s
+            log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)
+            return
+        mark = self._left_out.marks[identifier]
+        self.pause(identifier)
+        self._left_out.leave_out(identifier, Cause.FAILED, str(error), mark.batch, mark.topics)
+        log.error(
+            "table %s stays paused, all others go on: %s. `tidemark resume FILE --table %s`, or a restart, tries again",
+            identifier,
+            error,
+            identifier,
+        )
+
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()

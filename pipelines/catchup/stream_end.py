@@ -1,0 +1,50 @@
+"""Where the stream of a pipeline ends for work beside it: the ``Stream`` of tables that are caught up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from paimon_table import Catalog, TableName
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.tables.tables import PipelineTables
+from sinks.commit.table_sink import TableSink
+
+
+class StreamEnd:
+    """Of one run of a pipeline; ``last_batch`` is kept by what runs the batches."""
+
+    def __init__(self, checkpoint: Checkpoint, catalog: Catalog, tables: Callable[[], PipelineTables | None]) -> None:
+        self.last_batch: int | None = None
+        """The last batch whose rows are in the tables; Spark may not have closed it yet."""
+        self._checkpoint = checkpoint
+        self._catalog = catalog
+        self._tables = tables
+
+    @property
+    def closed_batch(self) -> int | None:
+        return self._checkpoint.closed_batch
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that runs next; it may have run before, in an earlier process."""
+        closed = self.closed_batch if self.last_batch is None else self.last_batch
+        return 0 if closed is None else closed + 1
+
+    @property
+    def is_settled(self) -> bool:
+        return self.last_batch is None or self.last_batch == self.closed_batch
+
+    def offset_after(self, batch_id: int) -> str:
+        return self._checkpoint.offset_after(batch_id)
+
+    def has_rows_of(self, identifier: str, batch_id: int) -> bool:
+        tables, table = self._tables(), self._catalog.find(TableName.of(identifier))
+        if tables is None or table is None:
+            return False
+        sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
+        return sink.is_appended(batch_id, self._checkpoint.planned_at_ms(batch_id))
+
+    def readmit(self, identifier: str) -> None:
+        tables = self._tables()
+        if tables is not None:
+            tables.readmit(identifier)

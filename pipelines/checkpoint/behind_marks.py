@@ -1,0 +1,125 @@
+"""Which tables of a pipeline are behind its stream: a small file of ours for each, in the checkpoint.
+
+A mark is durable before the batch that leaves its table out counts as done, and says where the table begins to miss
+records. What catches it up writes each slice into the mark before it reads it, as Spark writes the offsets of a batch:
+a slice that is done again has the same records and the same number, so that its commit is found. A mark stays as
+``joined`` when its table is in the stream again: a file that is deleted can come back with a power cut, and would have
+records read twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Self
+from urllib.parse import quote
+
+from pipelines.checkpoint.checkpoint import Checkpoint
+
+DIRECTORY = "tidemark/behind"
+
+
+class Cause(StrEnum):
+    """Why a table is behind."""
+
+    FAILED = "failed"
+    """It could not be written; every start tries it again."""
+    ASKED = "asked"
+    """Somebody has paused it, and only a request ends that."""
+    NEW = "new"
+    """It is filled from the first record (``backfill``)."""
+    JOINED = "joined"
+    """It is not: it has caught up."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """The slice that is being read, or was read last."""
+
+    number: int
+    begin: str | None
+    end: str
+    planned_at_ms: int
+    """Its commits cannot be older."""
+
+
+@dataclass(frozen=True, slots=True)
+class BehindMark:
+    """One table that is, or was, behind. ``begin`` and ``after`` are positions in the text of the source."""
+
+    table: str
+    cause: Cause
+    reason: str
+    since_ms: int
+    batch: int
+    """The first batch of the stream that left the table out."""
+    begin: str | None
+    """Where that batch begins; None: at the first record that there is."""
+    after: str | None = None
+    """Where it ends, if it was running: its rows may be in the table after all."""
+    topics: tuple[str, ...] = ()
+    """Those known to feed the table."""
+    slice: SlicePlan | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        return self.cause is not Cause.JOINED
+
+    @property
+    def tries_again(self) -> bool:
+        """Whether a start catches the table up without being asked."""
+        return self.cause in (Cause.FAILED, Cause.NEW)
+
+    @property
+    def position(self) -> str | None:
+        """Where the next slice begins once the last one is done."""
+        return self.begin if self.slice is None else self.slice.end
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({**asdict(self), "cause": self.cause.value}, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        document = json.loads(data)
+        plan = document.pop("slice")
+        document |= {"cause": Cause(document["cause"]), "topics": tuple(document["topics"])}
+        return cls(**document, slice=None if plan is None else SlicePlan(**plan))
+
+
+class BehindMarks:
+    """The marks of one checkpoint, kept up by the driver. A new checkpoint has none: there positions say it all."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._marks: dict[str, BehindMark] = {} if checkpoint.is_new else self._read()
+
+    @property
+    def all(self) -> Mapping[str, BehindMark]:
+        """By table, those that have joined included."""
+        return dict(self._marks)
+
+    def put(self, mark: BehindMark) -> None:
+        """Make a mark durable in place of the table's earlier one."""
+        if self._marks.get(mark.table) != mark:
+            self._checkpoint.write(f"{DIRECTORY}/{quote(mark.table, safe='')}.json", mark.to_bytes())
+            self._marks = {**self._marks, mark.table: mark}
+
+    def add_topics(self, table: str, topics: Iterable[str]) -> None:
+        """Topics of which the table has missed records too."""
+        mark = self._marks[table]
+        self.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
+
+    def _read(self) -> dict[str, BehindMark]:
+        io, directory = self._checkpoint.io, f"{self._checkpoint.path}/{DIRECTORY}"
+        found: dict[str, BehindMark] = {}
+        for name in io.list_names(directory):
+            if name.startswith(".") or not name.endswith(".json"):
+                continue
+            try:
+                mark = BehindMark.from_bytes(io.read(f"{directory}/{name}"))
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
+            found[mark.table] = mark
+        return found

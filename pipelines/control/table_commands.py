@@ -1,0 +1,31 @@
+"""`tidemark pause` and `tidemark resume`: one table of a pipeline, which may be running or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from paimon_table.errors import ConfigError, SinkUnavailable
+from pipelines.checkpoint.lock import holder_of
+from pipelines.config.config_file import load_pipeline
+from pipelines.control.asking import ask
+from pipelines.control.requests import State
+
+
+def ask_for_table(file: Path, command: str, table: str, reason: str = "") -> None:
+    """Leave the request, wait for the running pipeline to take it, and say what became of it."""
+    config = load_pipeline(file)
+    is_running = holder_of(config) is not None
+    arguments = {"table": table, **({"reason": reason} if reason else {})}
+    _, answer = ask(config, command, arguments)
+    if answer is None and not is_running:
+        typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")
+    elif answer is None:
+        typer.echo(f"pipeline {config.name} is busy with a batch; it takes the request after that")
+    elif answer.state is State.REFUSED:
+        raise ConfigError(f"pipeline {config.name}: {answer.text}")
+    elif answer.state is State.FAILED:
+        raise SinkUnavailable(f"pipeline {config.name}: {answer.text}")
+    else:
+        typer.echo(f"pipeline {config.name}: {answer.text}")

@@ -1,0 +1,112 @@
+"""The tables that the stream leaves out for now, because they are behind it; the others go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from sinks import faults
+
+FILLED = "it is new, and filled from the earliest record (backfill)"
+
+
+class Batches(Protocol):
+    """Where the batches of the stream begin and end: Spark's checkpoint."""
+
+    @property
+    def closed_batch(self) -> int | None: ...
+    def offset_before(self, batch_id: int) -> str | None: ...
+    def offset_after(self, batch_id: int) -> str: ...
+
+
+class LeftOut:
+    """Which tables are left out, durably. Batches, compactions and the work beside them are on different threads."""
+
+    def __init__(self, marks: BehindMarks, batches: Batches, now_ms: Callable[[], int] | None = None) -> None:
+        self._marks = marks
+        self._batches = batches
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self.has_passed: Callable[[str], bool] = lambda _: False
+        """Whether the stream has read records of a topic before the batch that runs."""
+        self._lock = threading.Lock()
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Those that are behind."""
+        return frozenset(self.marks)
+
+    @property
+    def is_first_batch(self) -> bool:
+        """Whether no batch is closed yet."""
+        return self._batches.closed_batch is None
+
+    @property
+    def marks(self) -> Mapping[str, BehindMark]:
+        """The marks of the tables that are behind, by table."""
+        return {name: mark for name, mark in self._marks.all.items() if mark.is_behind}
+
+    def was_behind(self, identifier: str) -> bool:
+        """Whether the table has been caught up once under this checkpoint."""
+        mark = self._marks.all.get(identifier)
+        return mark is not None and not mark.is_behind
+
+    def leave_out(
+        self,
+        identifier: str,
+        cause: Cause,
+        reason: str,
+        batch_id: int,
+        topics: Collection[str],
+        *,
+        is_running: bool = False,
+        is_appended: bool = False,
+        from_start: bool = False,
+    ) -> BehindMark:
+        """Leave a table out from ``batch_id`` on; durable when this returns. One that is left out already stays so.
+
+        ``is_running`` says that the batch has begun: its rows may be in the table. ``is_appended`` says that they are,
+        with all before: the table misses what comes behind it. With ``from_start`` it misses all records that there
+        are.
+        """
+        with self._lock:
+            if is_appended:
+                closed = self._batches.closed_batch
+                batch_id, is_running = max(batch_id, -1 if closed is None else closed) + 1, False
+            known = self.marks.get(identifier)
+            if known is not None:
+                mark = replace(known, cause=cause, reason=reason)
+            else:
+                mark = BehindMark(
+                    identifier,
+                    cause,
+                    reason,
+                    self._now_ms(),
+                    batch_id,
+                    None if from_start else self._batches.offset_before(batch_id),
+                    self._batches.offset_after(batch_id) if is_running and not from_start else None,
+                    tuple(sorted(topics)),
+                )
+            self._marks.put(mark)
+        faults.reached("table-left-out", batch_id)
+        return mark
+
+    def note(self, mark: BehindMark) -> None:
+        """What has changed in the mark of a table that is behind."""
+        with self._lock:
+            topics = self._marks.all[mark.table].topics
+            self._marks.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
+
+    def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
+        """More topics that feed a table; durable when this returns."""
+        with self._lock:
+            self._marks.add_topics(identifier, topics)
+
+    def readmit(self, identifier: str) -> None:
+        """The table is in the stream again, durably."""
+        with self._lock:
+            mark = self._marks.all[identifier]
+            self._marks.put(replace(mark, cause=Cause.JOINED, reason="", slice=None))

@@ -1,0 +1,50 @@
+"""What one table cannot do is told apart from what ends the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paimon_table.errors import BrokenInvariant, LanesDoNotFit, Outage, SinkUnavailable, TidemarkError
+from sinks.write.bucket_task import is_of_machine
+
+
+class TableFailure(Exception):
+    """One table cannot be read or written, or its change is refused; the others can go on without it."""
+
+    def __init__(self, identifier: str, error: Exception) -> None:
+        super().__init__(f"table {identifier}: {error}")
+        self.identifier = identifier
+        self.error = error
+
+    @property
+    def is_of_storage(self) -> bool:
+        """Whether storage does not answer, so that other tables may fail as well."""
+        return isinstance(self.error, SinkUnavailable | OSError)
+
+    @property
+    def may_pass(self) -> bool:
+        return isinstance(self.error, OSError) or (isinstance(self.error, TidemarkError) and self.error.action.may_pass)
+
+
+def is_of_table(error: BaseException) -> bool:
+    """Whether what was done to one table failed for reasons of its own.
+
+    Errors that name a cause in our own words are, and those of storage. Outages are not, which pass by themselves and
+    meet all tables; nor are broken rules of the engine and what the machine lacks; any other class is a fault of ours:
+    going on would hide it.
+    """
+    if isinstance(error, TidemarkError):
+        return not isinstance(error, BrokenInvariant | LanesDoNotFit | Outage)
+    return isinstance(error, OSError) and not is_of_machine(error)
+
+
+@contextmanager
+def blaming(identifier: str) -> Iterator[None]:
+    """What fails in this block for reasons of the table's own becomes a TableFailure."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_table(error):
+            raise
+        raise TableFailure(identifier, error) from error

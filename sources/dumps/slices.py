@@ -1,0 +1,65 @@
+"""Stretches of dump files read again, between positions that the stream has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_table.errors import CorruptFile
+from sources.dumps.dump_file import DumpFile, FilePosition, advanced
+from sources.dumps.dump_source import DumpPlanner, Positions, dump_files, offset_text, positions_of
+from sources.dumps.planned_stream import SHARE
+from sources.dumps.settings import DumpSettings
+from sources.slices import Slice
+
+
+class DumpSlices:
+    """The ``SliceReader`` of dump files. Records of all topics are read: files are not sorted by them."""
+
+    def __init__(self, settings: DumpSettings) -> None:
+        self._settings = settings
+
+    def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
+        """See ``SliceReader``; files come in the order of their names."""
+        begins, limits = _of(begin), positions_of(limit)
+        paths = dict(dump_files(self._settings.path))
+        ends = dict(begins)
+        left = most_records
+        for name, last in sorted(limits.items()):
+            first = begins.get(name, FilePosition())
+            if left <= 0 or last.bytes <= first.bytes:
+                continue
+            if name not in paths:
+                raise CorruptFile(f"dump file {name} of {self._settings.path} is gone, but it was read: put it back")
+            ends[name] = last if last.records - first.records <= left else _cut(paths[name], first, left)
+            left -= ends[name].records - first.records
+        return Slice(offset_text(begins), offset_text(ends)) if ends != begins else None
+
+    def topics(self, position: str) -> frozenset[str] | None:
+        """Files do not say which topics they hold; without files there are none."""
+        return None if positions_of(position) else frozenset()
+
+    def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
+        begins = _of(begin)
+        return sum(
+            max(0, last.records - begins.get(name, FilePosition()).records)
+            for name, last in positions_of(limit).items()
+        )
+
+    def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
+        planner = DumpPlanner(self._settings)
+        shares = planner.shares(offset_text(_of(piece.begin)), piece.end)
+        return spark.createDataFrame([(bytearray(share),) for share in shares], f"{SHARE} binary not null")
+
+
+def _of(begin: str | None) -> Positions:
+    return {} if begin is None else positions_of(begin)
+
+
+def _cut(path: str, first: FilePosition, most_records: int) -> FilePosition:
+    file = DumpFile(path)
+    try:
+        return advanced(file, first, most_records)
+    finally:
+        file.close()

@@ -1,0 +1,106 @@
+"""Stretches of topics read again, between offsets that the stream has passed."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sources.kafka.admin import KafkaAdmin
+from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
+from sources.kafka.settings import KafkaSettings
+from sources.loss import Loss
+from sources.positions import Place
+from sources.slices import Slice
+
+
+class KafkaSlices:
+    """The ``SliceReader`` of topics in Kafka."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        admin: Callable[[], AbstractContextManager[KafkaAdmin]],
+        pass_over: Callable[[Sequence[Loss]], None],
+    ) -> None:
+        """``pass_over`` tells of losses where ``on_data_loss`` goes on after them."""
+        self._settings = settings
+        self._admin = admin
+        self._pass_over = pass_over
+
+    def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
+        """See ``SliceReader``; the offsets of a slice are shared among the partitions as what is left of each is."""
+        begins, ends = self._range(begin, limit, topics)
+        left = {place: end - begins[place] for place, end in ends.items() if end > begins[place]}
+        if not left:
+            return None
+        total = sum(left.values())
+        if total > most_records:
+            left = {place: max(1, count * most_records // total) for place, count in left.items()}
+        return Slice(
+            _text(begins), _text({place: at + left.get(place, 0) for place, at in begins.items() if place in ends})
+        )
+
+    def topics(self, position: str) -> frozenset[str] | None:
+        return frozenset(topic for (topic, _), at in offsets_of(position).items() if at > 0)
+
+    def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
+        begins, ends = self._range(begin, limit, topics)
+        return sum(max(0, end - begins[place]) for place, end in ends.items())
+
+    def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
+        ends = offsets_of(piece.end)
+        begins = {place: at for place, at in offsets_of(piece.begin or "{}").items() if ends.get(place, at) > at}
+        options = self._settings.reader_options(slots)
+        for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
+            options.pop(name, None)
+        partitions: defaultdict[str, list[int]] = defaultdict(list)
+        for topic, partition in sorted(begins):
+            partitions[topic].append(partition)
+        options |= {
+            "assign": json.dumps(partitions),
+            "startingOffsets": _text(begins),
+            "endingOffsets": _text({place: ends[place] for place in begins}),
+        }
+        return spark.read.format("kafka").options(**options).load()
+
+    def _range(
+        self, begin: str | None, limit: str, topics: Collection[str] | None
+    ) -> tuple[dict[Place, int], dict[Place, int]]:
+        """Where to begin and to end in each partition that the stream has read of ``topics``."""
+        wanted = {place: at for place, at in offsets_of(limit).items() if topics is None or place[0] in topics}
+        with self._admin() as admin:
+            there = admin.topic_ids()
+            bounds = admin.bounds({topic for topic, _ in wanted if topic in there})
+        if begin is None:
+            return {place: bounds[place].begin if place in bounds else at for place, at in wanted.items()}, wanted
+        known = offsets_of(begin)
+        # A partition that is not known yet came later: the stream has read it from its first record.
+        begins = {place: known.get(place, bounds[place].begin if place in bounds else 0) for place in wanted}
+        losses = lost_records({place: at for place, at in begins.items() if at < wanted[place]}, bounds)
+        if losses and not self._settings.goes_on_after_loss:
+            raise RecordsLost(
+                f"Kafka no longer holds what the table misses: {loss_words(losses)}; fill the table from another copy"
+                " of the source, or set `on_data_loss: continue` to go on without these records (rows that no later"
+                " record changes stay as they are)"
+            )
+        self._pass_over(losses)
+        first = {place: held.begin for place, held in bounds.items()}
+        return {
+            place: max(at, min(first.get(place, wanted[place]), wanted[place])) for place, at in begins.items()
+        }, wanted
+
+
+def offsets_of(text: str) -> dict[Place, int]:
+    """Spark's text of a position in Kafka as offsets per partition."""
+    return {(topic, int(p)): int(at) for topic, places in json.loads(text).items() for p, at in places.items()}
+
+
+def _text(positions: Mapping[Place, int]) -> str:
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(positions.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested, separators=(",", ":"))

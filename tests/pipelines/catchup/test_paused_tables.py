@@ -1,0 +1,192 @@
+"""A table that cannot be written waits at its position while the others go on; caught up, it has all of it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import SchemaChangeRefused
+from pipelines.checkpoint.behind_marks import Cause
+from sources.changes import RECORD_SCHEMA
+from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.policies import DebeziumPolicies
+from tests.support.changelog import replay_strictly
+from tests.support.events import History, records_of
+from tests.support.item_batches import event, records
+from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
+
+SUMS = {
+    "merge-engine": "aggregation",
+    "fields.default-aggregate-function": "sum",
+}
+"""Options of a table in which a row that is applied twice shows."""
+
+COUNT = 40
+LATER = 15
+"""From this record on rows have one more column."""
+
+
+def _sums(new_columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {"match": {"table": "sums"}, "into": "lake.sums", "options": SUMS, "new_columns": new_columns}
+
+
+REFUSES = _sums({"max_per_day": 0, "beyond": "fail"})
+TAKES = _sums({"max_per_day": 5, "beyond": "fail"})
+ORDERS = {"match": {"table": "orders"}, "into": "lake.orders"}
+CUSTOMERS = {"match": {"table": "customers"}, "into": "lake.customers"}
+
+
+def _sum_records() -> pa.RecordBatch:
+    rows = [{"id": n % 5, "amount": 1, **({"later": 1} if n >= LATER else {})} for n in range(COUNT)]
+    return _on_topic(records(*(event("c", row["id"], row, table="sums") for row in rows)), "shop.public.sums")
+
+
+def _on_topic(batch: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{**row, "topic": topic} for row in batch.to_pylist()], schema=RECORD_SCHEMA)
+
+
+def _mixed() -> tuple[pa.RecordBatch, History, History]:
+    """Records of three tables by turns, and what two of them hold in the end."""
+    orders, customers = History("orders", seed=1, keys=9).extend(COUNT), History("customers", seed=2).extend(COUNT)
+    parts = [_sum_records().to_pylist(), records_of(orders).to_pylist(), records_of(customers).to_pylist()]
+    rows = [part[n] for n in range(max(map(len, parts))) for part in parts if n < len(part)]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA), orders, customers
+
+
+def _expected_sums() -> dict[int, tuple[int, int | None]]:
+    every = range(COUNT)
+    return {
+        key: (sum(n % 5 == key for n in every), sum(n % 5 == key and n >= LATER for n in every)) for key in range(5)
+    }
+
+
+def _check(pipeline: PausedPipeline, orders: History, customers: History) -> None:
+    assert {k: (r["amount"], r["later"]) for k, r in pipeline.rows("lake.sums").items()} == _expected_sums()
+    for history in (orders, customers):
+        identifier = f"lake.{history.table}"
+        assert pipeline.rows(identifier) == history.rows
+        changes = [rows for _, rows in pipeline.table(identifier).changes()]
+        assert replay_strictly(changes, ["id"]) == {(key,): row for key, row in history.rows.items()}
+
+
+def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp_path: Path) -> None:
+    source, orders, customers = _mixed()
+    first = PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS])
+    first.run()
+
+    (mark,) = first.left_out.marks.values()
+    assert (mark.table, mark.cause) == ("lake.sums", Cause.FAILED)
+    assert "column later: the table takes 0 new columns" in mark.reason
+    assert first.rows("lake.orders") == orders.rows
+    assert sum(r["amount"] for r in first.rows("lake.sums").values()) < COUNT
+    assert first.reports[-1].left_out == {"lake.sums": mark.reason}
+    assert sum(report.counts.tables_behind for report in first.reports) > 0
+
+    second = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
+    second.caught_up()
+
+    assert second.behind == {}
+    _check(second, orders, customers)
+
+
+def test_a_table_is_caught_up_while_the_stream_goes_on(tmp_path: Path) -> None:
+    source, orders, customers = _mixed()
+    first = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
+    first.run(3)
+    first.pause("lake.sums")
+    first.pause("lake.orders")
+    first.run(6)
+    assert sorted(first.behind) == ["lake.orders", "lake.sums"]
+
+    first.caught_up("lake.orders", batch_between=True)
+    assert sorted(first.behind) == ["lake.sums"]
+    first.caught_up("lake.sums", batch_between=True)
+    first.run()
+
+    assert first.behind == {}
+    _check(first, orders, customers)
+
+
+def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
+    source, orders, customers = _mixed()
+    PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS]).run()
+    second = PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS])
+
+    with pytest.raises(SchemaChangeRefused):
+        second.caught_up()
+    third = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
+    third.caught_up()
+
+    _check(third, orders, customers)
+
+
+def test_with_stop_a_refused_change_ends_the_pipeline(tmp_path: Path) -> None:
+    source, _orders, _customers = _mixed()
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({**REFUSES, "on_table_failure": "stop"}, {}),
+        (REFUSES, {"on_table_failure": "stop"}),
+    ]
+    for number, (rule, keys) in enumerate(cases):
+        pipeline = PausedPipeline(tmp_path / str(number), source, [rule, ORDERS, CUSTOMERS], **keys)
+        with pytest.raises(SchemaChangeRefused, match="column later"):
+            pipeline.run()
+        assert pipeline.behind == {}
+
+
+def test_a_truncated_table_is_paused_and_goes_on_once_truncates_are_skipped(tmp_path: Path) -> None:
+    rows = [event("c", n, {"id": n}) for n in range(25)]
+    rows[13] = event("t", 0)
+    pipeline = PausedPipeline(tmp_path, records(*rows), [{"match": {"table": "items"}, "into": "lake.items"}])
+    pipeline.run()
+    assert "the source table was truncated" in pipeline.behind["lake.items"]
+
+    skips = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
+    rules = [{"match": {"table": "items"}, "into": "lake.items"}]
+    again = PausedPipeline(tmp_path, records(*rows), rules, decoder=skips)
+    again.caught_up()
+
+    assert sorted(again.rows("lake.items")) == [n for n in range(25) if n != 13]
+
+
+@pytest.mark.crash
+def test_killed_anywhere_nothing_is_lost_or_applied_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every crash point of two processes: one in which tables fall behind, one in which they are caught up."""
+    source, orders, customers = _mixed()
+    step, points = 1, 0
+    while True:
+        root = tmp_path / str(step)
+        with killed_at(monkeypatch, step) as was_killed:
+            try:
+                _story(root, source)
+            except Killed:
+                points += 1
+        if not was_killed():
+            break
+        finished = _story(root, source)
+        assert finished.behind == {}, f"crash point {step}"
+        _check(finished, orders, customers)
+        step += STRIDE
+    assert points > 8
+
+
+STRIDE = 7
+"""Every seventh crash point: the steps of a slice repeat, in another order of points each time."""
+
+
+def _story(root: Path, source: pa.RecordBatch) -> PausedPipeline:
+    """Two tables fall behind, then all that is behind is caught up beside the stream; may begin anywhere."""
+    before = PausedPipeline(root, source, [REFUSES, ORDERS, CUSTOMERS], batch_size=30, slice_size=25)
+    if before.stream.next_batch < 4:
+        before.run(1)
+        if before.stream.next_batch == 1 and "lake.orders" not in before.behind:
+            before.pause("lake.orders")
+        before.run(4 - before.stream.next_batch)
+    after = PausedPipeline(root, source, [TAKES, ORDERS, CUSTOMERS], batch_size=30, slice_size=25)
+    after.caught_up(batch_between=True)
+    after.run()
+    after.caught_up()
+    return after

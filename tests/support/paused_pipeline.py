@@ -1,0 +1,208 @@
+"""A pipeline in this process, with Spark's checkpoint as files and a list of records as its source.
+
+It can be killed at every crash point and started again from what is on disk, and its tables be paused and caught up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.table import Table
+from pipelines.batch.batch import process_batch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
+from pipelines.catchup.spark_slices import slice_settings
+from pipelines.catchup.stream_end import StreamEnd
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import catalog_of
+from pipelines.tables.left_out import LeftOut
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.positions import aside_user
+from sources.changes import Decoder
+from sources.slices import Slice
+from tests.support.local_batches import task_settings
+
+USER = "tidemark-shop-test"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class ListSlices:
+    """A ``SliceReader`` over a list of records; positions are ``{"at": N}``."""
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self._records = records
+
+    def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
+        first, last = at_of(begin), at_of(limit)
+        return None if first >= last else Slice(position(first), position(min(last, first + most_records)))
+
+    def topics(self, position: str) -> frozenset[str] | None:
+        return frozenset(self._records.slice(0, at_of(position)).column("topic").to_pylist())
+
+    def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
+        return at_of(limit) - at_of(begin)
+
+    def records(self, spark: Any, piece: Slice, topics: Collection[str] | None, slots: int) -> Any:
+        raise NotImplementedError("without Spark")
+
+    def taken(self, piece: Slice, topics: Collection[str] | None) -> pa.RecordBatch:
+        first, last = at_of(piece.begin), at_of(piece.end)
+        part = self._records.slice(first, last - first)
+        wanted = [topics is None or topic in topics for topic in part.column("topic").to_pylist()]
+        return part.filter(pa.array(wanted, pa.bool_()))
+
+
+def position(at: int) -> str:
+    return json.dumps({"at": at})
+
+
+def at_of(text: str | None) -> int:
+    return 0 if text is None else int(json.loads(text)["at"])
+
+
+class PausedPipeline:
+    """One process of the pipeline: made anew over the same directory, it is the next one."""
+
+    def __init__(
+        self,
+        root: Path,
+        records: pa.RecordBatch,
+        rules: Sequence[Mapping[str, Any]],
+        *,
+        batch_size: int = 10,
+        slice_size: int = 7,
+        decoder: Decoder | None = None,
+        **keys: Any,
+    ) -> None:
+        self.root, self.records = root, records
+        self._batch_size, self._slice_size = batch_size, slice_size
+        self.config = PipelineConfig.model_validate(
+            {
+                "version": 1,
+                "name": "shop",
+                "source": {"files": {"path": str(root)}, "format": "debezium-json"},
+                "checkpoint": str(root / "checkpoint"),
+                "catalog": {"warehouse": str(root / "warehouse")},
+                "defaults": {"options": {"bucket": "2", "changelog-producer": "lookup"}},
+                "tables": list(rules),
+                **keys,
+            }
+        )
+        self.settings = task_settings(root, decoder=decoder)
+        self.checkpoint = Checkpoint(self.config)
+        self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
+        self._own = OwnTables(self.config, catalog_of(self.config))
+        self._slices = ListSlices(records)
+        self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)
+        self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
+        self.left_out.has_passed = lambda topic: (
+            topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
+        )
+        self.reports: list[BatchReport] = []
+
+    @property
+    def behind(self) -> dict[str, str]:
+        return {name: mark.reason for name, mark in self.left_out.marks.items()}
+
+    def run_batch(self) -> bool:
+        """Plan the next batch as Spark does, run it and close it; False when there are no more records."""
+        number = self.stream.next_batch
+        first = number * self._batch_size
+        last = min(self.records.num_rows, first + self._batch_size)
+        if first >= last:
+            return False
+        self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
+        part = self.records.slice(first, last - first)
+        compactions = Compactions()
+        process_batch(
+            BatchRun(number), self.tables, self.settings, LocalExchange([part]), compactions, self.reports.append
+        )
+        compactions.wait()
+        self.stream.last_batch = number
+        faults.reached("before-closing", number)
+        self._log("commits", number, 'v1\n{"nextBatchWatermarkMs":0}')
+        return True
+
+    def run(self, batches: int | None = None) -> None:
+        while batches is None or batches > 0:
+            if not self.run_batch():
+                return
+            batches = None if batches is None else batches - 1
+
+    def pause(self, table: str) -> None:
+        number, planned = self.stream.next_batch, self.checkpoint.planned_batch
+        has_begun = planned is not None and planned >= number
+        topics = self.tables.topics_of(table)
+        self.left_out.leave_out(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
+
+    def catch_up(self, table: str) -> CatchUp:
+        mark = self.left_out.marks[table]
+        settings = slice_settings(self.settings, mark)
+        work = SliceWork(self._slices, self._runner(settings), self._aside, self._slice_size)
+        return CatchUp(table, self.left_out, self.stream, work)
+
+    def caught_up(self, *tables: str, batch_between: bool = False) -> None:
+        """Bring tables up, all that are behind by default, maybe with a batch of the stream after each slice."""
+        for table in tables or sorted(self.left_out.tables):
+            catch_up = self.catch_up(table)
+            while catch_up.step() is not Step.JOINED:
+                if batch_between:
+                    self.run_batch()
+
+    def rows(self, table: str) -> dict[int, dict[str, Any]]:
+        return {row["id"]: row for row in self.table(table).to_arrow().to_pylist()}
+
+    def table(self, table: str) -> Table:
+        database, name = table.split(".")
+        return Table.open(f"{self.root}/warehouse/{database}.db/{name}")
+
+    def _runner(self, settings: TaskSettings) -> Callable[..., BatchReport]:
+        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            compactions, reports = Compactions(), list[BatchReport]()
+            exchange = LocalExchange([self._slices.taken(piece, topics)])
+            process_batch(batch, tables, settings, exchange, compactions, reports.append)
+            compactions.wait()
+            return reports[0]
+
+        return run
+
+    def _aside(self, mark: BehindMark) -> PipelineTables:
+        return PipelineTables(self.config, aside_user(USER, mark.since_ms), self._own, only=mark.table)
+
+    def _log(self, directory: str, number: int, content: str) -> None:
+        path = self.root / "checkpoint" / directory / str(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+@contextmanager
+def killed_at(monkeypatch: pytest.MonkeyPatch, step: int) -> Iterator[Callable[[], bool]]:
+    """Kill the process when it comes to its ``step``-th crash point; gives whether that has happened."""
+    passed = 0
+
+    def reached(_point: str, _batch_id: int) -> None:
+        nonlocal passed
+        passed += 1
+        if passed == step:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faults, "reached", reached)
+        yield lambda: passed >= step
