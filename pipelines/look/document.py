@@ -24,5 +24,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {_key(key): _plain(one) for key, one in value.items()}
     return value
+
+
+def _key(key: Any) -> str:
+    """A partition of a topic stands as ``topic-0``."""
+    return "-".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -157,6 +157,9 @@ def _bar(batch: Mapping[str, Any], longest: float) -> Text:
 
 
 def _troubles(pipeline: Mapping[str, Any]) -> Iterator[Text]:
+    lost = sum(pipeline.get("lost_offsets", {}).values())
+    if lost:
+        yield Text(f"  {lost:,} offsets were gone before they were read", style=_BAD)
     for what, counts in (("quarantined", pipeline["quarantined"]), ("done again", pipeline["retries"])):
         for reason, count in sorted(counts.items(), key=lambda item: -item[1])[:5]:
             yield Text(f"  {count:,} {what}: {shown(reason, 120)}", style=_BETWEEN)

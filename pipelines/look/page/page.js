@@ -201,6 +201,7 @@ function showPipeline(state, pipeline) {
     ...(pipeline.source_silent_s ? [element("p", { class: "reason" }, `The source has not answered for ${duration(pipeline.source_silent_s)}.`)] : []));
   const rate = rates(history);
   const last = pipeline.last_batches[pipeline.last_batches.length - 1];
+  const lost = Object.values(pipeline.lost_offsets).reduce((sum, one) => sum + one, 0);
   const bad = Object.values(pipeline.quarantined).reduce((sum, one) => sum + one, 0);
   put(section.facts,
     fact("Records read", number(pipeline.records)),
@@ -209,6 +210,7 @@ function showPipeline(state, pipeline) {
     fact("Behind", duration(pipeline.lag_s), pipeline.lag_s > 600 ? "bad" : ""),
     fact("Batch", pipeline.running_batch === null ? (last ? `${last.id} done` : "none yet") : `${pipeline.running_batch} runs`),
     fact("In quarantine", number(bad), bad ? "between" : ""),
+    ...(lost ? [fact("Offsets lost", number(lost), "bad")] : []),
     fact("Done again", number(Object.values(pipeline.retries).reduce((sum, one) => sum + one, 0))));
   put(section.charts, lineChart("Records per second", rate, number),
     lineChart("Seconds behind", history.map((point) => ({ time: point.time_s, value: point.lag_s })), duration), batchChart(pipeline.last_batches));

@@ -131,6 +131,7 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
     assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running")
     assert "lake.items is paused: column id: BIGINT is narrower than TEXT" in text
     assert "2 quarantined: value is not JSON" in text and "1 done again: commit conflict" in text
+    assert "17 offsets were gone before they were read" in text
     assert "tidemark 1.2.3, Spark 4.0.0, driver 268 MB, jvm 1.1 GB" in text
     assert "█" in text
 
