@@ -62,7 +62,12 @@ def plan_expiry(ctx: TableContext, limits: Limits, now_ms: int, claims: Claims =
     first_left = store.find(end.id)
     if not over or first_left is None:
         return Expiry(keeper=end.keeper)
-    return _planned(ctx, over, first_left, end)
+    try:
+        return _planned(ctx, over, first_left, end)
+    except CorruptFile:
+        if store.find(end.id) is not None:
+            raise
+        return Expiry(keeper=end.keeper)  # somebody else expires the table at this moment
 
 
 def _consumers(ctx: TableContext) -> list[Keeper]:

@@ -66,12 +66,18 @@ def finish_interrupted(ctx: TableContext) -> int:
     for name in names:
         record = f"{_records(paths)}/{name}"
         removal = _read(io, record)
-        if removal is not None:
+        if removal is None:
+            continue
+        try:
             left = _still_unneeded(ctx, removal)
-            if left is not None:
-                _make_invisible(io, paths, left)
-                _remove_files(io, paths, left, lambda _: None)
-            io.delete(record)
+        except CorruptFile:
+            if io.exists(record):
+                raise
+            continue  # somebody else has finished it, and removed more since
+        if left is not None:
+            _make_invisible(io, paths, left)
+            _remove_files(io, paths, left, lambda _: None)
+        io.delete(record)
     return len(names)
 
 

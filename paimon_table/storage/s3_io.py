@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
-from paimon_table.storage.file_io import FoundFile
 from paimon_table.storage.secret import Secret
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.fs as pafs
+
+    from paimon_table.storage.file_io import FoundFile
 
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
@@ -129,6 +130,8 @@ class S3FileIO:
 
     def list_files(self, directory: str) -> list[FoundFile]:
         bucket, prefix = _below(directory)
+        from paimon_table.storage.file_io import FoundFile  # Arrow comes with it
+
         found: list[FoundFile] = []
         with translated(directory):
             pages = _client(self.settings).get_paginator("list_objects_v2")

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase, BytesIO
 from typing import BinaryIO
@@ -122,7 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         data = self.server.objects.get(key)
         if data is None:
             return self._answer(404)
-        return self._answer(200, Content_Length=str(len(data)), ETag='"x"')
+        modified = formatdate(usegmt=True)
+        return self._answer(200, Content_Length=str(len(data)), ETag='"x"', Last_Modified=modified)
 
     def do_PUT(self) -> None:
         key, query = self._target()

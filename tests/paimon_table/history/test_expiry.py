@@ -16,6 +16,7 @@ from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.former_rows import former_rows
 from tests.support.builders import committer, data_file, message, orders_schema
+from tests.support.s3_server import s3_server
 from tests.support.table_driver import TableDriver, new_table
 
 
@@ -149,3 +150,30 @@ def test_many_batches_leave_a_bounded_number_of_files() -> None:
     assert table.snapshots.latest_id() == 601
     assert max(counts) < 80
     assert max(counts[200:]) <= max(counts[20:200])
+
+
+def test_tables_in_an_object_store_expire_too() -> None:
+    with s3_server() as server:
+        settings = {
+            "s3.endpoint": server.endpoint,
+            "s3.access-key": "key",
+            "s3.secret-key": "secret",
+            "s3.path.style.access": "true",
+        }
+        table = Table.create("s3://warehouse/t", orders_schema({"snapshot.clean-empty-directories": "true"}), settings)
+        commit, old = committer(table, is_new_user=True), data_file("f0", 5)
+        table.io.write("s3://warehouse/t/bucket-0/f0", b"x")
+        commit.commit(0, [message(new_files=[old])], {})
+        for number in range(1, 6):
+            new = data_file(f"f{number}", 5)
+            table.io.write(f"s3://warehouse/t/bucket-0/f{number}", b"x")
+            commit.commit(number, [message(compact_before=[old], compact_after=[new])], {})
+            old = new
+
+        done = expire(table.context, Surroundings(), Limits(1, 1, 0, 100))
+
+        assert done.snapshots == (1, 2, 3, 4, 5)
+        assert table.io.list_names("s3://warehouse/t/bucket-0") == ["f5"]
+        assert table.io.list_names("s3://warehouse/t/snapshot") == ["EARLIEST", "LATEST", "snapshot-6"]
+        assert table.io.list_names("s3://warehouse/t/tidemark/removals") == []
+        assert len(table.state().files) == 1

@@ -233,3 +233,17 @@ def test_private_files_are_closed_to_others_whatever_the_umask(tmp_path: Path) -
     assert [path.name for path in made] == ["a", "b", "one", "three", "two"]
     assert [path.name for path in made if path.stat().st_mode & 0o077] == []
     assert (tmp_path / "open").stat().st_mode & 0o777 == 0o666
+
+
+def test_files_and_empty_directories_are_deleted_together(tmp_path: Path) -> None:
+    io = LocalFileIO()
+    paths = [str(tmp_path / "d" / "e" / str(n)) for n in range(3)]
+    io.write_all([(path, b"x") for path in paths])
+    assert abs(io.modified_ms(paths[0]) - time.time() * 1000) < 60_000
+
+    assert not io.delete_if_empty(str(tmp_path / "d" / "e"))
+    io.delete_all([*paths, str(tmp_path / "none")])
+    assert io.delete_if_empty(str(tmp_path / "d" / "e"))
+    assert io.delete_if_empty(str(tmp_path / "d" / "e"))
+    assert not (tmp_path / "d" / "e").exists()
+    assert (tmp_path / "d").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -161,3 +162,15 @@ def test_answers_of_the_store_become_errors_of_the_operating_system(status: int,
 def test_a_store_that_is_not_reached_is_an_error_of_the_operating_system() -> None:
     with pytest.raises(OSError, match="s3://bucket/key: Could not connect"), s3_io.translated("s3://bucket/key"):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+
+def test_many_objects_are_deleted_and_their_times_are_told(io: S3FileIO) -> None:
+    paths = [f"s3://warehouse/t/many/{n}" for n in range(20)]
+    io.write_all([(path, b"x") for path in paths])
+    assert abs(io.modified_ms(paths[0]) - time.time() * 1000) < 3_600_000
+    io.delete_all([*paths[:15], "s3://warehouse/t/many/none"])
+    assert len(io.list_names("s3://warehouse/t/many")) == 5
+    assert io.delete_if_empty("s3://warehouse/t/many")
+    assert len(io.list_names("s3://warehouse/t/many")) == 5
+    with pytest.raises(FileNotFoundError):
+        io.modified_ms("s3://warehouse/t/many/none")
