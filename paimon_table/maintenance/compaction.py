@@ -13,6 +13,7 @@ from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.shares import Compacted, Shares
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles, TableState
 from paimon_table.table import Table
@@ -31,6 +32,19 @@ def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted
     commit = job.commit_to(table)
     due = [bucket for bucket in commit.refresh().files if bucket.bucket != POSTPONED and chosen(bucket.partition)]
     return _compact(compacting(table.context), commit, job, due, fully)
+
+
+def would_compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+    """The buckets that ``compact`` would change now, with all of their files; of postponed ones those that wait."""
+    state, ctx = table.state(), compacting(table.context)
+    live = state.live_files()
+
+    def is_due(bucket: BucketId) -> bool:
+        if bucket.bucket == POSTPONED:
+            return True
+        return open_writer(ctx, bucket, live.of(bucket), job.environment).needs_compaction(full_compact=fully)
+
+    return {bucket: files for bucket, files in state.files.items() if chosen(bucket.partition) and is_due(bucket)}
 
 
 def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:

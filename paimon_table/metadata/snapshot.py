@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -106,6 +106,15 @@ _ATTEMPTS = 10
 _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
 
+_IN_PARTS = "x"
+"""Begins a checksum in two parts."""
+
+_DIGITS = 8
+"""Of each part."""
+
+_LEFT_OUT = ("uuid", "writerVersion", "operation")
+"""Keys that copies lack."""
+
 
 def to_json(snapshot: Snapshot) -> str:
     """The text of the snapshot file, keys in Java's order, unset ones left out."""
@@ -140,7 +149,7 @@ def _check(document: dict[str, Any]) -> None:
         document.pop("properties", None)
     if stated is None:
         _check_names(document)
-    elif stated != _checksum(document):
+    elif not _is_right(str(stated), document):
         raise ValueError("its checksum is wrong")
 
 
@@ -160,10 +169,27 @@ def _check_names(document: dict[str, Any]) -> None:
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """Of the keys that snapshots have, whatever the layout of the text: tags hold the same ones and some more."""
-    covered = {key: document[key] for key, _ in _JSON_KEYS if document.get(key) is not None}
+    """Of the keys that snapshots have, whatever the layout of the text: tags hold the same ones and some more.
+
+    In two parts: Java leaves some keys out of its tags and changelogs, which are copies of snapshots of any writer.
+    """
+    copied = [key for key, _ in _JSON_KEYS if key not in _LEFT_OUT]
+    return f"{_IN_PARTS}{_digest(document, copied)}{_digest(document, _LEFT_OUT)}"
+
+
+def _is_right(stated: str, document: Mapping[str, Any]) -> bool:
+    """Whether a checksum fits; also one of a version that covered all keys at once, unless the snapshot is a copy."""
+    is_copy = not any(key in document for key in _LEFT_OUT)
+    if not stated.startswith(_IN_PARTS):
+        return is_copy or stated == _digest(document, [key for key, _ in _JSON_KEYS])
+    right = _checksum(document)
+    return stated == right or (is_copy and stated[: len(right) - _DIGITS] == right[:-_DIGITS])
+
+
+def _digest(document: Mapping[str, Any], keys: Iterable[str]) -> str:
+    covered = {key: document[key] for key in keys if document.get(key) is not None}
     text = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{zlib.crc32(text.encode()):0{_DIGITS}x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ def compact(
         bool, typer.Option("--full", help="Merge all files of each bucket; else what its strategy picks.")
     ] = False,
     partition: Partitions = None,
+    dry_run: DryRun = False,
     option: Storage = None,
 ) -> None:
     """Compact the table.
@@ -39,7 +40,7 @@ def compact(
     """
     from pipelines.jobs import table_jobs
 
-    table_jobs.compact(path, full, partition, option)
+    table_jobs.compact(path, full, partition, dry_run, option)
 
 
 @table_app.command()

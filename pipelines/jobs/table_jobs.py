@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
-from paimon_table import Table
+from paimon_table import POSTPONED, BucketId, DataFileMeta, Table
 from paimon_table.errors import ConfigError
-from paimon_table.maintenance.compaction import Chosen
+from paimon_table.maintenance.compaction import Chosen, would_compact
 from paimon_table.maintenance.compaction import compact as compact_table
 from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
 from paimon_table.maintenance.postponed import compact_postponed
@@ -27,10 +27,13 @@ Specs = Sequence[str] | None
 """Partitions as they are named on the command line; None and none stand for all."""
 
 
-def compact(path: str, full: bool, specs: Specs, storage: Options) -> None:
+def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options) -> None:
     """Compact the buckets of the partitions."""
     table = open_table(path, storage, for_reading=False)
     chosen = _chosen(table, specs)
+    if dry_run:
+        _tell_due(table, would_compact(table, new_job(), chosen, fully=full))
+        return
     with watched() as progress:
         job = new_job(progress)
         given = compact_postponed(table, job, chosen, fully=full)
@@ -96,6 +99,23 @@ def _chosen(table: Table, specs: Specs) -> Chosen:
     if not specs:
         return lambda _: True
     return frozenset(named_partitions(table.context, partition_facts(table.context, table.state()), specs)).__contains__
+
+
+def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> None:
+    if not due:
+        typer.echo("nothing to compact")
+        return
+
+    def told(bucket: BucketId, files: Sequence[DataFileMeta]) -> str:
+        partition = table.context.partition_path(bucket.partition)
+        place = f"{partition}, " if partition else ""
+        number = "rows without a bucket" if bucket.bucket == POSTPONED else f"bucket {bucket.bucket}"
+        level0 = sum(file.level == 0 for file in files)
+        held = _sizes(len(files), sum(file.file_size_bytes for file in files))
+        return f"  {place}{number}: {held}, {level0:,} of them on level 0"
+
+    lines = [told(bucket, files) for bucket, files in due.items()]
+    typer.echo("\n".join([f"would compact {counted(len(due), 'bucket')}:", *first_of(lines, _LISTED, "buckets")]))
 
 
 def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:

@@ -359,6 +359,11 @@ class JavaTables:
         changelogs = int(table.newExpireChangelog().config(config).expire()) if is_longer else 0
         return {"snapshots": snapshots, "changelogs": changelogs}
 
+    def remove_orphans(self, path: str, older_than_ms: int) -> list[str]:
+        """Paths of the files that are gone, below the table."""
+        clean = self.core.operation.LocalOrphanFilesClean(self._table(path), older_than_ms).clean()
+        return sorted(str(file.toUri().getPath()).removeprefix(f"{path}/") for file in clean.getDeletedFilesPath())
+
     def create_tag(self, path: str, name: str, snapshot_id: int, retained_s: int | None) -> Json:
         seconds = None if retained_s is None else self.java.time.Duration.ofSeconds(retained_s)
         self._table(path).createTag(name, jpype.JLong(snapshot_id), seconds)
@@ -510,6 +515,7 @@ COMMANDS = (
     "compact_postponed",
     "drop_partitions",
     "expire",
+    "remove_orphans",
     "create_tag",
     "delete_tag",
     "create_branch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -118,6 +119,31 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot: Snapshot) -> None
 def test_a_checksum_under_a_damaged_name_is_missed(before: str, after: str) -> None:
     with pytest.raises(CorruptFile, match="holds the checksum"):
         from_json(to_json(FULL).replace(before, after))
+
+
+def copy_of_java(text: str) -> str:
+    """As Java 1.4 writes a tag or changelog: without keys that it does not know."""
+    document = json.loads(text)
+    return json.dumps(
+        {key: value for key, value in document.items() if key not in {"uuid", "writerVersion", "operation"}}
+    )
+
+
+def test_copies_of_other_writers_are_compared_with_what_they_copy() -> None:
+    copied = replace(FULL, uuid=None, writer_version=None, operation=None)
+    text = copy_of_java(to_json(FULL))
+    assert from_json(text) == copied
+    with pytest.raises(CorruptFile, match="checksum"):
+        from_json(text.replace(f'"totalRecordCount": {FULL.total_record_count}', '"totalRecordCount": 1'))
+
+
+def test_checksums_of_earlier_versions_count() -> None:
+    """They covered all keys at once, so copies of Java's cannot be compared with them."""
+    text = re.sub(r'"tidemark.checksum" : "\w+"', '"tidemark.checksum" : "1999b3ce"', to_json(FULL))
+    assert from_json(text) == FULL
+    with pytest.raises(CorruptFile, match="checksum"):
+        from_json(text.replace(f'"totalRecordCount" : {FULL.total_record_count}', '"totalRecordCount" : 1'))
+    assert from_json(copy_of_java(text)) == replace(FULL, uuid=None, writer_version=None, operation=None)
 
 
 def test_snapshots_of_other_writers_need_no_checksum() -> None:

@@ -194,7 +194,10 @@ def test_compact_merges_everything_when_asked(tmp_path: Path) -> None:
     for value in (2, 3):
         driver.commit([["+I", key, value, day, region] for key in range(20) for day, region in PLACES])
     content = driver.content()
-    assert run("compact", driver) == "nothing to compact\n"
+    assert run("compact", driver) == run("compact", driver, "--dry-run") == "nothing to compact\n"
+    would = run("compact", driver, "--full", "--partition", "region=x", "--dry-run")
+    assert would.startswith("would compact 2 buckets:\n  dt=19724/region=x, bucket 0: 3 files of ")
+    assert would.count(" bytes, 3 of them on level 0\n") == 2
     assert "compacted 2 buckets: 6 files of " in run("compact", driver, "--full", "--partition", "region=x")
     assert "compacted 6 buckets: 18 files of " in run("compact", driver, "--full")
     assert run("compact", driver, "--full") == "nothing to compact\n"
