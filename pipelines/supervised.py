@@ -195,6 +195,7 @@ class SupervisedPipeline:
                 found, self._pipeline = self._pipeline or self._look(self.config), None
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
+                self._seen.commands = COMMANDS
         except Exception as error:
             self._begun = error
 

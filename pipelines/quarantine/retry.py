@@ -7,16 +7,18 @@ import os
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
 from pipelines.quarantine.applier import Apply, applier
@@ -152,19 +154,39 @@ def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedL
     if dry_run:
         _tell_dry_run(job, quarantine, selection)
         return
-    total = Applied()
-    with _alone(quarantine), watched("files") as progress, applier(quarantine.config, _tell) as apply:
-        for slice_ in job.slices.unfinished():
-            _tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")
-            total = total.plus(job.finish(slice_, apply))
-        for number, chosen in enumerate(job.chosen(progress)):
-            total = total.plus(job.finish(job.slice_of(number, chosen), apply))
+    with watched("files") as progress:
+        total = retried(job, quarantine, progress, _tell)
     _tell_total(total, quarantine, selection)
     _tell_kept(job)
     unknown = [] if edited is None else edited.unknown()
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
         _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+
+
+def retried(job: Retry, quarantine: Opened, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
+    """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
+    total = Applied()
+    with _alone(quarantine), applier(quarantine.config, tell) as apply:
+        for slice_ in job.slices.unfinished():
+            tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")
+            total = total.plus(job.finish(slice_, apply))
+        for number, chosen in enumerate(job.chosen(progress)):
+            total = total.plus(job.finish(job.slice_of(number, chosen), apply))
+    return total
+
+
+def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[str], None]) -> str:
+    """The same for somebody who has no terminal; gives what became of it in words. On any thread."""
+    quarantine = Opened(config)
+    job = Retry(quarantine, selection, None, even_if_older=False)
+    total = retried(job, quarantine, BarProgress(Console(quiet=True), "files"), tell)
+    kept = sum((Counter(reasons) for reasons in job.kept.values()), Counter[str]())
+    told = [f"retried {counted(total.records, 'record')}: {total.with_rows:,} are in their tables"]
+    told += [f"{number:,} {word}" for word, number in total.skipped.items()]
+    told += [f"{total.failed:,} failed again and stay in the quarantine"] if total.failed else []
+    told += [f"{counted(number, 'record')} not retried: {why}" for why, number in kept.items()]
+    return "; ".join(told)
 
 
 def _tell_dry_run(job: Retry, quarantine: Opened, selection: Selection) -> None:

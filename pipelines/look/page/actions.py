@@ -12,8 +12,12 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.requests import Requests
 from pipelines.jobs.table_compaction import compact_fully
 from pipelines.live.run_state import RunState
+from pipelines.quarantine.retry import retry_quietly
+from pipelines.quarantine.selection import Selection
 
 COMPACT = "compact"
+RETRY = "retry"
+"""Of bad records, those of one table and kind of reason or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,16 @@ class Actions:
         request = requests.leave(action, {"table": table, "reason": "asked for on the web page"})
         return f"{pipeline}/{request.id}"
 
+    def begin_retry(self, pipeline: str, table: str | None, reason: str | None) -> str:
+        """Begin to retry bad records of the pipeline, as ``begin`` does it."""
+        config, number = self._configs[pipeline], f"job-{next(self._numbers)}"
+        selection = Selection(table, reason)
+
+        def tell(text: str) -> None:
+            self._jobs[number] = Outcome("working", text)
+
+        return self._start(lambda: retry_quietly(config, selection, tell), "the retry", number)
+
     def outcome(self, number: str) -> Outcome:
         """How far it is."""
         if number in self._jobs:
@@ -61,8 +75,8 @@ class Actions:
             return Outcome("working", "waiting for the running batch to end")
         return Outcome(answer.state.value, answer.text)
 
-    def _start(self, work: Callable[[], str], what: str) -> str:
-        number = f"job-{next(self._numbers)}"
+    def _start(self, work: Callable[[], str], what: str, number: str | None = None) -> str:
+        number = number or f"job-{next(self._numbers)}"
         self._jobs[number] = Outcome("working", f"{what} runs")
         threading.Thread(target=self._run, args=(number, work), name="tidemark-page-job", daemon=True).start()
         return number

@@ -28,7 +28,7 @@ from pipelines.live.pipeline_state import OpenTable
 from pipelines.live.run_state import RunState
 from pipelines.look.document import document
 from pipelines.look.page import details
-from pipelines.look.page.actions import Actions
+from pipelines.look.page.actions import RETRY, Actions
 from pipelines.look.page.bad_records import bad_records
 from pipelines.look.page.guard import Guard, Guarded
 
@@ -181,11 +181,15 @@ class Page:
             raise _Refused(415, "expected application/json")
         try:
             asked = json.loads(body)
-            pipeline, table, action = (str(asked[key]) for key in ("pipeline", "table", "action"))
-        except (ValueError, KeyError, TypeError):
+            pipeline, action = str(asked["pipeline"]), str(asked["action"])
+            table, reason = (None if asked.get(key) is None else str(asked[key]) for key in ("table", "reason"))
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise _Refused(400, "expected an object with pipeline, table and action") from None
         self._config(pipeline)
-        if action not in self._actions.of(pipeline):
+        if action == RETRY:
+            log.warning("%s: a retry of bad records was asked for on the web page", pipeline)
+            return {"number": self._actions.begin_retry(pipeline, table, reason)}
+        if table is None or action not in self._actions.of(pipeline):
             raise _Refused(404, "there is no such action")
         if self._state.pipelines[pipeline].open_table(table) is None and table not in {
             one.name for one in self._state.pipelines[pipeline].view(shapes=False).tables

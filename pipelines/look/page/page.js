@@ -133,10 +133,10 @@ const columns = (...names) => names.map((name) => ({ name: name.replace("#", "")
 const standingClass = (word) => ({ running: "good", paused: "bad", failed: "bad" })[word] || "between";
 
 function actionButtons(section, table) {
-  const fits = { pause: table.standing === "running", resume: table.standing === "paused" };
+  const fits = { pause: table.standing !== "paused", resume: table.standing === "paused" };
   const buttons = section.pipeline.actions.filter((action) => fits[action] !== false).map((action) =>
     element("button", { type: "button", "data-action": action, "data-table": shown(table.name), disabled: !token, title: token ? false : "needs the token",
-      "aria-label": `${action} ${shown(table.name, 80)}`, onclick: () => act(section, table.name, action) }, action));
+      "aria-label": `${action} ${shown(table.name, 80)}`, onclick: () => act(section, { table: table.name, action }) }, action));
   return element("div", { class: "actions" }, ...buttons);
 }
 
@@ -306,9 +306,11 @@ async function showQuarantine(section) {
     const found = await asked(query("/api/quarantine", { pipeline: section.pipeline.name }));
     const groups = found.groups.map((group) => element("details", {},
       element("summary", {}, `${number(group.count)} × `, text(`${group.table}: ${group.reason}`)),
+      element("button", { type: "button", "data-action": "retry", onclick: () => act(section, { action: "retry", table: group.table, reason: group.reason }, section.retryNews) }, "retry"),
       grid("Bad records", columns("place", "reason", "record"), group.examples.map((one) => [text(one.place), text(one.reason), text(one.record)]))));
     const part = found.read < found.files ? `The newest ${number(found.read)} of ${number(found.files)} files.` : "";
-    section.records.replaceChildren(...(groups.length ? groups : [element("p", { class: "faint" }, "No bad records.")]), element("p", { class: "faint" }, part));
+    section.retryNews = element("p", { role: "status", class: "faint" });
+    section.records.replaceChildren(section.retryNews, ...(groups.length ? groups : [element("p", { class: "faint" }, "No bad records.")]), element("p", { class: "faint" }, part));
   } catch (error) {
     section.records.replaceChildren(element("p", { class: "reason" }, text(error.message)));
   }
@@ -316,15 +318,16 @@ async function showQuarantine(section) {
 
 // ---- actions
 
-async function act(section, table, action) {
-  const say = (words) => section.news.replaceChildren(text(`${action} ${shown(table, 80)}: ${words}`, 2000));
+// What is asked for: an action, with a table, or for bad records with a table and a reason.
+async function act(section, asks, place = section.news) {
+  const say = (words) => place.replaceChildren(text(`${asks.action} ${shown(asks.table, 80)}: ${words}`, 2000));
   say("asked");
   try {
-    const { number: asks } = await asked("/api/actions", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ pipeline: section.pipeline.name, table, action }),
+    const { number: job } = await asked("/api/actions", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ pipeline: section.pipeline.name, ...asks }),
     });
     for (;;) {
-      const outcome = await asked(query("/api/actions", { number: asks }));
+      const outcome = await asked(query("/api/actions", { number: job }));
       say(outcome.text);
       if (outcome.state !== "working") return;
       await new Promise((done) => setTimeout(done, 700));

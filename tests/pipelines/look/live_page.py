@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.catchup.table_requests import COMMANDS
 from pipelines.config.config_file import load_pipeline
+from pipelines.control.request_desk import RequestDesk, Tell
+from pipelines.control.requests import Answer, Request, Requests, State
 from pipelines.live.pipeline_state import POINT_EVERY_S
 from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase
@@ -118,3 +122,30 @@ def live_page(directory: Path, **ui: object) -> Iterator[LivePage]:
         state.pipelines["shop"].look_at(page.source, lambda: tables.sinks)
         state.enter(Phase.RUNNING)
         yield page
+
+
+@contextmanager
+def desk(page: LivePage) -> Iterator[list[str]]:
+    """A running pipeline that takes requests, as it does between two batches; gives what it was asked for."""
+    taken: list[str] = []
+    ended = threading.Event()
+
+    def handle(request: Request, _: Tell) -> Answer:
+        taken.append(f"{request.command} {request.text('table')}")
+        return Answer(State.DONE, f"{request.command}d")
+
+    requests = RequestDesk(Requests.of(page.tables.config), dict.fromkeys(COMMANDS, handle))
+
+    def take() -> None:
+        while not ended.wait(0.05):
+            requests.take()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    page.state.pipelines["shop"].commands = COMMANDS
+    try:
+        yield taken
+    finally:
+        ended.set()
+        thread.join()
+        page.state.pipelines["shop"].commands = ()

@@ -13,10 +13,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from paimon_table.errors import ConfigError
+from pipelines.catchup.table_requests import COMMANDS
 from pipelines.config.config_file import load_pipeline
 from pipelines.look.page.token_file import token_path
 from tests.pipelines.look.files import pipeline_file
-from tests.pipelines.look.live_page import HUGE, TAG, LivePage, live_page
+from tests.pipelines.look.live_page import HUGE, TAG, LivePage, desk, live_page
 
 ACTION = json.dumps({"pipeline": "shop", "table": "lake.orders", "action": "compact"})
 PRIVATE = (
@@ -213,3 +214,36 @@ def test_a_compaction_that_was_asked_for_is_done(page: LivePage) -> None:
     while outcome["state"] == "working":
         outcome = json.loads(ask(page, f"/api/actions?number={number}", Authorization=f"Bearer {page.token}")[1])
     assert outcome == {"state": "done", "text": "compacted: 2 files -> 1 file"}
+
+
+def outcome_of(page: LivePage, **asks: object) -> dict[str, str]:
+    """Ask for an action with the token, and wait for its end."""
+    given = {"Content_Type": "application/json", "Authorization": f"Bearer {page.token}"}
+    code, text, _ = ask(
+        page, "/api/actions", "POST", json.dumps({"pipeline": "shop", **asks}), Origin=page.url, **given
+    )
+    assert code == 200, text
+    found: dict[str, str] = {"state": "working"}
+    while found["state"] == "working":
+        path = f"/api/actions?number={quote(json.loads(text)['number'])}"
+        found = json.loads(ask(page, path, Authorization=f"Bearer {page.token}")[1])
+    return found
+
+
+def test_the_running_pipeline_is_asked_to_pause_and_resume(page: LivePage) -> None:
+    with desk(page) as taken:
+        for command in COMMANDS:
+            assert outcome_of(page, table="lake.orders", action=command) == {"state": "done", "text": f"{command}d"}
+    assert taken == ["pause lake.orders", "resume lake.orders"]
+    with pytest.raises(AssertionError, match="there is no such action"):
+        outcome_of(page, table="lake.orders", action="pause")
+
+
+def test_bad_records_are_retried_as_the_command_does_it(tmp_path: Path) -> None:
+    with live_page(tmp_path) as page:
+        page.batch(("orders", {"id": 1}), ("orders", None))
+        found = outcome_of(page, action="retry", table="lake.none")
+        assert (found["state"], found["text"]) == ("done", "retried 0 records: 0 are in their tables")
+        found = outcome_of(page, action="retry")
+        assert found["state"] == "done", found
+        assert found["text"].startswith("retried 1 record: 0 are in their tables; 1 failed again and stay")

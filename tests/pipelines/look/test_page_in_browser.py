@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from pipelines.live.views import Phase, Standing
-from tests.pipelines.look.live_page import HUGE, NAME, TAG, TURNED, LivePage, live_page
+from tests.pipelines.look.live_page import HUGE, NAME, TAG, TURNED, LivePage, desk, live_page
 from tests.support.browser import chromium, keep_screenshot, prefer, resize
 from tests.support.waiting import seconds
 
@@ -155,6 +155,18 @@ def test_a_compaction_is_asked_for_with_the_token_and_its_end_is_told(page: Live
     wait_for(browser, "compact lake.orders: compacted: 4 files -> 1 file")
     assert page.tables.sinks["lake.orders"].table.snapshots.latest_id() == (before or 0) + 1
     keep_screenshot(browser, "compacted")
+
+
+def test_a_table_is_paused_and_resumed_by_the_running_pipeline(page: LivePage, browser: Chrome) -> None:
+    with desk(page) as taken:
+        use_token(browser, page.token)
+        WebDriverWait(browser, seconds(20), 0.1).until(lambda b: enabled_actions(b) == (6, 6))
+        for table, action in (("lake.orders", "pause"), ("lake.paused", "resume")):
+            place = f"button[data-table='{table}'][data-action={action}]"
+            browser.execute_script("document.querySelector(arguments[0]).click()", place)
+            wait_for(browser, f"{action} {table}: {action}d")
+        keep_screenshot(browser, "resumed")
+    assert taken == ["pause lake.orders", "resume lake.paused"]
 
 
 def test_details_are_reached_by_the_keyboard_alone(page: LivePage, browser: Chrome) -> None:
