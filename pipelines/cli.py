@@ -145,6 +145,38 @@ def run(
 
 
 @app.command()
+def replay(
+    file: File,
+    table: OneTable,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="BEGIN", help="earliest, a time, snapshot:ID, or offsets as JSON.", show_default=False
+        ),
+    ],
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="END", help="Where to end before the stream is met; in the same forms."),
+    ] = None,
+    into_place: Annotated[bool, typer.Option("--into-place", help="Put the records into the table as it is.")] = False,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Give up an unfinished replay of the table over another range.")
+    ] = False,
+) -> None:
+    """Read a range of a table's topics again, while the pipeline runs or not.
+
+    For tables in which applying records again is right: the others are refused with the reason. What was killed goes on
+    when it is called again.
+    """
+    if not into_place:
+        raise ConfigError("say --into-place: the records are put into the table as it is")
+    from pipelines.replay.replaying import Wanted
+    from pipelines.replay.replaying import replay as replay_table
+
+    replay_table(file, Wanted(table, begin, end, abandon))
+
+
+@app.command()
 def pause(
     file: File,
     table: OneTable,

@@ -45,11 +45,15 @@ from pipelines.catchup.stream_end import StreamEnd
 from pipelines.catchup.table_requests import TableRequests
 from pipelines.checkpoint.behind_marks import BehindMarks, Cause
 from pipelines.config.config import PipelineConfig
-from pipelines.control.request_desk import Handler, RequestDesk
-from pipelines.control.requests import Requests
+from pipelines.control.request_desk import Handler, RequestDesk, Tell
+from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
+from pipelines.replay.closed_stream import ClosedStream
+from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
+from pipelines.replay.replay_requests import ReplaySlices
+from pipelines.replay.spark_work import spark_work
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.session import lookup_root, spool, write_slots
@@ -117,6 +121,7 @@ class PipelineQuery:
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._spark = spark
+        self._replays: ReplaySlices | None = None
         self._turns = Turns()
         self._left_out = LeftOut(BehindMarks(self._checkpoint), self._checkpoint)
         self._left_out.has_passed = self._has_passed
@@ -312,9 +317,19 @@ class PipelineQuery:
 
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
-        tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause)
-        retries = applier.handler(self.config, self._own, self._compactions.wait)
-        return {**tables.handlers, applier.COMMAND: retries}
+        tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause).handlers
+        retry = applier.handler(self.config, self._own, self._compactions.wait)
+        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice}
+
+    def _replay_slice(self, request: Request, tell: Tell) -> Answer:
+        """Do a slice of a replay, once the pipeline's tables are known."""
+        if self.tables is None:
+            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
+        if self._replays is None:
+            stream = ClosedStream(self.config.name, self.tables.commit_user, self._checkpoint, self._catalog)
+            given = (self._spark, self.config, self._reader, self._settings, self._slice_exchange, stream)
+            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, spark_work(*given))
+        return self._replays.handle(request, tell)
 
     def _known_tables(self) -> set[str]:
         fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}

@@ -144,8 +144,12 @@ class SourceReader(Protocol):
         """
         ...
 
+    def attach(self, spark: SparkSession) -> None:
+        """Ask the source through this session, without a stream."""
+        ...
+
     def slices(self) -> SliceReader:
-        """Reads again what the stream has passed; once ``stream`` was called."""
+        """Reads again what the stream has passed; once ``stream`` or ``attach`` was called."""
         ...
 
     def explained(self, text: str) -> TidemarkError | None:

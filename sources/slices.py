@@ -40,6 +40,14 @@ class SliceReader(Protocol):
         """How many records lie between two positions, about; None when that is not known."""
         ...
 
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        """Where the first records lie that are not older than a time, in the topics given or in all that are read."""
+        ...
+
+    def earlier(self, position: str, other: str) -> str:
+        """Of two positions the earlier one in each part of the source; ``other`` says what parts there are."""
+        ...
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         """What ``SourceReader.stream`` gives, for one slice: the same each time it is read."""
         ...

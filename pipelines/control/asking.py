@@ -6,13 +6,58 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipelines.checkpoint.lock import holder_of
+from paimon_table.errors import ConfigError, SinkUnavailable
+from pipelines.checkpoint.lock import UNKNOWN, holder_of
 from pipelines.config.config import PipelineConfig
-from pipelines.control.requests import Answer, Request, Requests
+from pipelines.control.requests import Answer, Request, Requests, State
 
 POLL_S = 0.2
+TOLD_AFTER_S = 10.0
+UNANSWERED_S = 60.0
+"""How long to wait on object storage, where nobody knows whether a process runs."""
+
 TAKEN_WITHIN_S = 30.0
 """How long a command waits for a pipeline to take its request: as long as an ordinary batch."""
+
+
+def wait_for(
+    config: PipelineConfig,
+    command: str,
+    arguments: Mapping[str, Any],
+    tell: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answer | None:
+    """Leave a request and wait for its final answer, for as long as a process runs the pipeline.
+
+    None: none does any more, or perhaps never did; the request is withdrawn. ``tell`` gets words for who waits.
+    """
+    requests = Requests.of(config)
+    request = requests.leave(command, arguments)
+    waited_s, is_told = 0.0, False
+    while True:
+        answer = requests.answer_to(request.id)
+        if answer is not None and answer.state.is_final:
+            return answer
+        holder = holder_of(config)
+        if holder is None or (holder == UNKNOWN and answer is None and waited_s > UNANSWERED_S):
+            requests.withdraw(request.id)
+            return None
+        if waited_s > TOLD_AFTER_S and not is_told:
+            is_told = True
+            tell(f"waiting for {holder}, which runs the pipeline, to end its batch")
+        sleep(POLL_S)
+        waited_s += POLL_S
+
+
+def done_or_raised(answer: Answer) -> Mapping[str, Any]:
+    """The details of what is done; raises what the process says of a request that it refused or failed at."""
+    match answer.state:
+        case State.DONE:
+            return answer.details
+        case State.REFUSED:
+            raise ConfigError(answer.text)
+        case _:
+            raise SinkUnavailable(answer.text)
 
 
 def ask(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 
 from paimon_table.errors import ConfigError, SinkUnavailable
-from pipelines.checkpoint.lock import UNKNOWN, held_checkpoints, holder_of
+from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.config.config import PipelineConfig
+from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.request_desk import Handler, Tell
-from pipelines.control.requests import Answer, Request, Requests, State
+from pipelines.control.requests import Answer, Request, State
+from pipelines.control.same_rules import check_rules, digest_of_rules
 from pipelines.prepared import own_tables
 from pipelines.quarantine.applying import Applied, apply
 from pipelines.quarantine.slices import Slice, Slices
@@ -24,11 +24,6 @@ from pipelines.tables.own_tables import OwnTables
 log = logging.getLogger(__name__)
 
 COMMAND = "retry-slice"
-POLL_S = 0.2
-TOLD_AFTER_S = 10.0
-UNANSWERED_S = 60.0
-"""How long to wait on object storage, where nobody knows whether a process runs."""
-
 _NAME = re.compile(r"retry-[0-9A-Za-z-]+/slice-[0-9]{12}")
 
 Apply = Callable[[Slice], Applied]
@@ -70,38 +65,9 @@ class _Applier:
 
     def _asked(self, slice_: Slice) -> Applied | None:
         """What the running process says; None when there is none any more, or perhaps never was."""
-        requests = Requests.of(self._config)
-        request = requests.leave(COMMAND, {"slice": slice_.name, "rules": digest_of_rules(self._config)})
-        begun_s, is_told = time.monotonic(), False
-        while True:
-            answer = requests.answer_to(request.id)
-            if answer is not None and answer.state.is_final:
-                return _taken(answer)
-            waited_s = time.monotonic() - begun_s
-            holder = holder_of(self._config)
-            if holder is None or (holder == UNKNOWN and answer is None and waited_s > UNANSWERED_S):
-                requests.withdraw(request.id)
-                return None
-            if waited_s > TOLD_AFTER_S and not is_told:
-                is_told = True
-                self._tell(f"waiting for {holder}, which runs the pipeline, to end its batch")
-            time.sleep(POLL_S)
-
-
-def _taken(answer: Answer) -> Applied:
-    match answer.state:
-        case State.DONE:
-            return Applied.from_details(answer.details)
-        case State.REFUSED:
-            raise ConfigError(answer.text)
-        case _:
-            raise SinkUnavailable(answer.text)
-
-
-def digest_of_rules(config: PipelineConfig) -> str:
-    """What decides how records are read and where they go; equal in two processes with the same pipeline file."""
-    rules = (config.source.format, config.source.on_bad_record, config.defaults, config.tables, config.otherwise)
-    return hashlib.sha256(repr((rules, config.quarantine, config.catalog.warehouse)).encode()).hexdigest()
+        arguments = {"slice": slice_.name, "rules": digest_of_rules(self._config)}
+        answer = wait_for(self._config, COMMAND, arguments, self._tell)
+        return None if answer is None else Applied.from_details(done_or_raised(answer))
 
 
 def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) -> Handler:
@@ -109,11 +75,7 @@ def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) 
 
     def handle(request: Request, _tell: Tell) -> Answer:
         name = request.text("slice")
-        if request.text("rules") != digest_of_rules(config):
-            raise ConfigError(
-                f"the running pipeline {config.name} has other rules than the file: let it take the file first (restart"
-                " it), then retry"
-            )
+        check_rules(config, request)
         if _NAME.fullmatch(name) is None:
             raise ConfigError(f"{name!r} is no slice of a retry")
         try:

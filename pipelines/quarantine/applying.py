@@ -22,6 +22,7 @@ from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 
@@ -77,7 +78,7 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     recorded = {RETRY_PROPERTY: config.name}
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
     beside = BesideStream(lambda _: recorded, check)
-    tables = PipelineTables(config, commit_user_of(config, slice_), own, beside)
+    tables = PipelineTables(config, commit_user_of(config, slice_), own, beside=beside)
     decoder = config.source.format.decoder
     settings = TaskSettings(
         decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
@@ -89,20 +90,25 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     compactions = Compactions()
     exchange = LocalExchange([Slices(io, path).records(slice_)])
     run = BatchRun(slice_.number, slice_.started_ms)
-    process_batch(run, tables, settings, exchange, compactions, reports.append)
-    compactions.wait()
+    try:
+        process_batch(run, tables, settings, exchange, compactions, reports.append)
+        compactions.wait()
+    except TableFailure as failure:
+        raise failure.error from failure
     return Applied.of(reports[0])
 
 
 def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
-    """Whether some table has rows of the slice."""
+    """Whether some table has rows of the slice, or may have them: snapshots have expired since."""
     user = commit_user_of(config, slice_)
     return any(_is_written(own, name, user, slice_) for name in own.names())
 
 
 def _is_written(own: OwnTables, name: TableName, user: str, slice_: Slice) -> bool:
     try:
-        newest = own.catalog.files(name).snapshots.newest_of_user(user, slice_.started_ms - CLOCK_SKEW_MS)
-    except (TidemarkError, FileNotFoundError):
+        snapshots = own.catalog.files(name).snapshots
+        found = snapshots.search_user(user, snapshots.latest_id(), since_ms=slice_.started_ms - CLOCK_SKEW_MS)
+    except (TidemarkError, OSError):
         return True  # who cannot look does not give the slice up
-    return newest is not None and newest.commit_identifier >= slice_.number
+    newest = found.newest
+    return not found.exhaustive or (newest is not None and newest.commit_identifier >= slice_.number)

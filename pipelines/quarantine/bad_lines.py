@@ -10,9 +10,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from paimon_table.storage.file_io import FileIO
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
 
@@ -90,7 +93,7 @@ class BadLines:
         self.location = config.quarantine
         checkpoint = Checkpoint(config)
         self._query = checkpoint.query_id
-        self._closed_batch = checkpoint.closed_batch
+        self._undone = _undone_batches(checkpoint)
 
     def files(self) -> list[BadFile]:
         """All files, batch after batch; within a batch by topic, partition and offset."""
@@ -109,7 +112,7 @@ class BadLines:
         return found
 
     def _is_final(self, owner: str, batch: int) -> bool:
-        return owner != self._query or (self._closed_batch is not None and batch <= self._closed_batch)
+        return batch < self._undone.get(owner, batch + 1)
 
     def lines(self, files: list[BadFile], on_file: Callable[[], None]) -> Iterator[BadLine | DamagedLine]:
         """The lines of the files; ``on_file`` is called after each. One that goes away meanwhile has none."""
@@ -121,6 +124,30 @@ class BadLines:
             except FileNotFoundError:
                 pass
             on_file()
+
+
+def _undone_batches(checkpoint: Checkpoint) -> dict[str, int]:
+    """By directory of the quarantine the first batch of it that may run, or run again."""
+    query, closed = checkpoint.query_id, checkpoint.closed_batch
+    if query is None:
+        return {}
+    undone = {query: 0 if closed is None else closed + 1}
+    for mark in BehindMarks(checkpoint).all.values():
+        if mark.is_behind:
+            undone[aside_owner(query, mark)] = 0 if mark.slice is None else mark.slice.number
+    for state in Replays(checkpoint).all():
+        undone[replay_owner(state)] = state.number
+    return undone
+
+
+def aside_owner(query: str, mark: BehindMark) -> str:
+    """The directory of the bad records of a table that is caught up."""
+    return f"{query}+{quote(mark.table, safe='')}-{mark.since_ms}"
+
+
+def replay_owner(state: ReplayState) -> str:
+    """The directory of the bad records of a replay."""
+    return f"replay-{state.id}"
 
 
 def names_inside(io: FileIO, path: str) -> list[str]:

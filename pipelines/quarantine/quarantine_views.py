@@ -20,6 +20,7 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines, DamagedLine
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.selection import Group, Selection, grouped
+from pipelines.quarantine.slices import Slices
 from pipelines.quarantine.target_names import TargetNames
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import print_table, rich_table
@@ -89,6 +90,9 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
         typer.echo(told + quarantine.bad.location, err=True)
     else:
         typer.echo(f"no records{selection.words} in {quarantine.bad.location}", err=True)
+    waiting = sum(slice_.record_count for slice_ in Slices(quarantine.bad.io, quarantine.bad.path).unfinished())
+    if waiting:
+        typer.echo(f"a retry of {counted(waiting, 'record')} has not ended; the next retry finishes it", err=True)
     quarantine.tell_damaged()
 
 

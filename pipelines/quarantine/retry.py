@@ -125,7 +125,10 @@ class Retry:
             applied = apply(slice_)
         except TidemarkError as error:
             if is_begun(self._quarantine.config, own_tables(self._quarantine.config), slice_):
-                text = f"{error}; some tables have their records of slice {slice_.name}: the next retry does the others"
+                text = (
+                    f"{error}; some tables have, or may have, their records of slice {slice_.name}: the next retry does"
+                    f" the others. To give it up, remove {slice_.name} below the quarantine; its records stay there"
+                )
                 raise error.told(text) from error
             self.slices.forget(slice_)
             raise

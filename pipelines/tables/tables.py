@@ -259,7 +259,7 @@ class PipelineTables:
             self._open(source, seen)
         except (ConfigError, TableFailure) as error:
             cause = error.error if isinstance(error, TableFailure) else error
-            if self._beside is None or not isinstance(cause, ConfigError):
+            if self._beside is None or self._only is not None or not isinstance(cause, ConfigError):
                 raise
             raise Rejected(Rejection(str(cause))) from error
 
@@ -325,7 +325,8 @@ class PipelineTables:
             raise
         key = seen.key_columns or ()
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
-        self._key_warnings.note(sink, rule, key, source.topic)
+        if self._beside is None:
+            self._key_warnings.note(sink, rule, key, source.topic)
         self.routes[source] = identifier
         self._rule_of[source] = rule
 

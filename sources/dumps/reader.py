@@ -53,6 +53,9 @@ class DumpFilesReader:
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
         """Files that a batch names are there, or its tasks fail."""
 
+    def attach(self, spark: SparkSession) -> None:
+        """Files need no session."""
+
     def slices(self) -> DumpSlices:
         return DumpSlices(self._settings)
 

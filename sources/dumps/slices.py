@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_table.errors import CorruptFile
+from paimon_table.errors import ConfigError, CorruptFile
 from sources.dumps.dump_file import DumpFile, FilePosition, advanced
 from sources.dumps.dump_source import DumpPlanner, Positions, dump_files, offset_text, positions_of
 from sources.dumps.planned_stream import SHARE
@@ -47,10 +47,21 @@ class DumpSlices:
             for name, last in positions_of(limit).items()
         )
 
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        raise ConfigError("dump files are not in the order of time: read them again from the earliest record")
+
+    def earlier(self, position: str, other: str) -> str:
+        named, ends = positions_of(position), positions_of(other)
+        return offset_text({name: min(named[name], at, key=_bytes) for name, at in ends.items() if name in named})
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         planner = DumpPlanner(self._settings)
         shares = planner.shares(offset_text(_of(piece.begin)), piece.end)
         return spark.createDataFrame([(bytearray(share),) for share in shares], f"{SHARE} binary not null")
+
+
+def _bytes(position: FilePosition) -> int:
+    return position.bytes
 
 
 def _of(begin: str | None) -> Positions:

@@ -92,6 +92,17 @@ class KafkaAdmin:
         level = self._jvm.org.apache.kafka.common.IsolationLevel.READ_UNCOMMITTED
         return self._offsets({place: self._place(*place) for place in places}, spec, level)
 
+    def offsets_at(self, topics: Iterable[str], time_ms: int) -> dict[Place, int]:
+        """Per partition of these topics the first record that is not older than a time; its end where all are."""
+        held = self.bounds(topics)
+        places = {place: self._place(*place) for place in held}
+        spec, level = (
+            self._jvm.org.apache.kafka.clients.admin.OffsetSpec,
+            self._jvm.org.apache.kafka.common.IsolationLevel,
+        )
+        found = self._offsets(places, spec.forTimestamp(time_ms), level.READ_UNCOMMITTED) if places else {}
+        return {place: at if at >= 0 else held[place].end for place, at in found.items()}
+
     def _place(self, topic: str, partition: int) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
 

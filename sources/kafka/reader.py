@@ -154,6 +154,9 @@ class KafkaReader:
                 "%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss, extra=_lost(loss)
             )
 
+    def attach(self, spark: SparkSession) -> None:
+        self._spark = spark
+
     def slices(self) -> KafkaSlices:
         return KafkaSlices(self._settings, self._admin, self._pass_over)
 

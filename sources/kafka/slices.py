@@ -51,6 +51,16 @@ class KafkaSlices:
         begins, ends = self._range(begin, limit, topics)
         return sum(max(0, end - begins[place]) for place, end in ends.items())
 
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        with self._admin() as admin:
+            there = admin.topic_ids()
+            names = [name for name in there if (name in topics if topics else self._settings.topics.selects(name))]
+            return _text(admin.offsets_at(names, time_ms))
+
+    def earlier(self, position: str, other: str) -> str:
+        named = offsets_of(position)
+        return _text({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         ends = offsets_of(piece.end)
         begins = {place: at for place, at in offsets_of(piece.begin or "{}").items() if ends.get(place, at) > at}

@@ -59,6 +59,12 @@ class ListSlices:
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
         return at_of(limit) - at_of(begin)
 
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        raise NotImplementedError("records have no times here")
+
+    def earlier(self, position: str, other: str) -> str:
+        return min(position, other, key=at_of)
+
     def records(self, spark: Any, piece: Slice, topics: Collection[str] | None, slots: int) -> Any:
         raise NotImplementedError("without Spark")
 

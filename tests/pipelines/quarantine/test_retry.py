@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paimon_table.errors import SinkUnavailable
+from paimon_table.errors import CorruptFile, SinkUnavailable
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
@@ -254,6 +254,8 @@ def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path:
 
     killed = tidemark_process("quarantine", "retry", file, "--file", edited, TIDEMARK_CRASH_AT="after-append")
     assert killed.returncode < 0, killed.stderr
+    listed = tidemark("quarantine", "list", file)
+    assert "a retry of 3 records has not ended; the next retry finishes it" in listed.stderr
     finished = retry(file)
 
     assert "finishing retry-" in finished.stderr
@@ -272,6 +274,23 @@ def test_what_cannot_be_applied_is_given_up_and_stays(tmp_path: Path, monkeypatc
     assert offsets_left(tmp_path) == [4, 5, 6]
     assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
     assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+
+
+def test_what_may_be_applied_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, _: _find_damage(point))
+        assert "some tables have, or may have, their records of slice retry-" in retry(file, code=1).stderr
+
+    assert len(list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*/slice.json"))) == 1
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+    assert rows_of(tmp_path) == ALL
+
+
+def _find_damage(point: str) -> None:
+    if point == "after-append":
+        raise CorruptFile("a file is damaged")
 
 
 def _unavailable(*_: object) -> None:

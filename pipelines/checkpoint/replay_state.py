@@ -1,0 +1,144 @@
+"""How far a replay is: a small file of ours in the checkpoint, which outlives whoever works on it.
+
+The slice that is read next is written here first, with its number, as Spark writes the offsets of a batch: a slice that
+is done again has the same records and the same number, so that its commit is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.checkpoint import Checkpoint
+
+DIRECTORY = "tidemark/replays"
+
+
+class Kind(StrEnum):
+    """Forms in which a place of the source is named."""
+
+    EARLIEST = "earliest"
+    TIMESTAMP = "timestamp"
+    """``value``: milliseconds since 1970."""
+    POSITION = "position"
+    """``value``: text in which the source has its positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a range begins or ends, as somebody has named it."""
+
+    kind: Kind
+    value: str = ""
+    words: str = ""
+    """As it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A slice that is being read."""
+
+    begin: str | None
+    end: str
+    planned_at_ms: int
+    """Its commits cannot be older."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayState:
+    """One replay. Positions are in the text of the source."""
+
+    id: str
+    table: str
+    begin: Point
+    end: Point | None
+    """None: where the stream is met."""
+    topics: tuple[str, ...]
+    position: str | None = None
+    """Where the next slice begins once the planned one is done; None: at the first record that there is."""
+    limit: str | None = None
+    """What ``end`` means; None until it is known."""
+    is_begun: bool = False
+    """Whether ``position`` is known."""
+    number: int = 0
+    """Of the next slice, or of the planned one."""
+    planned: Planned | None = None
+    record_count: int = 0
+    failed_count: int = 0
+    """Records that could not be read again either."""
+    is_done: bool = False
+
+    def same_as(self, other: ReplayState) -> bool:
+        """Whether both are to read the same range into the same table."""
+        return (self.table, self.begin, self.end) == (other.table, other.begin, other.end)
+
+    @property
+    def words(self) -> str:
+        until = "where it meets the stream" if self.end is None else self.end.words
+        return f"from {self.begin.words} to {until}"
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self), indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        document: dict[str, Any] = json.loads(data)
+        planned, end = document["planned"], document["end"]
+        return cls(
+            **{
+                **document,
+                "begin": _point(document["begin"]),
+                "end": None if end is None else _point(end),
+                "topics": tuple(document["topics"]),
+                "planned": None if planned is None else Planned(**planned),
+            }
+        )
+
+
+def _point(document: Mapping[str, str]) -> Point:
+    return Point(Kind(document["kind"]), document["value"], document["words"])
+
+
+class Replays:
+    """The replays of one checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def put(self, state: ReplayState) -> None:
+        """Make a state durable."""
+        self._checkpoint.write(f"{DIRECTORY}/{state.id}.json", state.to_bytes())
+
+    def get(self, id_: str) -> ReplayState:
+        """A replay by its id; ConfigError when there is none."""
+        for state in self.all():
+            if state.id == id_:
+                return state
+        raise ConfigError(f"checkpoint {self._checkpoint.location} has no replay {id_!r} (any more)")
+
+    def all(self) -> list[ReplayState]:
+        """The replays, oldest first."""
+        io, directory = self._checkpoint.io, f"{self._checkpoint.path}/{DIRECTORY}"
+        found = []
+        for name in io.list_names(directory):
+            if name.startswith(".") or not name.endswith(".json"):
+                continue
+            try:
+                found.append(ReplayState.from_bytes(io.read(f"{directory}/{name}")))
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
+        return found
+
+    def unfinished(self, table: str) -> ReplayState | None:
+        """The replay of a table that has not ended."""
+        return next((state for state in self.all() if state.table == table and not state.is_done), None)
+
+    def remove(self, id_: str) -> None:
+        """Forget a replay."""
+        self._checkpoint.io.delete(f"{self._checkpoint.path}/{DIRECTORY}/{id_}.json")

@@ -1,0 +1,48 @@
+"""Slices of replays in the process of the command, where nobody runs the pipeline: with a Spark session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+
+from paimon_table.errors import ConfigError
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.exchange import Exchange
+from pipelines.batch.plan import TaskSettings
+from pipelines.batch.shuffle_exchange import ShuffleExchange
+from pipelines.batch.spool_exchange import SpoolExchange
+from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.config.config import PipelineConfig
+from pipelines.prepared import commit_user, prepared
+from pipelines.replay.closed_stream import ClosedStream
+from pipelines.replay.replay_requests import ReplaySlices
+from pipelines.replay.spark_work import spark_work
+from pipelines.spark.java import check_java
+from pipelines.spark.session import lookup_root, open_session, spool, write_slots
+
+
+@contextmanager
+def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
+    """Does slices for the length of the block; whoever calls holds the checkpoint."""
+    check_java()
+    pipeline = prepared(config)
+    if pipeline.query_id is None:
+        raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
+    user = commit_user(config, pipeline.query_id)
+    spark = open_session([config], is_short=True)
+    try:
+        shared, slots = spool(spark), write_slots(spark)
+        settings = TaskSettings(config.source.format.decoder, slots, lookup_root(spark), None, shared)
+        writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
+
+        def exchange(blobs: DataFrame, compactions: Compactions) -> Exchange:
+            return ShuffleExchange(blobs) if writes is None else SpoolExchange(blobs, writes, compactions.start)
+
+        stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
+        pipeline.reader.attach(spark)
+        work = spark_work(spark, config, pipeline.reader, settings, exchange, stream)
+        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work)
+    finally:
+        spark.stop()

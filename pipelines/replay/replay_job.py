@@ -1,0 +1,206 @@
+"""Reading a range of a table's topics once more into the table, slice by slice, between the batches of its stream.
+
+Exactly once, the argument. Each slice is written into the state of the replay before it is read, with its number; it
+goes through the code of batches, with this table's rules alone, and is committed under that number by a commit user of
+this replay. So a slice that is read again after a crash finds its own commit, as a batch of the stream does. The
+snapshots of a replay record no position of the pipeline: the stream goes on as if they were somebody else's.
+
+Without an end that was named, a replay ends where the last batch of the stream ends, while no other has written the
+table: whatever the stream did to a key meanwhile has been read again then, in its order.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.plan import BatchRun
+from pipelines.checkpoint.replay_state import Kind, Planned, Point, Replays, ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.positions import Position
+from sources.slices import Slice, SliceReader
+
+REPLAY_PROPERTY = "tidemark.replay"
+REPLAYED_PROPERTY = "tidemark.replayed"
+"""Of the snapshots of a replay: its id, and the offsets up to which it has read."""
+
+
+class Step(StrEnum):
+    """What one step came to."""
+
+    SLICE = "slice"
+    """Records were read and committed; there may be more."""
+    WAITING = "waiting"
+    """All is read that the stream is done with; a batch of it is about to be."""
+    DONE = "done"
+
+
+class Stream(Protocol):
+    """The stream as far as it is done; asked while no batch runs."""
+
+    @property
+    def end(self) -> str | None:
+        """Where the last batch ends that will not run again; None before there is one."""
+        ...
+
+    def is_beyond(self, identifier: str) -> bool:
+        """Whether a table may have rows of records behind ``end``."""
+        ...
+
+
+RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
+"""Brings a slice into the tables given and returns when all of it is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What slices are cut and done with."""
+
+    reader: SliceReader
+    run: RunSlice
+    stream: Stream
+    most_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay is after a step."""
+
+    step: Step
+    record_count: int
+    failed_count: int
+    records_left: int | None
+
+    @staticmethod
+    def of(details: dict[str, Any]) -> Progress:
+        return Progress(Step(details["step"]), *(details[n] for n in ("record_count", "failed_count", "records_left")))
+
+
+def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
+    """Who commits the slices of a replay."""
+    return f"replay-{state.id}-{config.name}"
+
+
+def tables_of(config: PipelineConfig, own: OwnTables, state: ReplayState) -> PipelineTables:
+    """The tables of a replay: its table alone."""
+
+    def recorded(position: Position) -> dict[str, str]:
+        nested: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(position.offsets.items()):
+            nested.setdefault(topic, {})[str(partition)] = offset
+        return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: json.dumps(nested, separators=(",", ":"))}
+
+    beside = BesideStream(recorded, lambda _name, _table: None)
+    return PipelineTables(config, commit_user_of(config, state), own, only=state.table, beside=beside)
+
+
+class ReplayJob:
+    """One replay as one process works on it. Nothing is kept here that the state does not have."""
+
+    def __init__(
+        self,
+        replays: Replays,
+        state: ReplayState,
+        work: Work,
+        open_tables: Callable[[ReplayState], PipelineTables],
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._replays = replays
+        self._state = state
+        self._work = work
+        self._open_tables = open_tables
+        self._tables: PipelineTables | None = None
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+
+    @property
+    def state(self) -> ReplayState:
+        return self._state
+
+    def step(self) -> Progress:
+        """Do the next slice; to be called while no batch of the stream runs."""
+        if not self._state.is_begun:
+            self._begin()
+        if self._state.planned is None:
+            self._plan()
+        planned = self._state.planned
+        if planned is not None:
+            self._do(planned)
+            return self._progress(Step.SLICE)
+        if self._state.end is None and self._work.stream.is_beyond(self._state.table):
+            return self._progress(Step.WAITING)
+        self._note(replace(self._state, is_done=True))
+        return self._progress(Step.DONE)
+
+    def _begin(self) -> None:
+        end = self._state.end
+        limit = None if end is None else self._position(end)
+        self._note(replace(self._state, position=self._position(self._state.begin), limit=limit, is_begun=True))
+
+    def _position(self, point: Point) -> str | None:
+        match point.kind:
+            case Kind.EARLIEST:
+                return None
+            case Kind.TIMESTAMP:
+                return self._work.reader.position_at(int(point.value), self._state.topics)
+            case Kind.POSITION:
+                return point.value
+
+    def _plan(self) -> None:
+        """Plan the next slice durably, if there is one."""
+        limit = self._limit()
+        if limit is None:
+            return
+        piece = self._work.reader.next(self._state.position, limit, self._topics, self._work.most_records)
+        if piece is not None:
+            self._note(replace(self._state, planned=Planned(piece.begin, piece.end, self._now_ms())))
+            faults.reached("replay-planned", self._state.number)
+
+    def _do(self, planned: Planned) -> None:
+        state = self._state
+        self._tables = self._tables or self._open_tables(state)
+        run = BatchRun(state.number, planned.planned_at_ms)
+        try:
+            report = self._work.run(run, self._tables, Slice(planned.begin, planned.end), self._topics)
+        except TableFailure as failure:
+            self._tables = None
+            raise failure.error from failure
+        faults.reached("replay-done", state.number)
+        self._note(
+            replace(
+                state,
+                planned=None,
+                position=planned.end,
+                number=state.number + 1,
+                record_count=state.record_count + report.record_count,
+                failed_count=state.failed_count + report.counts.quarantined,
+            )
+        )
+
+    def _limit(self) -> str | None:
+        end = self._work.stream.end
+        if end is None or self._state.limit is None:
+            return end
+        return self._work.reader.earlier(self._state.limit, end)
+
+    def _progress(self, step: Step) -> Progress:
+        state, limit = self._state, self._limit()
+        left = None if limit is None else self._work.reader.left(state.position, limit, self._topics)
+        return Progress(step, state.record_count, state.failed_count, left)
+
+    @property
+    def _topics(self) -> tuple[str, ...] | None:
+        return self._state.topics or None
+
+    def _note(self, state: ReplayState) -> None:
+        self._replays.put(state)
+        self._state = state

@@ -1,0 +1,69 @@
+"""How far a replay is, for people: a bar on a terminal, else a line now and then; with a rate and an estimate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+
+from pipelines.replay.replay_job import Progress
+
+LINE_S = 10.0
+"""Without a terminal a line is printed this often."""
+
+
+class ReplayProgress:
+    """Shows the steps of one replay."""
+
+    def __init__(self, table: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._table = table
+        self._clock = clock
+        self._first: tuple[float, int] | None = None
+        self._told_s = clock()
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
+        self.bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task: TaskID = self.bars.add_task(f"replaying {table}", total=None, words="")
+
+    def show(self, progress: Progress) -> None:
+        """Note what a step came to."""
+        now_s = self._clock()
+        words = self._words(progress, now_s)
+        self._first = self._first or (now_s, progress.record_count)
+        left = progress.records_left
+        total = None if left is None else progress.record_count + left
+        self.bars.update(self._task, completed=progress.record_count, total=total, words=words)
+        if not self._console.is_terminal and now_s - self._told_s >= LINE_S:
+            self._told_s = now_s
+            self._console.print(f"replaying {self._table}: {words}", highlight=False)
+
+    def _words(self, progress: Progress, now_s: float) -> str:
+        """The rate counts from the first step on, which has waited for the pipeline and for Spark."""
+        count, left = progress.record_count, progress.records_left
+        total = "" if left is None else f" of {count + left:,}"
+        began_s, before = self._first or (now_s, count)
+        elapsed_s, done = now_s - began_s, count - before
+        if not done or elapsed_s <= 0:
+            return f"{count:,}{total} records"
+        rate = done / elapsed_s
+        rest = "" if left is None else f", about {duration(left / rate)} to go"
+        return f"{count:,}{total} records, {rate:,.0f}/s{rest}"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def shown_progress(table: str) -> Iterator[ReplayProgress]:
+    """On stderr for the length of the block."""
+    progress = ReplayProgress(table, Console(stderr=True))
+    with progress.bars:
+        yield progress

@@ -1,0 +1,61 @@
+"""Where the process that runs a pipeline does slices of replays: one for each request, between two batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Replays, ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.control.request_desk import Tell
+from pipelines.control.requests import Answer, Request, State
+from pipelines.control.same_rules import check_rules
+from pipelines.replay.replay_job import Progress, ReplayJob, Step, Work, tables_of
+from pipelines.tables.own_tables import OwnTables
+
+COMMAND = "replay-slice"
+
+
+class ReplaySlices:
+    """Does the next slice of a replay, for a request or for a command that holds the checkpoint."""
+
+    def __init__(
+        self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, work: Callable[[ReplayState], Work]
+    ) -> None:
+        self._config = config
+        self._checkpoint = checkpoint
+        self._replays = Replays(checkpoint)
+        self._own = own
+        self._work = work
+        self._jobs: dict[str, ReplayJob] = {}
+
+    def handle(self, request: Request, _tell: Tell) -> Answer:
+        """Take a request; called while no batch runs and nothing of the last one is left to do."""
+        check_rules(self._config, request)
+        progress = self.do(request.text("replay"))
+        left = "" if progress.records_left is None else f", about {progress.records_left:,} to go"
+        text = f"replay {request.text('replay')}: {progress.record_count:,} records read{left}"
+        return Answer(State.DONE, text, asdict(progress))
+
+    def do(self, id_: str) -> Progress:
+        """Do one slice."""
+        state = self._replays.get(id_)
+        check_in_stream(self._checkpoint, state.table)
+        job = self._jobs.get(id_)
+        if job is None or job.state != state:
+            job = ReplayJob(self._replays, state, self._work(state), lambda s: tables_of(self._config, self._own, s))
+        self._jobs[id_] = job
+        progress = job.step()
+        if progress.step is Step.DONE:
+            del self._jobs[id_]
+        return progress
+
+
+def check_in_stream(checkpoint: Checkpoint, table: str) -> None:
+    """Refuse a table that is behind its stream: it reads again what it misses by itself."""
+    mark = BehindMarks(checkpoint).all.get(table)
+    if mark is not None and mark.is_behind:
+        raise ConfigError(f"table {table} is behind the stream ({mark.reason}): resume it first, then replay")

@@ -1,0 +1,151 @@
+"""What `tidemark replay` does: notes what is to be read again, then has it done slice by slice."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from paimon_table import Table, TableName
+from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.nearest_name import did_you_mean
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.lock import held_checkpoints, holder_of
+from pipelines.checkpoint.replay_state import Replays, ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_file import load_pipeline
+from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.same_rules import RULES, digest_of_rules
+from pipelines.prepared import own_tables
+from pipelines.replay.replay_job import Progress, Step
+from pipelines.replay.replay_progress import ReplayProgress, shown_progress
+from pipelines.replay.replay_range import point_of
+from pipelines.replay.replay_requests import COMMAND, check_in_stream
+from pipelines.replay.replay_rules import refusal
+from pipelines.tables.own_tables import OwnTables
+from sinks.commit.positions import newest_position
+
+WAIT_S = 0.3
+"""Between two looks whether the stream has closed its batch."""
+
+DoSlice = Callable[[str], Progress]
+"""Does the next slice of the replay with this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says."""
+
+    table: str
+    begin: str
+    end: str | None
+    abandons: bool
+    """Give up an unfinished replay of the table with another range."""
+
+
+def replay(file: Path, wanted: Wanted) -> None:
+    """Replay a range of a table's topics into the table."""
+    config = load_pipeline(file)
+    checkpoint = Checkpoint(config)
+    state = _noted(config, checkpoint, wanted)
+    name = f"replay {state.id} of {state.table}"
+    try:
+        with _slices(config) as do, shown_progress(state.table) as progress:
+            done = _driven(do, state.id, progress)
+    except KeyboardInterrupt:
+        typer.echo(f"{name} stays where it is; the same command goes on with it", err=True)
+        raise
+    Replays(checkpoint).remove(state.id)
+    failed = f", {done.failed_count:,} could not be read and are in the quarantine" if done.failed_count else ""
+    typer.echo(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
+
+
+def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> ReplayState:
+    """The replay as its state says, which is durable; ConfigError when it would not be right."""
+    own = own_tables(config)
+    table = _table(own, config, wanted.table)
+    position = newest_position(table.snapshots, config.name)
+    if position is None:
+        raise ConfigError(f"pipeline {config.name} has not written table {wanted.table}; there is nothing to replay")
+    if checkpoint.closed_batch is None:
+        raise ConfigError(f"pipeline {config.name} has finished no batch under checkpoint {config.checkpoint} yet")
+    why = refusal(wanted.table, table, ends_early=wanted.end is not None)
+    if why is not None:
+        raise ConfigError(f"--into-place: {why}")
+    check_in_stream(checkpoint, wanted.table)
+    begin = point_of("--from", wanted.begin, config, table)
+    end = None if wanted.end is None else point_of("--to", wanted.end, config, table)
+    id_ = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
+    topics = tuple(sorted({topic for topic, _ in position.offsets}))
+    state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)
+    before = replays.unfinished(wanted.table)
+    if before is not None and before.same_as(state):
+        typer.echo(f"going on with replay {before.id}: {before.record_count:,} records were read", err=True)
+        return before
+    if before is not None and not wanted.abandons:
+        raise ConfigError(
+            f"a replay of {wanted.table} {before.words} has not ended: call it again with that range to go on, or add"
+            " --abandon to give it up"
+        )
+    if before is not None:
+        replays.remove(before.id)
+    replays.put(state)
+    return state
+
+
+def _table(own: OwnTables, config: PipelineConfig, identifier: str) -> Table:
+    found = own.catalog.find(TableName.of(identifier)) if "." in identifier else None
+    if found is None:
+        raise ConfigError(
+            f"--table: there is no table {identifier!r} of pipeline {config.name};"
+            f" {did_you_mean(identifier, [str(name) for name in own.names()])}"
+        )
+    return found
+
+
+def _driven(do: DoSlice, id_: str, shown: ReplayProgress) -> Progress:
+    while True:
+        progress = do(id_)
+        shown.show(progress)
+        if progress.step is Step.DONE:
+            return progress
+        if progress.step is Step.WAITING:
+            time.sleep(WAIT_S)
+
+
+@contextmanager
+def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
+    """By the process that runs the pipeline, else by this one, which then holds the checkpoint."""
+    if holder_of(config) is not None:
+        yield lambda id_: _asked(config, id_)
+        return
+    with held_checkpoints([config]):
+        from pipelines.replay.local_slices import local_slices
+
+        with local_slices(config) as slices:
+            yield lambda id_: _local(config, slices.do(id_))
+
+
+def _asked(config: PipelineConfig, id_: str) -> Progress:
+    arguments = {"replay": id_, RULES: digest_of_rules(config)}
+    answer = wait_for(config, COMMAND, arguments, lambda text: typer.echo(text, err=True))
+    if answer is None:
+        raise SinkUnavailable(
+            f"the process that ran pipeline {config.name} has ended; the replay stays where it is: call again to go on"
+        )
+    return Progress.of(dict(done_or_raised(answer)))
+
+
+def _local(config: PipelineConfig, progress: Progress) -> Progress:
+    if progress.step is Step.WAITING:
+        raise ConfigError(
+            f"pipeline {config.name} stopped within a batch whose rows are in the table already: start the pipeline,"
+            " then call again; the replay goes on beside it"
+        )
+    return progress

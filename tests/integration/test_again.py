@@ -1,0 +1,127 @@
+"""Records of a real broker once more: bad ones are retried and a range is replayed beside a pipeline that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table import Table
+from sinks.faults import CRASH_VARIABLE
+from tests.stack.topics import TopicRecord, Topics
+from tests.support.command import Done, tidemark_process
+from tests.support.pipeline_run import kill, wait_until
+
+pytestmark = pytest.mark.stack
+
+TOPIC = "again.public.orders"
+YAML = """\
+version: 1
+name: again
+source:
+  kafka: {{ bootstrap_servers: {servers}, topics: [{topic}], max_records_per_batch: 500 }}
+  format: debezium-json
+trigger: {{ interval: 500ms }}
+checkpoint: {root}/checkpoint
+catalog: {{ warehouse: {root}/warehouse }}
+spark: {{ master: 'local[2]', spark.driver.memory: 1g }}
+tables:
+  - match: {{ table: orders }}
+    into: lake.orders
+    primary_key: [id, day]
+    partition_by: [day]
+    columns: {{ types: {{ id: INT, day: INT, n: INT }} }}
+    options: {{ bucket: 1, sequence.field: n }}
+"""
+
+
+def events(rows: Iterable[dict[str, Any]]) -> list[TopicRecord]:
+    source = {"db": "shop", "schema": "public", "table": "orders"}
+    values = [(row["id"], {"before": None, "after": row, "op": "c", "source": source}) for row in rows]
+    return [
+        TopicRecord(json.dumps({"id": key}).encode(), json.dumps(v).encode(), partition=key % 2) for key, v in values
+    ]
+
+
+def row(key: int, n: Any = None) -> dict[str, Any]:
+    return {"id": key, "day": key % 4, "n": key if n is None else n}
+
+
+@contextmanager
+def running(file: Path, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The pipeline in a session of its own."""
+    with log.open("ab") as out:
+        command = [sys.executable, "-m", "tidemark", "run", str(file)]
+        env = {**os.environ, **environment}
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=env)
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path, kafka: Topics) -> None:
+    kafka.create(TOPIC, 2)
+    file, log = tmp_path / "again.yaml", tmp_path / "log"
+    file.write_text(YAML.format(servers=kafka.bootstrap_servers, topic=TOPIC, root=tmp_path))
+    kafka.produce(TOPIC, events([*map(row, range(2000)), row(3000, "many")]))
+    expected = {key: key for key in range(2000)}
+
+    def rows() -> dict[int, int]:
+        try:
+            table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
+        except Exception:
+            return {}
+        return {r["id"]: r["n"] for r in table.to_arrow().to_pylist()}
+
+    def command(*words: str, code: int = 0) -> Done:
+        done = tidemark_process(*words)
+        assert done.returncode == code, done.stdout + done.stderr + log.read_text()
+        return done
+
+    with running(file, log, **{CRASH_VARIABLE: "replay-done@2"}) as process:
+        wait_until(lambda: rows() == expected, 120, "the first rows")
+        shown = command("quarantine", "show", str(file), "--format", "json").stdout
+        (tmp_path / "edited.jsonl").write_text(shown.replace('\\"many\\"', "3000"))
+        retried = command("quarantine", "retry", str(file), "--file", str(tmp_path / "edited.jsonl"))
+        assert retried.stdout == "retried 1 record: 1 are in their tables\n"
+        expected[3000] = 3000
+        assert rows() == expected
+
+        command("table", "drop-partition", f"{tmp_path}/warehouse/lake.db/orders", "--partition", "day=1", "--yes")
+        assert len(rows()) < 1600
+        replay = ("replay", str(file), "--table", "lake.orders", "--from", "earliest", "--into-place")
+        killed = command(*replay, code=1)
+        assert "the process that ran pipeline again has ended; the replay stays where it is" in killed.stderr
+        assert process.wait(30) < 0
+
+    kafka.produce(TOPIC, events(map(row, range(2000, 2400))))
+    expected |= {key: key for key in range(2000, 2400)}
+    with running(file, log):
+        wait_until(lambda: rows().keys() >= set(range(2002, 2400, 4)), 120, "the rows behind the crash")
+        done = command(*replay)
+        assert "going on with replay " in done.stderr
+        assert done.stdout.startswith("replayed 2,"), done.stdout
+        wait_until(lambda: rows() == expected, 60, "all rows")
+    _check_commits(Table.open(f"{tmp_path}/warehouse/lake.db/orders"))
+
+    command("table", "drop-partition", f"{tmp_path}/warehouse/lake.db/orders", "--partition", "day=2", "--yes")
+    alone = command(*("2020-01-01T00:00:00Z" if word == "earliest" else word for word in replay))
+    assert "replayed 2," in alone.stdout
+    assert rows() == expected
+
+
+def _check_commits(table: Table) -> None:
+    """No slice was committed twice, and only the pipeline's commits say how far it is."""
+    commits = [s for s in table.snapshots.newest_first() if s.commit_user.startswith(("replay-", "retry-"))]
+    names = [(s.commit_user, s.commit_identifier, s.commit_kind) for s in commits]
+    assert len(names) == len(set(names))
+    assert {number for user, number, _ in names if user.startswith("replay-")} >= {0, 1, 2, 3}
+    assert all("tidemark.offsets" not in (s.properties or {}) for s in commits)

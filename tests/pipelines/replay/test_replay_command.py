@@ -1,0 +1,118 @@
+"""`tidemark replay`: which tables and ranges it takes, and what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from paimon_table.errors import ConfigError
+from pipelines.config.config_file import load_pipeline
+from pipelines.replay.replay_job import Progress, Step
+from pipelines.replay.replay_progress import ReplayProgress, duration
+from pipelines.replay.replay_range import point_of
+from tests.support.command import tidemark
+from tests.support.quarantined import envelope, record, run_batch, table, write_pipeline
+
+
+def filled(root: Path, options: dict[str, str]) -> Path:
+    file = write_pipeline(root, options)
+    run_batch(root, file, 0, record(0, envelope(0, 0, v=0)), record(1, envelope(1, 1, v=1)))
+    return file
+
+
+def refused(file: Path, *words: str) -> str:
+    done = tidemark("replay", file, "--into-place", *words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stderr
+
+
+FROM = ("--from", "earliest")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "table lake.orders has no sequence.field: older records would win"),
+        ({"merge-engine": "partial-update"}, "table lake.orders has no sequence.field"),
+        ({"merge-engine": "aggregation", "sequence.field": "v"}, "table lake.orders aggregates: what is in its rows"),
+        (
+            {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
+            "table lake.orders aggregates (columns n): what is in its rows already would count a second time",
+        ),
+    ],
+    ids=str,
+)
+def test_tables_in_which_records_count_again_are_refused(tmp_path: Path, options: dict[str, str], reason: str) -> None:
+    file = filled(tmp_path, options)
+    assert reason in refused(file, "--table", "lake.orders", *FROM)
+    assert not (tmp_path / "checkpoint" / "tidemark" / "replays").exists()
+
+
+def test_a_table_without_key_is_refused(tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, {"bucket": "-1"})
+    file.write_text(file.read_text().replace("    into:", "    mode: append\n    into:"))
+    run_batch(tmp_path, file, 0, record(0, envelope(0, 0)))
+    assert "no primary key: every record would add its row a second time" in refused(
+        file, "--table", "lake.orders", *FROM
+    )
+
+
+def test_an_early_end_is_refused_where_deletes_apply(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    assert "takes deletes: rows that are deleted behind --to would come back" in refused(
+        file, "--table", "lake.orders", *FROM, "--to", "2024-01-01"
+    )
+
+
+def test_wrong_requests_are_told(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    assert "there is no table 'lake.order' of pipeline shop; did you mean 'lake.orders'?" in refused(
+        file, "--table", "lake.order", *FROM
+    )
+    assert "dump files are replayed from the earliest record on" in refused(
+        file, "--table", "lake.orders", "--from", "2024-01-01"
+    )
+    assert "say --into-place" in tidemark("replay", file, "--table", "lake.orders", *FROM).stderr
+
+
+def kafka(file: Path) -> None:
+    text = file.read_text()
+    begin, end = text.index("source:"), text.index("checkpoint:")
+    source = "source: { kafka: { bootstrap_servers: 'localhost:1', topics: [t] }, format: debezium-json }\n"
+    file.write_text(text[:begin] + source + text[end:])
+
+
+def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    kafka(file)
+    config, orders = load_pipeline(file), table(tmp_path)
+
+    assert point_of("--from", "2024-05-01T00:00:00", config, orders).value == "1714521600000"
+    assert point_of("--from", "1714521600000", config, orders).value == "1714521600000"
+    assert json.loads(point_of("--from", '{"t": {"0": 5}}', config, orders).value) == {"t": {"0": 5}}
+    assert json.loads(point_of("--from", "snapshot:1", config, orders).value) == {"shop.public.orders": {"0": 2}}
+    for text, reason in {
+        "snapshot:9": "the table has the snapshots 1 to",
+        "snapshot:x": "expected a snapshot's id",
+        '{"t": 5}': "not t: 5",
+        '{"t": {"0": -1}}': "not '0': -1 of topic t",
+        "yesterday": "expected earliest, a time",
+    }.items():
+        with pytest.raises(ConfigError, match="--from") as error:
+            point_of("--from", text, config, orders)
+        assert reason in str(error.value)
+
+
+def test_progress_has_a_rate_and_an_estimate() -> None:
+    now = [0.0]
+    out = io.StringIO()
+    shown = ReplayProgress("lake.orders", Console(file=out, width=200), lambda: now[0])
+    for second, count in ((5.0, 1_000), (15.0, 11_000)):
+        now[0] = second
+        shown.show(Progress(Step.SLICE, count, 0, 100_000 - count))
+    assert out.getvalue() == "replaying lake.orders: 11,000 of 100,000 records, 1,000/s, about 89 s to go\n"
+    assert [duration(s) for s in (3, 600, 7200)] == ["3 s", "10 min", "2.0 h"]

@@ -1,0 +1,264 @@
+"""A range of a topic read again into its table: exactly once, whatever is killed, while the stream goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.batch.batch import process_batch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
+from pipelines.config.config_file import load_pipeline
+from pipelines.prepared import own_tables
+from pipelines.replay.replay_job import ReplayJob, Step, Work, tables_of
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.quarantine import Quarantine
+from sources.changes import RECORD_SCHEMA
+from sources.slices import Slice
+from tests.support.local_batches import task_settings
+from tests.support.quarantined import QUERY, envelope, quarantine, record, rows_of, run_batch, table, write_pipeline
+
+TOPIC = "shop.public.orders"
+SEQUENCE = {"sequence.field": "v", "changelog-producer": "lookup"}
+
+
+@dataclass
+class Topic:
+    """One partition of records, and the ``SliceReader`` and ``Stream`` over it; ``closed`` is where the stream is."""
+
+    root: Path
+    records_: list[dict[str, Any]]
+    closed: int = 0
+    beyond: bool = False
+    runs: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def end(self) -> str:
+        return str(self.closed)
+
+    def is_beyond(self, identifier: str) -> bool:
+        return self.beyond
+
+    def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
+        at = int(begin or 0)
+        return Slice(str(at), str(min(int(limit), at + most_records))) if at < int(limit) else None
+
+    def topics(self, position: str) -> frozenset[str] | None:
+        return frozenset([TOPIC])
+
+    def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
+        return max(0, int(limit) - int(begin or 0))
+
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        return str(next(r["offset"] for r in self.records_ if r["timestamp"] >= time_ms * 1000))
+
+    def earlier(self, position: str, other: str) -> str:
+        return str(min(int(position), int(other)))
+
+    def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
+        raise NotImplementedError
+
+    def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+        begin, end = int(piece.begin or 0), int(piece.end)
+        self.runs.append((begin, end))
+        rows = pa.RecordBatch.from_pylist(self.records_[begin:end], schema=RECORD_SCHEMA)
+        bad = quarantine(self.root, "replay-r1")
+        settings = replace(task_settings(self.root, Quarantine(bad.io, bad.path), slots=1), is_again=True)
+        compactions, reports = Compactions(), list[BatchReport]()
+        process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
+        compactions.wait()
+        return reports[0]
+
+
+def delete(offset: int, key: int) -> dict[str, Any]:
+    source = {"db": "shop", "schema": "public", "table": "orders"}
+    before = {"id": key, "n": 0, "v": 0}
+    value = json.dumps({"before": before, "after": None, "source": source, "op": "d"}).encode()
+    return record(offset, value, key=key)
+
+
+HISTORY = [
+    *(record(offset, envelope(offset, offset, v=offset)) for offset in range(6)),
+    record(6, envelope(0, 60, v=6), key=0),
+    delete(7, 1),
+    record(8, envelope(8, "no number", v=8)),
+    record(9, envelope(2, 90, v=9), key=2),
+]
+FINAL = {0: 60, 2: 90, 3: 3, 4: 4, 5: 5}
+
+
+def start(root: Path, options: dict[str, str] | None = None) -> Topic:
+    """A table that the stream has filled from the first ten records, in two batches, and then lost all rows but one."""
+    file = write_pipeline(root, SEQUENCE if options is None else options)
+    run_batch(root, file, 0, *HISTORY[:5])
+    run_batch(root, file, 1, *HISTORY[5:])
+    assert rows_of(root) == FINAL
+    return Topic(root, [*HISTORY], closed=10)
+
+
+def lose(root: Path, *keys: int) -> None:
+    """Take rows away, as somebody who has dropped them by mistake; with low sequences, so that any record wins."""
+    file = root / "shop.yaml"
+    run_batch(root, file, 2, *(delete(20 + key, key) for key in keys))
+
+
+def state(begin: Point | None = None, end: Point | None = None) -> ReplayState:
+    return ReplayState("r1", "lake.orders", begin or Point(Kind.EARLIEST), end, (TOPIC,))
+
+
+def job(topic: Topic, most: int = 3) -> ReplayJob:
+    """The job as a new process takes it up."""
+    config = load_pipeline(topic.root / "shop.yaml")
+    replays = Replays(Checkpoint(config))
+    if not replays.all():
+        replays.put(state())
+    (found,) = replays.all()
+    work = Work(topic, topic.run, topic, most)
+    return ReplayJob(replays, found, work, lambda s: tables_of(config, own_tables(config), s))
+
+
+def finish(one: ReplayJob) -> ReplayState:
+    for _ in range(20):
+        if one.step().step is Step.DONE:
+            return one.state
+    raise AssertionError("the replay does not end")
+
+
+def put(topic: Topic, one: ReplayState) -> None:
+    Replays(Checkpoint(load_pipeline(topic.root / "shop.yaml"))).put(one)
+
+
+def test_rows_that_were_lost_come_back_and_the_others_stay(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    lose(tmp_path, 2, 4)
+    assert rows_of(tmp_path) == {0: 60, 3: 3, 5: 5}
+
+    done = finish(job(topic))
+
+    assert rows_of(tmp_path) == FINAL
+    assert (done.record_count, done.failed_count, done.number) == (10, 1, 4)
+    assert topic.runs == [(0, 3), (3, 6), (6, 9), (9, 10)]
+
+
+def test_the_position_of_the_pipeline_is_untouched_and_the_progress_recorded(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    finish(job(topic))
+    run_batch(tmp_path, tmp_path / "shop.yaml", 2, record(10, envelope(10, 10, v=10)))
+
+    snapshots = list(table(tmp_path).snapshots.newest_first())
+    stream = [s for s in snapshots if s.commit_user == f"tidemark-shop-{QUERY}"]
+    assert json.loads((stream[0].properties or {})["tidemark.offsets"]) == {TOPIC: {"0": 11}}
+    replayed = [s.properties or {} for s in snapshots if s.commit_user == "replay-r1-shop"]
+    assert json.loads(replayed[0]["tidemark.replayed"]) == {TOPIC: {"0": 10}}
+    assert all("tidemark.offsets" not in properties for properties in replayed)
+    assert rows_of(tmp_path) == {**FINAL, 10: 10}
+
+
+@pytest.mark.parametrize(
+    ("begin", "first"),
+    [
+        (Point(Kind.TIMESTAMP, "1700000004000"), 4),
+        (Point(Kind.POSITION, "7"), 7),
+    ],
+    ids=["timestamp", "position"],
+)
+def test_a_replay_begins_where_it_is_told(tmp_path: Path, begin: Point, first: int) -> None:
+    topic = start(tmp_path)
+    put(topic, state(begin))
+    finish(job(topic, most=100))
+    assert topic.runs == [(first, 10)]
+
+
+def test_a_named_end_is_not_passed(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    put(topic, state(end=Point(Kind.POSITION, "5")))
+    topic.beyond = True
+    assert finish(job(topic, most=4)).record_count == 5
+    assert topic.runs == [(0, 4), (4, 5)]
+
+
+def test_a_replay_ends_where_it_meets_the_stream_and_not_before(tmp_path: Path) -> None:
+    """The stream deletes a row that the replay has just brought back, in a batch that Spark has not closed yet."""
+    topic = start(tmp_path)
+    one = job(topic, most=100)
+    one.step()
+    run_batch(tmp_path, tmp_path / "shop.yaml", 2, delete(10, 3))
+    topic.beyond = True
+    assert one.step().step is Step.WAITING
+    topic.records_.append(delete(10, 3))
+    topic.closed, topic.beyond = 11, False
+
+    assert one.step().step is Step.SLICE
+    assert one.step().step is Step.DONE
+
+    assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+STEPS = ("replay-planned", *(p for p in faults.POINTS if p != "between-compactions"), "replay-done")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_replay_goes_on_and_commits_no_slice_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    topic = start(tmp_path)
+    lose(tmp_path, 2, 4)
+    one = job(topic)
+    one.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, number: _kill(point == step and number == 1))
+        with pytest.raises(Killed):
+            one.step()
+
+    done = finish(job(topic))
+
+    assert rows_of(tmp_path) == FINAL
+    assert (done.record_count, done.number) == (10, 4)
+    replayed = [s for s in table(tmp_path).snapshots.newest_first() if "tidemark.replay" in (s.properties or {})]
+    commits = [(s.commit_identifier, s.commit_kind) for s in replayed]
+    assert len(commits) == len(set(commits))
+    assert {number for number, _ in commits} <= {0, 1, 2, 3}
+
+
+def _kill(is_due: bool) -> None:
+    if is_due:
+        raise Killed
+
+
+def test_a_first_row_stays_the_first_and_lost_ones_come_back(tmp_path: Path) -> None:
+    options = {"merge-engine": "first-row", "ignore-delete": "true", "changelog-producer": "lookup"}
+    file = write_pipeline(tmp_path, options)
+    run_batch(tmp_path, file, 0, *HISTORY[2:])
+    assert rows_of(tmp_path) == {2: 2, 3: 3, 4: 4, 5: 5, 0: 60}
+    topic = Topic(tmp_path, [*HISTORY], closed=10)
+
+    finish(job(topic))
+
+    assert rows_of(tmp_path) == {2: 2, 3: 3, 4: 4, 5: 5, 0: 60, 1: 1}
+
+
+def test_other_tables_of_the_topics_are_left_alone(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    foreign = json.loads(envelope(1, 1, v=1))
+    foreign["source"]["table"] = "items"
+    topic.records_[0] = record(0, json.dumps(foreign).encode())
+
+    finish(job(topic))
+
+    assert not (tmp_path / "warehouse" / "lake.db" / "items").exists()
