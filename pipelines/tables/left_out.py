@@ -19,6 +19,8 @@ class Batches(Protocol):
 
     @property
     def closed_batch(self) -> int | None: ...
+    @property
+    def planned_batch(self) -> int | None: ...
     def offset_before(self, batch_id: int) -> str | None: ...
     def offset_after(self, batch_id: int) -> str: ...
 
@@ -43,6 +45,13 @@ class LeftOut:
     def is_first_batch(self) -> bool:
         """Whether no batch is closed yet."""
         return self._batches.closed_batch is None
+
+    @property
+    def next_batch(self) -> tuple[int, bool]:
+        """The batch that runs first in this process, and whether an earlier one has begun it."""
+        closed, planned = self._batches.closed_batch, self._batches.planned_batch
+        batch_id = 0 if closed is None else closed + 1
+        return batch_id, planned is not None and planned >= batch_id
 
     @property
     def marks(self) -> Mapping[str, BehindMark]:

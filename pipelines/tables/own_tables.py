@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from paimon_table import Catalog, Table, TableName
@@ -36,9 +36,12 @@ class OwnTables:
                 self._names = [TableName.of(identifier) for identifier in known]
         return self._names
 
-    def written(self) -> list[WrittenTable]:
-        """How far the tables of earlier runs have come, as their snapshots say now."""
-        return list(written_tables(self.catalog, self._config.name, self.names()))
+    def written(self, skip: Callable[[TableName, Exception], None] | None = None) -> list[WrittenTable]:
+        """How far the tables of earlier runs have come, as their snapshots say now.
+
+        ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
+        """
+        return list(written_tables(self.catalog, self._config.name, self.names(), skip))
 
     def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
         """Record what was found, and that these tables are written under this checkpoint too."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -346,8 +346,14 @@ class PipelineTables:
         appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
         """
         gone_on_with: list[tuple[str, Table]] = []
+        failures: list[TableFailure] = []
         left_out, owner = self.left_out, checkpoint_user(self.commit_user)
-        for found in self._own.written():
+
+        def skip(name: TableName, error: Exception) -> None:
+            if str(name) not in left_out and self._only in (None, str(name)):
+                failures.append(TableFailure(str(name), error))
+
+        for found in self._own.written(skip):
             if str(found.name) in left_out or self._only not in (None, str(found.name)):
                 continue
             if found.position.commit_user != owner and self.config.on_lost_checkpoint == "restart":
@@ -359,20 +365,45 @@ class PipelineTables:
                 continue
             self._topics |= topics
             identifier = str(found.name)
-            table = self.catalog.load(found.name)
-            gone_on_with.append((identifier, table))
-            rule = agreed_rule(rules)
-            if rule is not None:
-                table = self._follow(rule, table, identifier)
-                self._rules[identifier] = rule
-            else:
-                check_writable(table, identifier)
-            is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == owner
-            if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
-                self.sinks[identifier] = self._sink(identifier, table)
-            if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
-                self._take_up(found, rule, table)
+            self._rules[identifier] = rules[0]  # which says what its failure does
+            try:
+                with blaming(identifier):
+                    gone_on_with.append((identifier, self._open_found(found, rules)))
+            except TableFailure as failure:
+                failures.append(failure)
+            if agreed_rule(rules) is None:
+                del self._rules[identifier]
         self._own.go_on_with(gone_on_with)
+        self._leave_out_unopened(failures, is_any_open=bool(gone_on_with))
+
+    def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
+        identifier, rule = str(found.name), agreed_rule(rules)
+        table = opened = self.catalog.load(found.name)
+        if rule is not None:
+            table = self._follow(rule, table, identifier)
+        else:
+            check_writable(table, identifier)
+        is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(
+            self.commit_user
+        )
+        if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
+            self.sinks[identifier] = self._sink(identifier, table)
+        if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
+            self._take_up(found, rule, table)
+        return opened
+
+    def _leave_out_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
+        """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
+        for failure in failures:
+            policy = self._policy(failure.identifier)
+            is_request = isinstance(failure.error, ConfigError)
+            if self._left_out is None or policy == "stop" or is_request or not is_any_open:
+                raise failure.error
+            batch_id, has_begun = self._left_out.next_batch
+            topics = self.topics_of(failure.identifier)
+            reason = str(failure.error)
+            self._left_out.leave_out(failure.identifier, Cause.FAILED, reason, batch_id, topics, is_running=has_begun)
+            log.error("table %s cannot be opened, all others go on: %s", failure.identifier, reason)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
         """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.

@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from paimon_table import Catalog, CommitKind, TableFiles, TableName
+from paimon_table import Catalog, CommitKind, Snapshot, TableFiles, TableName
 from paimon_table.errors import TidemarkError
+from pipelines.tables.table_failure import is_of_table
 from sinks.commit.pipeline_mark import PipelineMark, read_mark
 from sinks.commit.positions import Position, newest_with_position
 
@@ -49,10 +50,30 @@ def search_tables(catalog: Catalog, pipeline: str, may_write: Callable[[TableNam
     return [t.name for t in written_tables(catalog, pipeline, [name for name, is_possible in possible if is_possible])]
 
 
-def written_tables(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> Iterator[WrittenTable]:
-    """Those of ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest."""
-    for name, found in _each(names, lambda name: newest_with_position(catalog.files(name).snapshots, pipeline)):
-        if found is not None:
+def written_tables(
+    catalog: Catalog,
+    pipeline: str,
+    names: Collection[TableName],
+    skip: Callable[[TableName, Exception], None] | None = None,
+) -> Iterator[WrittenTable]:
+    """Those of ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest.
+
+    ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
+    """
+
+    def look(name: TableName) -> tuple[Snapshot, Position] | Exception | None:
+        try:
+            return newest_with_position(catalog.files(name).snapshots, pipeline)
+        except Exception as error:
+            if skip is None or not is_of_table(error):
+                raise
+            return error
+
+    for name, found in _each(names, look):
+        if isinstance(found, Exception):
+            assert skip is not None
+            skip(name, found)
+        elif found is not None:
             snapshot, position = found
             yield WrittenTable(name, position, snapshot.commit_kind)
 

@@ -9,8 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import SchemaChangeRefused
+from paimon_table.errors import CommitConflict, CorruptFile, SchemaChangeRefused
+from paimon_table.table import Table
+from pipelines.batch import attempts
 from pipelines.checkpoint.behind_marks import Cause
+from pipelines.report.table_report import all_snapshots
+from sinks.commit.table_sink import TableSink
 from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
@@ -190,3 +194,107 @@ def _story(root: Path, source: pa.RecordBatch) -> PausedPipeline:
     after.run()
     after.caught_up()
     return after
+
+
+ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
+
+
+def _two_tables() -> pa.RecordBatch:
+    """Records of items and sums by turns, 30 of each."""
+    items = records(*(event("c", n, {"id": n}) for n in range(30))).to_pylist()
+    sums = _on_topic(
+        records(*(event("c", n % 5, {"id": n % 5, "amount": 1}, table="sums") for n in range(30))), "shop.public.sums"
+    ).to_pylist()
+    return pa.RecordBatch.from_pylist(
+        [row for pair in zip(items, sums, strict=True) for row in pair], schema=RECORD_SCHEMA
+    )
+
+
+@pytest.mark.parametrize("damaged", ["manifest", "snapshot", "bucket-0"])
+def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a start notices two at once, and its first batch the third."""
+    monkeypatch.setattr(attempts, "STORAGE_WAITS_S", (0.0,))
+    source, rules = _two_tables(), [TAKES, ITEMS]
+    PausedPipeline(tmp_path, source, rules).run(2)
+    moved, aside = tmp_path / "warehouse" / "lake.db" / "sums" / damaged, tmp_path / "aside"
+    moved.rename(aside)
+    moved.write_text("no directory")
+
+    again = PausedPipeline(tmp_path, source, rules)
+    again.run()
+
+    assert sorted(again.rows("lake.items")) == [*range(30)]
+    assert list(again.behind) == ["lake.sums"]
+    moved.unlink()
+    aside.rename(moved)
+    mended = PausedPipeline(tmp_path, source, rules)
+    mended.caught_up()
+    assert {key: row["amount"] for key, row in mended.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+def test_a_commit_that_is_always_refused_pauses_its_table_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, rules = _two_tables(), [TAKES, ITEMS]
+    pipeline = PausedPipeline(tmp_path, source, rules)
+    pipeline.run(1)
+    commit = TableSink.commit
+
+    def refusing(sink: TableSink, *arguments: Any) -> Any:
+        if sink.identifier == "lake.sums":
+            raise CommitConflict("another job is always faster")
+        return commit(sink, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableSink, "commit", refusing)
+        patched.setattr(attempts, "OTHERS_WAITS_S", (0.0,))
+        pipeline.run()
+    assert pipeline.behind == {"lake.sums": "another job is always faster"}
+    assert sorted(pipeline.rows("lake.items")) == [*range(30)]
+
+    pipeline.caught_up()
+
+    assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+    assert _files_without_owner(tmp_path / "warehouse" / "lake.db" / "items", pipeline.table("lake.items")) == set()
+
+
+def test_where_no_table_is_left_that_storage_takes_the_pipeline_stops(tmp_path: Path) -> None:
+    source = _two_tables()
+    pipeline = PausedPipeline(tmp_path, source, [ITEMS])
+    pipeline.run(2)
+    (tmp_path / "warehouse" / "lake.db" / "items" / "manifest").rename(tmp_path / "aside")
+
+    with pytest.raises(CorruptFile):
+        PausedPipeline(tmp_path, source, [ITEMS]).run()
+
+
+def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_path: Path) -> None:
+    source = _two_tables()
+    PausedPipeline(tmp_path, source, [ITEMS]).run(3)
+
+    rule = {**TAKES, "backfill": True}
+    pipeline = PausedPipeline(tmp_path, source, [ITEMS, rule])
+    pipeline.run(1)
+    assert pipeline.left_out.marks["lake.sums"].cause is Cause.NEW
+    pipeline.caught_up()
+    pipeline.run()
+
+    assert pipeline.behind == {}
+    assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+def test_without_backfill_a_new_table_has_new_records_only(tmp_path: Path) -> None:
+    source = _two_tables()
+    PausedPipeline(tmp_path, source, [ITEMS]).run(3)
+    pipeline = PausedPipeline(tmp_path, source, [ITEMS, TAKES])
+    pipeline.run()
+    assert pipeline.behind == {}
+    assert sum(row["amount"] for row in pipeline.rows("lake.sums").values()) == 15
+
+
+def _files_without_owner(root: Path, table: Table) -> set[str]:
+    """Data files that no snapshot has."""
+    named = {file.file_name for files in table.state().files.values() for file in files}
+    for snapshot in all_snapshots(table):
+        named |= {f.file_name for files in table.state(snapshot).files.values() for f in files}
+    return {path.name for path in root.rglob("data-*.parquet")} - named
