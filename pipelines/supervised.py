@@ -195,7 +195,7 @@ class SupervisedPipeline:
                 found, self._pipeline = self._pipeline or self._look(self.config), None
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
-                self._seen.commands = COMMANDS
+                self._seen.config, self._seen.commands = self.config, COMMANDS
         except Exception as error:
             self._begun = error
 

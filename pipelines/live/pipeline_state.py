@@ -16,6 +16,7 @@ from typing import Protocol
 
 from paimon_table import Table, TableState
 from pipelines.batch.batch_report import BatchReport
+from pipelines.config.config import PipelineConfig
 from pipelines.live.table_shape import TableShape, table_shape
 from pipelines.live.views import BatchView, Durations, Phase, PipelineView, Point, Standing, TableView
 from sources.lag import Lag
@@ -89,6 +90,8 @@ class PipelineState:
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
         self._source: SourceView | None = None
         self._open_tables: Callable[[], Mapping[str, OpenTable]] = dict
+        self.config: PipelineConfig | None = None
+        """What the pipeline runs by, once it does: a reload changes it."""
         self.commands: tuple[str, ...] = ()
         """What the running pipeline can be asked to do with a table."""
 

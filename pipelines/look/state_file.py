@@ -91,7 +91,7 @@ def _keep(files: dict[str, Path], view: Callable[[], RunView], ended: threading.
         began_s = time.monotonic()
         try:
             _write(files, view())
-        except OSError as error:
+        except Exception as error:  # whatever keeps a run from being looked at must not keep it from running
             if not is_told:
                 log.warning("the state for `tidemark status` cannot be written: %s", error)
             is_told = True

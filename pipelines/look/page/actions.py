@@ -36,11 +36,16 @@ class Actions:
         self._state = state
         self._numbers = itertools.count()
         self._jobs: dict[str, Outcome] = {}
+        self._requests: dict[str, tuple[Requests, str]] = {}
         self._turn = threading.Lock()
 
     def of(self, pipeline: str) -> tuple[str, ...]:
         """What can be asked of a table of this pipeline."""
         return (*self._state.pipelines[pipeline].commands, COMPACT)
+
+    def config(self, pipeline: str) -> PipelineConfig:
+        """What the pipeline runs by now."""
+        return self._state.pipelines[pipeline].config or self._configs[pipeline]
 
     def begin(self, pipeline: str, table: str, action: str) -> str:
         """Begin it; gives a number for ``outcome``. The names are checked by who calls."""
@@ -50,13 +55,15 @@ class Actions:
                 raise ConfigError(f"table {table} is not open yet: no batch has touched it since the start")
             found = opened.table
             return self._start(lambda: compact_fully(found), f"compaction of {table}")
-        requests = Requests.of(self._configs[pipeline])
+        requests = Requests.of(self.config(pipeline))
         request = requests.leave(action, {"table": table, "reason": "asked for on the web page"})
-        return f"{pipeline}/{request.id}"
+        number = f"request-{next(self._numbers)}"
+        self._requests[number] = (requests, request.id)
+        return number
 
     def begin_retry(self, pipeline: str, table: str | None, reason: str | None) -> str:
         """Begin to retry bad records of the pipeline, as ``begin`` does it."""
-        config, number = self._configs[pipeline], f"job-{next(self._numbers)}"
+        config, number = self.config(pipeline), f"job-{next(self._numbers)}"
         selection = Selection(table, reason)
 
         def tell(text: str) -> None:
@@ -68,9 +75,10 @@ class Actions:
         """How far it is."""
         if number in self._jobs:
             return self._jobs[number]
-        pipeline, _, request_id = number.partition("/")
-        config = self._configs.get(pipeline)
-        answer = None if config is None else Requests.of(config).answer_to(request_id)
+        if number not in self._requests:
+            return Outcome("failed", "nothing of that number was asked for since the start")
+        requests, request_id = self._requests[number]
+        answer = requests.answer_to(request_id)
         if answer is None:
             return Outcome("working", "waiting for the running batch to end")
         return Outcome(answer.state.value, answer.text)

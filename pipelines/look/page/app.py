@@ -201,7 +201,7 @@ class Page:
     def _config(self, name: str) -> PipelineConfig:
         if name not in self._configs:
             raise _Refused(404, "there is no such pipeline")
-        return self._configs[name]
+        return self._actions.config(name)
 
     def _opened(self, request: Request) -> OpenTable:
         pipeline, table = (request.query_params.get(key, "") for key in ("pipeline", "table"))

@@ -239,6 +239,12 @@ def test_the_running_pipeline_is_asked_to_pause_and_resume(page: LivePage) -> No
         outcome_of(page, table="lake.orders", action="pause")
 
 
+@pytest.mark.parametrize("number", ["", "job-99", "request-99", "shop/../../../../etc/passwd"])
+def test_what_was_not_asked_for_has_no_outcome(page: LivePage, number: str) -> None:
+    code, text, _ = ask(page, f"/api/actions?number={quote(number)}", Authorization=f"Bearer {page.token}")
+    assert (code, json.loads(text)["state"]) == (200, "failed")
+
+
 def test_bad_records_are_retried_as_the_command_does_it(tmp_path: Path) -> None:
     with live_page(tmp_path) as page:
         page.batch(("orders", {"id": 1}), ("orders", None))
