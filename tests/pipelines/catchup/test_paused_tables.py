@@ -9,19 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import CommitConflict, CorruptFile, SchemaChangeRefused
+from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile, SchemaChangeRefused
 from paimon_table.table import Table
 from pipelines.batch import attempts
+from pipelines.catchup.catch_up import Step
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.report.table_report import all_snapshots
 from sinks.commit.table_sink import TableSink
+from sinks.write.bucket_task import WriteTask
 from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.item_batches import event, records
-from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
+from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at, position
 
 SUMS = {
     "merge-engine": "aggregation",
@@ -298,3 +300,79 @@ def _files_without_owner(root: Path, table: Table) -> set[str]:
     for snapshot in all_snapshots(table):
         named |= {f.file_name for files in table.state(snapshot).files.values() for f in files}
     return {path.name for path in root.rglob("data-*.parquet")} - named
+
+
+def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, rules = _two_tables(), [TAKES, ITEMS]
+    pipeline = PausedPipeline(tmp_path, source, rules)
+    pipeline.run(1)
+    commit = TableSink.commit
+
+    def of_unknown_outcome(sink: TableSink, *arguments: Any) -> Any:
+        result = commit(sink, *arguments)
+        if sink.identifier == "lake.sums":
+            raise CommitOutcomeUnknown("the directory could not be synced")
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableSink, "commit", of_unknown_outcome)
+        patched.setattr(attempts, "STORAGE_WAITS_S", ())
+        pipeline.run(1)
+    (mark,) = pipeline.left_out.marks.values()
+    assert (mark.table, mark.batch, mark.begin, mark.after) == ("lake.sums", 1, position(10), position(20))
+    assert _sums_of(pipeline) == 10
+
+    pipeline.run()
+    pipeline.caught_up()
+
+    assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+def test_a_compaction_that_fails_pauses_its_table_behind_the_rows_of_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, rules = _two_tables(), [TAKES, ITEMS]
+    pipeline = PausedPipeline(tmp_path, source, rules)
+    pipeline.run(1)
+    compact = WriteTask.compact_bucket
+
+    def damaged(task: WriteTask, target_index: int, *arguments: Any) -> Any:
+        if task.targets[target_index].identifier == "lake.sums":
+            raise CorruptFile("a data file is cut off")
+        return compact(task, target_index, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteTask, "compact_bucket", damaged)
+        pipeline.run(2)
+    (mark,) = pipeline.left_out.marks.values()
+    assert (mark.table, mark.batch, mark.begin, mark.after) == ("lake.sums", 2, position(20), None)
+    assert sorted(pipeline.rows("lake.items")) == [*range(15)]
+
+    pipeline.run()
+    pipeline.caught_up()
+
+    assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+    changes = [rows for _, rows in pipeline.table("lake.sums").changes()]
+    assert {row["amount"] for row in replay_strictly(changes, ["id"]).values()} == {6}
+
+
+def test_a_table_does_not_join_before_spark_has_closed_the_last_batch(tmp_path: Path) -> None:
+    pipeline = PausedPipeline(tmp_path, _two_tables(), [TAKES, ITEMS])
+    pipeline.run(2)
+    pipeline.pause("lake.sums")
+    pipeline.run(1)
+    (tmp_path / "checkpoint" / "commits" / "2").unlink()
+
+    catch_up = pipeline.catch_up("lake.sums")
+
+    assert [catch_up.step() for _ in range(2)] == [Step.WAITING] * 2
+    again = PausedPipeline(tmp_path, _two_tables(), [TAKES, ITEMS])
+    again.caught_up()
+    again.run()
+    assert {key: row["amount"] for key, row in again.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+def _sums_of(pipeline: PausedPipeline) -> int:
+    return sum(row["amount"] for row in pipeline.rows("lake.sums").values())

@@ -1,0 +1,86 @@
+"""Tables of a pipeline that reads Kafka: paused, caught up from their own offsets, and filled when they are new."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stack.kafka import running_kafka
+from tests.stack.topics import TopicRecord
+from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
+from tests.support.pipeline_run import run_once, running, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+REFUSED, FINE, NEW = "k.refused", "k.fine", "k.new"
+
+
+def _truncate(topic: str) -> TopicRecord:
+    value = {"before": None, "after": None, "op": "t", "source": {"table": topic}}
+    return TopicRecord(b"{}", json.dumps(value).encode(), partition=0)
+
+
+def _pipeline(root: Path, servers: str, *, skips_truncates: bool = False, fills: bool = False) -> Path:
+    file = write_kafka_pipeline(root, servers, {"include": [r"k\..*"]}, max_records=7)
+    text = file.read_text()
+    rules = "tables:\n" + "".join(
+        f"  - {{ match: {{ topic: '{topic}' }}, into: 'lake.{{topic}}' }}\n" for topic in (REFUSED, FINE)
+    )
+    if fills:
+        rules += f"  - {{ match: {{ topic: '{NEW}' }}, into: lake.new, backfill: true }}\n"
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("otherwise:")) + rules
+    if skips_truncates:
+        text = text.replace("format: debezium-json", "format: { debezium-json: { on_truncate: skip } }")
+    file.write_text(text)
+    return file
+
+
+def test_tables_fall_behind_and_come_back_alone(tmp_path: Path) -> None:
+    log = tmp_path / "messages"
+    log.touch()
+    with running_kafka(tmp_path / "broker") as kafka:
+        for topic in (REFUSED, FINE, NEW):
+            kafka.create(topic)
+            kafka.produce(topic, insert_events(topic, range(10)))
+        file = _pipeline(tmp_path, kafka.bootstrap_servers)
+
+        with running(file, log) as process:
+            wait_until(lambda: {REFUSED, FINE} <= table_names(tmp_path), 120, "the first rows")
+            kafka.produce(REFUSED, [_truncate(REFUSED), *insert_events(REFUSED, range(10, 30))])
+            wait_until(lambda: f"table lake.{REFUSED} is paused from batch" in log.read_text(), 60, "the pause")
+            kafka.produce(FINE, insert_events(FINE, range(10, 20)))
+            wait_until(lambda: row_ids(tmp_path, FINE) == [*range(20)], 60, "the rows of the other table")
+            assert "is catching up" in _resume(file)
+            wait_until(lambda: f"table lake.{REFUSED} stays paused" in log.read_text(), 60, "the second refusal")
+            process.terminate()
+            assert process.wait(60) == 0
+        assert row_ids(tmp_path, REFUSED) == [*range(10)]
+        assert table_names(tmp_path) == {REFUSED, FINE}
+
+        mended = _pipeline(tmp_path, kafka.bootstrap_servers, skips_truncates=True, fills=True)
+        done = run_once(mended)
+        assert done.returncode == 0, done.stderr
+        assert row_ids(tmp_path, REFUSED) == [*range(30)]
+        assert row_ids(tmp_path, "new") == [*range(10)]
+
+        kafka.produce(REFUSED, [_truncate(REFUSED), *insert_events(REFUSED, range(30, 40))])
+        kafka.produce(NEW, insert_events(NEW, range(10, 15)))
+        refused = run_once(_pipeline(tmp_path, kafka.bootstrap_servers, fills=True))
+        assert refused.returncode == 1, refused.stderr
+        assert row_ids(tmp_path, "new") == [*range(15)]
+        kafka.delete_records(REFUSED, 36)
+        lost = run_once(mended)
+        assert lost.returncode == 1, lost.stderr
+        assert f"topic {REFUSED} partition 0: offsets 31 to 35 are gone (retention, or deleted records)" in lost.stderr
+        assert row_ids(tmp_path, REFUSED) == [*range(30)]
+
+
+def _resume(file: Path) -> str:
+    tidemark = Path(sys.executable).with_name("tidemark")
+    line = [str(tidemark), "resume", str(file), "--table", f"lake.{REFUSED}"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
