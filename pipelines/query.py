@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +57,7 @@ from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
+from pipelines.spark.callbacks import this_connection
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
@@ -100,6 +102,8 @@ class PipelineQuery:
         self._observers = observers
         self._stopping = threading.Event()
         self._is_in_batch = False
+        self._called_by: ClientServerConnection | None = None
+        """The connection on which the JVM calls us; the thread of the query never closes it."""
         self._reported_batch = self._closed_batch = -1
         self._asked_s = 0.0
         self._drained = threading.Event()
@@ -173,6 +177,8 @@ class PipelineQuery:
         """Give up what the query holds in this process; it has ended."""
         self._reader.stop()
         self._compactions.close()
+        if self._called_by is not None:
+            self._called_by.close()
         if self._writes is not None:
             self._writes.spool.remove()
 
@@ -260,6 +266,7 @@ class PipelineQuery:
 
     def _run_batch_in_turn(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
+        self._called_by = this_connection(batch.sparkSession)
         for observer in self._observers:
             observer.begin(batch_id)
         try:
