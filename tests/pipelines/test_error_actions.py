@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
-from paimon_table.errors import Action, TidemarkError, error_classes
+from paimon_table.errors import Action, Outage, TidemarkError, error_classes
 from paimon_table.storage.s3_io import translated
 from pipelines import cli
 from pipelines.config import config_file
@@ -131,3 +131,20 @@ def test_a_file_that_no_library_reads_is_a_reason_to_stop(tmp_path: Path, file_f
         driver.content()
 
     assert refusal.value.action is Action.STOP
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (answer(503), True),
+        (answer(429), True),
+        (EndpointConnectionError(endpoint_url="http://s"), True),
+        (ReadTimeoutError(endpoint_url="http://s"), True),
+        (answer(403), False),
+        (answer(400), False),
+        (NoCredentialsError(), False),
+    ],
+    ids=["overloaded", "throttled", "not reached", "no answer in time", "no rights", "wrong request", "no credentials"],
+)
+def test_a_store_that_asks_for_patience_is_tried_again(error: Exception, passes: bool) -> None:
+    assert isinstance(of_the_store(error), Outage) is passes
