@@ -199,6 +199,17 @@ def resume(file: File, table: OneTable) -> None:
     ask_for_table(file, "resume", table)
 
 
+@app.command("reload")
+def reload_file(file: File) -> None:
+    """Let the process that runs a pipeline take its changed file at the end of the running batch.
+
+    What is wrong with it, or cannot change while it runs, is told, and the pipeline goes on as it was.
+    """
+    from pipelines.control.table_commands import ask_to_reload
+
+    ask_to_reload(file)
+
+
 @app.command()
 def compact(
     warehouse: Annotated[

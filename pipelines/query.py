@@ -57,7 +57,7 @@ from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
-from pipelines.spark.callbacks import this_connection
+from pipelines.spark.callbacks import end_connection, this_connection
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
@@ -178,7 +178,7 @@ class PipelineQuery:
         self._reader.stop()
         self._compactions.close()
         if self._called_by is not None:
-            self._called_by.close()
+            end_connection(self._called_by)
         if self._writes is not None:
             self._writes.spool.remove()
 

@@ -31,6 +31,7 @@ class Reloading:
         self._files = [file.resolve() for file in files]
         self._names = names
         self._once = once
+        self._taken: set[str] = set()
         self._asked: queue.SimpleQueue[tuple[str | None, Tell]] = queue.SimpleQueue()
 
     def ask_all(self) -> None:
@@ -62,6 +63,11 @@ class Reloading:
         asked, own = request.text("file"), dict(zip(self._names, self._files, strict=True)).get(name)
         if asked and own is not None and asked != str(own):
             raise ConfigError(f"pipeline {name} was started from {own}, not from {asked}: change that file")
+
+        if request.id in self._taken:  # the query that the changed file began finds it again
+            return None
+        self._taken.add(request.id)
+        answer(Answer(State.WORKING, "the file is taken at the end of the running batch"))
 
         def tell(is_taken: bool, text: str) -> None:
             answer(Answer(State.DONE if is_taken else State.REFUSED, text))

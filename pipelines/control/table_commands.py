@@ -1,13 +1,15 @@
-"""`tidemark pause` and `tidemark resume`: one table of a pipeline, which may be running or not."""
+"""`tidemark pause`, `resume` and `reload`: what is asked of a pipeline, which may be running or not."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from pipelines.checkpoint.lock import holder_of
+from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
 from pipelines.control.requests import State
@@ -16,8 +18,18 @@ from pipelines.control.requests import State
 def ask_for_table(file: Path, command: str, table: str, reason: str = "") -> None:
     """Leave the request, wait for the running pipeline to take it, and say what became of it."""
     config = load_pipeline(file)
-    is_running = holder_of(config) is not None
     arguments = {"table": table, **({"reason": reason} if reason else {})}
+    _ask(config, command, arguments)
+
+
+def ask_to_reload(file: Path) -> None:
+    """Let the process that runs the pipeline take its changed file."""
+    config = load_pipeline(file)
+    _ask(config, "reload", {"file": str(file.resolve())})
+
+
+def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str]) -> None:
+    is_running = holder_of(config) is not None
     _, answer = ask(config, command, arguments)
     if answer is None and not is_running:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,7 @@ def test_a_wrong_file_is_told_with_its_place_and_stops_nothing(
 def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Path) -> None:
     one = Supervised([Query(runs_on=True), Query(runs_on=True)])
     answers: list[Answer] = []
+    numbers = itertools.count()
     file = tmp_path / "shop.yaml"
     reloading = Reloading([file], ["shop"], once=False)
     handler = reloading.handlers("shop")["reload"]
@@ -131,8 +133,10 @@ def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Pa
 
     def ask(text: str, of: Path = file) -> None:
         file.write_text(text)
-        assert handler(Request("1", "reload", {"file": str(of)}, 0, "me"), answers.append) is None
+        request = Request(f"{next(numbers)}", "reload", {"file": str(of)}, 0, "me")
+        assert handler(request, answers.append) is None
         reloading.work([one.run])
+        assert handler(request, answers.append) is None, "it is taken once"
 
     whole = json.dumps(one.config)
     ask(whole.replace('"shop"', '"other"'))
@@ -141,8 +145,15 @@ def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Pa
         ask(whole, tmp_path / "other.yaml")
     reloading.work([one.run])
     ask(whole.replace('"retry": {}', '"trigger": {"interval": "5s"}'))
-    one.play(lambda: len(answers) == 3)
+    one.play(lambda: len(answers) == 6)
 
-    assert [answer.state for answer in answers] == [State.REFUSED, State.REFUSED, State.DONE]
-    assert "name: it is whom" in answers[0].text and f"{file}:1:" in answers[1].text
-    assert answers[2].text == "changed: trigger.interval"
+    assert [answer.state for answer in answers] == [
+        State.WORKING,
+        State.REFUSED,
+        State.WORKING,
+        State.REFUSED,
+        State.WORKING,
+        State.DONE,
+    ]
+    assert "name: it is whom" in answers[1].text and f"{file}:1:" in answers[3].text
+    assert answers[5].text == "changed: trigger.interval"
