@@ -74,6 +74,15 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", sho
 OneTable = Annotated[
     str, typer.Option("--table", metavar="DATABASE.TABLE", help="The table, as in `into`.", show_default=False)
 ]
+Form = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        envvar="TIDEMARK_LOG_FORMAT",
+        help="Messages for people, or one JSON object a line for machines.",
+    ),
+]
+
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 
 
@@ -107,10 +116,7 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
     ] = False,
-    log_format: Annotated[
-        LogFormat,
-        typer.Option(envvar="TIDEMARK_LOG_FORMAT", help="Messages for people, or one JSON object a line for machines."),
-    ] = LogFormat.TEXT,
+    log_format: Form = LogFormat.TEXT,
 ) -> None:
     """Run pipelines.
 
@@ -229,6 +235,7 @@ def compact(
     interval: Annotated[
         str, typer.Option("--interval", metavar="DURATION", help="From the begin of a round to the next one.")
     ] = "60s",
+    log_format: Form = LogFormat.TEXT,
     option: Storage = None,
 ) -> None:
     """Compact the tables of a warehouse, beside the pipelines that write them.
@@ -239,7 +246,8 @@ def compact(
     from pipelines.jobs.compact_rounds import compact_warehouse
 
     interval_ms = duration_ms("--interval", interval)
-    compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, option)
+    _failures.as_json = log_format is LogFormat.JSON
+    compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, option, log_format)
 
 
 @app.command()

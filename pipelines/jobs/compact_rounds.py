@@ -11,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 
 import typer
 
@@ -26,6 +28,7 @@ from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
 from paimon_table.storage.file_io import FileIO, file_io_for
 from pipelines.inspect.table_views import Options, storage_options
 from pipelines.jobs.job_progress import BarProgress, new_job, watched
+from pipelines.report.json_log import LogFormat, line
 from pipelines.tidying.pipeline_claims import pipeline_claims
 from sources.wording import counted
 
@@ -155,15 +158,22 @@ def _next(error: Exception) -> str:
 
 
 def compact_warehouse(
-    warehouse: str, patterns: Sequence[str], full: bool, interval_s: float | None, storage: Options
+    warehouse: str,
+    patterns: Sequence[str],
+    full: bool,
+    interval_s: float | None,
+    storage: Options,
+    form: LogFormat = LogFormat.TEXT,
 ) -> None:
     """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
 
     A single round ends with code 1 when a table could not be compacted.
     """
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
-    with watched() as progress:
-        rounds = Rounds(io, root, Chosen(patterns), full, new_job(progress), _tell, _warn, progress.rest)
+    say = _json_line if form is LogFormat.JSON else _text_line
+    tell, warn = partial(say, is_warning=False), partial(say, is_warning=True)
+    with watched(line=tell if form is LogFormat.JSON else None) as progress:
+        rounds = Rounds(io, root, Chosen(patterns), full, new_job(progress), tell, warn, progress.rest)
         found = len(rounds.names())
         if not found:
             what = f"that is called like {' or '.join(patterns)}" if patterns else "in it"
@@ -174,33 +184,37 @@ def compact_warehouse(
         changed = rounds.go_round()
     whole = counted(found, "table")
     failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
-    _tell(f"{whole} looked at, {changed} compacted{failed}")
+    tell(f"{whole} looked at, {changed} compacted{failed}")
     if rounds.troubles:
         raise typer.Exit(1)
 
 
 def _watch(rounds: Rounds, progress: BarProgress, interval_s: float) -> None:
-    _tell(f"compacting {rounds.warehouse} every {interval_s:g} s; Ctrl-C stops it")
+    rounds.tell(f"compacting {rounds.warehouse} every {interval_s:g} s; Ctrl-C stops it")
     try:
         while True:
             started = time.monotonic()
             try:
                 rounds.go_round()
             except OSError as error:
-                _warn(f"{rounds.warehouse} cannot be listed ({error}); it is tried again in the next round")
+                rounds.warn(f"{rounds.warehouse} cannot be listed ({error}); it is tried again in the next round")
             while time.monotonic() - started < interval_s:
                 time.sleep(_LOOK_S)
                 progress.rest()
     except KeyboardInterrupt:
-        _tell("stopped")
+        rounds.tell("stopped")
 
 
-def _tell(text: str) -> None:
-    typer.echo(f"{_now()} {text}")
+def _text_line(text: str, is_warning: bool) -> None:
+    typer.echo(f"{_now()} {text}", err=is_warning)
 
 
-def _warn(text: str) -> None:
-    typer.echo(f"{_now()} {text}", err=True)
+def _json_line(text: str, is_warning: bool) -> None:
+    name, colon, rest = text.partition(": ")
+    is_of_table = bool(colon) and " " not in name
+    table, message = (name, rest) if is_of_table else (None, text)
+    level = "warning" if is_warning else "info"
+    typer.echo(line(level, "compaction", message, None, table, {}, datetime.now(UTC)), err=True)
 
 
 def _now() -> str:

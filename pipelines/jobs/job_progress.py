@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from rich.console import Console
@@ -27,8 +28,8 @@ _SILENCE_S = 30.0
 class BarProgress:
     """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
 
-    def __init__(self, console: Console, unit: str = "rows") -> None:
-        """``unit``: what steps go through that do not say it themselves."""
+    def __init__(self, console: Console, unit: str = "rows", line: Callable[[str], None] | None = None) -> None:
+        """``unit``: what steps go through that do not say it themselves; ``line`` prints instead of ``console``."""
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -38,9 +39,10 @@ class BarProgress:
             console=console,
             transient=True,
             redirect_stdout=False,
-            disable=not console.is_terminal,
+            disable=line is not None or not console.is_terminal,
         )
-        self._console = console
+        self._line = line or partial(console.print, highlight=False)
+        self._has_bar = line is None and console.is_terminal
         self._unit = self._usual_unit = unit
         self._task: TaskID | None = None
         self._step = ""
@@ -60,9 +62,9 @@ class BarProgress:
         self._done += count
         if self._task is not None:
             self._bars.advance(self._task, count)
-        if not self._console.is_terminal and time.monotonic() - self._told_s > _SILENCE_S:
+        if not self._has_bar and time.monotonic() - self._told_s > _SILENCE_S:
             self._told_s = time.monotonic()
-            self._console.print(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}", highlight=False)
+            self._line(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}")
 
     def rest(self) -> None:
         """Between two jobs: no bar. Raises KeyboardInterrupt once that was asked for."""
@@ -86,9 +88,9 @@ class BarProgress:
 
 
 @contextmanager
-def watched(unit: str = "rows") -> Iterator[BarProgress]:
+def watched(unit: str = "rows", line: Callable[[str], None] | None = None) -> Iterator[BarProgress]:
     """Inside this block a job is shown on stderr, and SIGINT and SIGTERM end it in an orderly way."""
-    progress = BarProgress(Console(stderr=True), unit)
+    progress = BarProgress(Console(stderr=True), unit, line)
     before = {number: signal.signal(number, progress.interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress.shown():

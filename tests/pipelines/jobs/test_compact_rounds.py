@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -162,3 +163,18 @@ def test_a_job_that_is_killed_leaves_the_table_and_files_that_remove_orphans_tak
     named = {file.file_name for state in states for files in state.files.values() for file in files}
     assert {path.name for path in root.rglob("*.parquet")} == named
     assert TableDriver(newest, tmp_path / "third").content() == content
+
+
+def test_machines_get_an_object_for_each_line(tmp_path: Path) -> None:
+    table(tmp_path, "lake.a")
+    damaged = table(tmp_path, "lake.b", commits=1)
+    for manifest in Path(damaged.table.paths.root, "manifest").glob("manifest-list-*"):
+        manifest.unlink()
+
+    done = tidemark("compact", tmp_path / "w", "--log-format", "json")
+
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (1, "")
+    told = {(event["level"], event.get("table")) for event in events}
+    assert told == {("info", "lake.a"), ("warning", "lake.b"), ("info", None)}
+    assert events[-1]["message"] == "2 tables looked at, 1 compacted, 1 could not be compacted"
