@@ -20,14 +20,15 @@ pytestmark = pytest.mark.crash
 CHANGES = 1_500
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_killed_batch_is_neither_lost_nor_doubled(tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize("points", [POINTS[::2], POINTS[1::2]], ids=", ".join)
+def test_killed_batches_are_neither_lost_nor_doubled(tmp_path: Path, points: tuple[str, ...]) -> None:
+    """Each start ends the batch that was killed and is killed in the next one, at another step."""
     histories = [History("orders", seed=1).extend(CHANGES), History("customers", seed=2).extend(CHANGES)]
     write_dump(tmp_path / "dumps", histories)
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=900)
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500)
 
-    killed = run_once(file, {CRASH_VARIABLE: f"{point}@2"})
-    assert killed.returncode < 0, f"{point} was not reached:\n{killed.stderr}"
+    for batch, point in enumerate(points, 2):
+        _run_until_killed(file, point, batch)
     restarted = run_once(file)
     assert restarted.returncode == 0, restarted.stderr
 
@@ -58,18 +59,18 @@ def test_a_batch_that_spark_took_for_done_is_compacted_after_the_restart(tmp_pat
     assert (newest.commit_identifier, newest.commit_kind) == (batches - 1, CommitKind.COMPACT)
 
 
-@pytest.mark.parametrize("point", ["between-data-files", "after-write", "before-append", "after-append"])
-def test_killed_batch_leaves_no_key_in_two_dynamic_buckets(tmp_path: Path, point: str) -> None:
-    """Killed around the commit that carries the index; the restart has other write tasks."""
+def test_killed_batches_leave_no_key_in_two_dynamic_buckets(tmp_path: Path) -> None:
+    """Killed around the commits that carry the index; each start has another number of write tasks."""
     histories = [History("orders", seed=4).extend(CHANGES)]
     write_dump(tmp_path / "dumps", histories)
     buckets = "bucket: -1, dynamic-bucket.target-row-num: 25"
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, buckets=buckets)
 
-    killed = run_once(file, {CRASH_VARIABLE: f"{point}@2"})
-    assert killed.returncode < 0, f"{point} was not reached:\n{killed.stderr}"
-    write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master="local[3]", buckets=buckets)
-    restarted = run_once(file)
+    def file(cores: int) -> Path:
+        return write_pipeline(tmp_path, tmp_path / "dumps", 250, master=f"local[{cores}]", buckets=buckets)
+
+    for batch, point in enumerate(("between-data-files", "after-write", "before-append", "after-append"), 1):
+        _run_until_killed(file(2 + batch % 2), point, batch)
+    restarted = run_once(file(2))
     assert restarted.returncode == 0, restarted.stderr
 
     _check(tmp_path, histories)
@@ -77,6 +78,11 @@ def test_killed_batch_leaves_no_key_in_two_dynamic_buckets(tmp_path: Path, point
     assert len(table.state().files) > 4
     indexed = [read_hashes(table.io, table.paths, entry.file) for entry in table.state().index]
     assert len(np.unique(np.concatenate(indexed))) == sum(map(len, indexed))
+
+
+def _run_until_killed(file: Path, point: str, batch: int) -> None:
+    killed = run_once(file, {CRASH_VARIABLE: f"{point}@{batch}"})
+    assert killed.returncode < 0, f"{point} of batch {batch} was not reached:\n{killed.stderr}"
 
 
 def _check(directory: Path, histories: list[History]) -> None:
