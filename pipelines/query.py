@@ -21,6 +21,7 @@ from paimon_table import Table
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
+    ConfigError,
     SinkUnavailable,
     TidemarkError,
 )
@@ -43,7 +44,7 @@ from pipelines.catchup.side_work import SideWork
 from pipelines.catchup.spark_slices import run_slice, slice_settings
 from pipelines.catchup.standing import Standing, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
-from pipelines.catchup.table_requests import TableRequests
+from pipelines.catchup.table_requests import COMMANDS, TableRequests
 from pipelines.checkpoint.behind_marks import BehindMarks, Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
@@ -135,9 +136,13 @@ class PipelineQuery:
             self._note_new_tables()
         self._side = SideWork(self._turns, self._left_out, self._catch_up, self._compactions.wait, self._noting_failure)
         self._finish_interrupted(spark, pipeline.query_id)
+        desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
+        if not self._checkpoint.is_new:
+            with in_pipeline(config.name):
+                desk.take(COMMANDS)
         self._query = self._begin(spark)
         with in_pipeline(config.name):
-            self._side.start(RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})}))
+            self._side.start(desk)
 
     @property
     def is_running(self) -> bool:
@@ -346,6 +351,8 @@ class PipelineQuery:
         """Leave a table out by hand from the next batch on, which may have run before."""
         batch_id = self._stream.next_batch
         planned = self._checkpoint.planned_batch
+        if planned is None:
+            raise ConfigError(f"pipeline {self.config.name} has not read anything yet; pause the table after that")
         topics = set() if self.tables is None else self.tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned is not None and planned >= batch_id

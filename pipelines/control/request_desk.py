@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from paimon_table.errors import Action, TidemarkError
@@ -35,9 +35,13 @@ class RequestDesk:
         """Whether a request waits that this process has not taken."""
         return any(request.id not in self._taken for request in self._requests.waiting())
 
-    def take(self) -> int:
-        """Hand out what waits; gives how many requests that was."""
-        waiting = [request for request in self._requests.waiting() if request.id not in self._taken]
+    def take(self, commands: Collection[str] | None = None) -> int:
+        """Hand out what waits, or only what asks for one of ``commands``; gives how many requests that was."""
+        waiting = [
+            request
+            for request in self._requests.waiting()
+            if request.id not in self._taken and (commands is None or request.command in commands)
+        ]
         for request in waiting:
             self._taken.add(request.id)
             answer = self._handled(request)

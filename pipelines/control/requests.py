@@ -91,6 +91,8 @@ class Requests:
         self._io = replace(io, closed_to_writers=True) if isinstance(io, LocalFileIO) else io
         self._directory = f"{checkpoint}/{DIRECTORY}"
         self._now_ms = now_ms or _now_ms
+        self._done: set[str] = set()
+        """Requests known to have a final answer, which stays."""
 
     @staticmethod
     def of(config: PipelineConfig) -> Requests:
@@ -143,11 +145,14 @@ class Requests:
                 self._io.delete(self._answer_path(match[1]))
 
     def _is_answered(self, request_id: str) -> bool:
-        try:
-            answer = self.answer_to(request_id)
-        except (ValueError, KeyError, TypeError):
-            return False
-        return answer is not None and answer.state.is_final
+        if request_id not in self._done:
+            try:
+                answer = self.answer_to(request_id)
+            except (ValueError, KeyError, TypeError):
+                return False
+            if answer is not None and answer.state.is_final:
+                self._done.add(request_id)
+        return request_id in self._done
 
     def _read(self, request_id: str) -> Request | None:
         try:

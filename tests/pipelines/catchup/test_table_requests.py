@@ -1,0 +1,138 @@
+"""Pausing and resuming by request, with the thread that does it played by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
+from pipelines.catchup.catch_up import CatchUp, Step
+from pipelines.catchup.side_work import SideWork
+from pipelines.catchup.standing import TableState, failed_words
+from pipelines.catchup.table_requests import TableRequests
+from pipelines.checkpoint.behind_marks import Cause
+from pipelines.control.request_desk import RequestDesk
+from pipelines.control.requests import Answer, Requests, State
+from pipelines.control.turns import Turns
+from tests.support.item_batches import event, records
+from tests.support.paused_pipeline import PausedPipeline
+
+ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
+
+
+class Office:
+    """A pipeline with what takes its requests; time goes on as it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        source = records(*(event("c", n, {"id": n}) for n in range(40)))
+        self.pipeline = PausedPipeline(root, source, [ITEMS])
+        self.requests = Requests.of(self.pipeline.config)
+        self.now_s = 0.0
+        left_out = self.pipeline.left_out
+        self.side = SideWork(
+            Turns(), left_out, self.pipeline.catch_up, lambda: None, self._guarded, now_s=lambda: self.now_s
+        )
+        tables = TableRequests(left_out, self.side, lambda: ["lake.items"], lambda name, _: self.pipeline.pause(name))
+        self.side._desk = RequestDesk(self.requests, tables.handlers)
+
+    def asked(self, command: str, table: str = "lake.items") -> Answer:
+        request = self.requests.leave(command, {"table": table})
+        self.round()
+        answer = self.requests.answer_to(request.id)
+        assert answer is not None
+        return answer
+
+    def round(self) -> bool:
+        self.now_s += 2.0
+        return self.side.round()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    found = Office(tmp_path)
+    found.pipeline.run(1)
+    return found
+
+
+def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
+    assert office.asked("pause").text == "table lake.items is paused where it stands; all others go on"
+    assert office.asked("pause").text == "table lake.items is paused already: by hand"
+    (standing,) = office.side.standings().values()
+    assert (standing.state, standing.cause) == (TableState.PAUSED, Cause.ASKED)
+    assert office.side.is_at_rest
+    assert list(failed_words("shop", office.side.standings())) == []
+    office.pipeline.run()
+
+    assert "is catching up" in office.asked("resume").text
+    (standing,) = office.side.standings().values()
+    assert str(standing) == "table lake.items is catching-up, about 23 records to go: it was resumed"
+    while office.round():
+        pass
+
+    assert office.side.standings() == {}
+    assert sorted(office.pipeline.rows("lake.items")) == [*range(40)]
+    assert office.asked("resume").text == "table lake.items is not paused"
+
+
+def test_what_is_no_table_is_refused_with_the_nearest_name(office: Office) -> None:
+    answer = office.asked("pause", "lake.item")
+    assert (answer.state, answer.text) == (
+        State.REFUSED,
+        "the pipeline has no table 'lake.item'; did you mean lake.items?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(SchemaChangeRefused("column n is narrower"), 1), (OSError("no such directory"), 5)]
+)
+def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
+    office: Office, error: Exception, tries: int
+) -> None:
+    failed: list[str] = []
+
+    def fails(name: str) -> object:
+        failed.append(name)
+        raise error
+
+    office.pipeline.pause("lake.items")
+    office.side._new_catch_up = _raising_at_step(office, fails)
+    office.asked("resume")
+    for _ in range(60):
+        office.round()
+
+    assert len(failed) == tries
+    (standing,) = office.side.standings().values()
+    assert (standing.state, standing.cause, standing.reason) == (TableState.PAUSED, Cause.FAILED, str(error))
+    (words,) = failed_words("shop", office.side.standings())
+    assert f"table lake.items is paused, all others have what was read: {error}" in words
+
+
+def test_a_fault_of_ours_ends_the_pipeline(office: Office) -> None:
+    def fails(_name: str) -> object:
+        raise BrokenInvariant("please report this")
+
+    office.pipeline.pause("lake.items")
+    office.side._new_catch_up = _raising_at_step(office, fails)
+    with pytest.raises(BrokenInvariant):
+        office.asked("resume")
+
+
+def _raising_at_step(office: Office, fails: Callable[[str], object]) -> Callable[[str], CatchUp]:
+    def make(name: str) -> CatchUp:
+        catch_up = office.pipeline.catch_up(name)
+
+        def step() -> Step:
+            fails(name)
+            raise AssertionError("it did not fail")
+
+        catch_up.step = step  # type: ignore[method-assign]
+        return catch_up
+
+    return make
