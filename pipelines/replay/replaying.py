@@ -128,6 +128,7 @@ def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
     with held_checkpoints([config]):
         from pipelines.replay.local_slices import local_slices
 
+        typer.echo(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
         with local_slices(config) as slices:
             yield lambda id_: _local(config, slices.do(id_))
 
