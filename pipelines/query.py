@@ -239,7 +239,9 @@ class PipelineQuery:
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = quarantine_of(self.config)
         slots, reader = self._settings.slots, self._reader
-        blobs = decoded(reader.stream(spark, slots, self._log_start), slots, quarantine_io, reader.share_reader)
+        records = reader.stream(spark, slots, self._log_start)
+        self._left_out.reload()  # topics that were made anew are read from their begin
+        blobs = decoded(records, slots, quarantine_io, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         if self._once and self._reader.is_drained_by_spark:

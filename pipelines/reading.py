@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
@@ -67,6 +68,7 @@ class CheckpointStanding:
         return {topic for table in self._own.written() for topic, _ in table.position.floors}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
+        BehindMarks(self._checkpoint).forget(places)
         self._checkpoint.move(places)
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:

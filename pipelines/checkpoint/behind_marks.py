@@ -10,7 +10,7 @@ records read twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -93,7 +93,7 @@ class BehindMarks:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._marks: dict[str, BehindMark] = {} if checkpoint.is_new else self._read()
+        self._marks = self._read()
 
     @property
     def all(self) -> Mapping[str, BehindMark]:
@@ -111,10 +111,23 @@ class BehindMarks:
         mark = self._marks[table]
         self.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
 
+    def forget(self, places: Collection[tuple[str, int]]) -> None:
+        """Let the tables that are behind begin anew in these partitions of Kafka: their topics were made anew."""
+        for mark in self._marks.values() if places else ():
+            plan = mark.slice
+            if plan is not None:
+                begin, end = _without(plan.begin, places), _without(plan.end, places) or "{}"
+                plan = replace(plan, begin=begin, end=end)
+            self.put(replace(mark, begin=_without(mark.begin, places), after=_without(mark.after, places), slice=plan))
+
+    def reload(self) -> None:
+        """Look again: somebody else in this process may have changed them."""
+        self._marks = self._read()
+
     def _read(self) -> dict[str, BehindMark]:
         io, directory = self._checkpoint.io, f"{self._checkpoint.path}/{DIRECTORY}"
         found: dict[str, BehindMark] = {}
-        for name in io.list_names(directory):
+        for name in () if self._checkpoint.is_new else io.list_names(directory):
             if name.startswith(".") or not name.endswith(".json"):
                 continue
             try:
@@ -123,3 +136,13 @@ class BehindMarks:
                 raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
             found[mark.table] = mark
         return found
+
+
+def _without(position: str | None, places: Collection[tuple[str, int]]) -> str | None:
+    """A position in Kafka as if these partitions had not been there yet."""
+    if position is None:
+        return None
+    nested = {topic: dict(offsets) for topic, offsets in json.loads(position).items()}
+    for topic, partition in places:
+        nested.get(topic, {}).pop(str(partition), None)
+    return json.dumps({topic: offsets for topic, offsets in nested.items() if offsets}, separators=(",", ":"))

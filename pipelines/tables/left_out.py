@@ -114,6 +114,11 @@ class LeftOut:
         with self._lock:
             self._marks.add_topics(identifier, topics)
 
+    def reload(self) -> None:
+        """Look at the marks again, before the first batch."""
+        with self._lock:
+            self._marks.reload()
+
     def readmit(self, identifier: str) -> None:
         """The table is in the stream again, durably."""
         with self._lock:

@@ -1,0 +1,63 @@
+"""Marks of tables that are behind: read back as they were written, damaged ones are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paimon_table.errors import CorruptFile
+from pipelines.checkpoint.behind_marks import DIRECTORY, BehindMark, BehindMarks, Cause, SlicePlan
+from pipelines.checkpoint.checkpoint import Checkpoint
+from tests.support.local_batches import ALL_TABLES, pipeline_tables
+
+BEGIN = json.dumps({"a": {"0": 5, "1": 7}, "b": {"0": 3}})
+END = json.dumps({"a": {"0": 9}})
+MARK = BehindMark(
+    "lake.größe", Cause.FAILED, "refused", 1, 4, BEGIN, END, ("a", "b"), SlicePlan(2, None, END, 1_700_000_000_000)
+)
+
+
+def _checkpoint(directory: Path) -> Checkpoint:
+    offsets = directory / "checkpoint" / "offsets" / "0"
+    offsets.parent.mkdir(parents=True, exist_ok=True)
+    offsets.write_text('v1\n{"batchTimestampMs":0}\n{}')
+    return Checkpoint(pipeline_tables(directory, ALL_TABLES).config)
+
+
+def test_a_mark_is_read_back_with_all_that_it_says(tmp_path: Path) -> None:
+    checkpoint = _checkpoint(tmp_path)
+    BehindMarks(checkpoint).put(MARK)
+
+    marks = BehindMarks(checkpoint)
+    assert marks.all == {MARK.table: MARK}
+    assert (MARK.is_behind, MARK.tries_again, MARK.position) == (True, True, END)
+    marks.add_topics(MARK.table, ["c"])
+    assert BehindMarks(checkpoint).all[MARK.table].topics == ("a", "b", "c")
+
+
+def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path) -> None:
+    checkpoint = _checkpoint(tmp_path)
+    known, other = BehindMarks(checkpoint), BehindMarks(checkpoint)
+    known.put(MARK)
+    other.reload()
+
+    other.forget([("a", 0), ("x", 1)])
+
+    known.reload()
+    mark = known.all[MARK.table]
+    assert mark.begin is not None
+    assert json.loads(mark.begin) == {"a": {"1": 7}, "b": {"0": 3}}
+    assert (mark.after, mark.position) == ("{}", "{}")
+    assert mark.slice is not None
+    assert mark.slice.begin is None
+
+
+def test_a_damaged_mark_is_named(tmp_path: Path) -> None:
+    checkpoint = _checkpoint(tmp_path)
+    BehindMarks(checkpoint).put(MARK)
+    (file,) = (tmp_path / "checkpoint" / DIRECTORY).glob("*.json")
+    file.write_text("{}")
+    with pytest.raises(CorruptFile, match=r"tidemark/behind/.*is not what was written"):
+        BehindMarks(checkpoint)
