@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import fastavro
@@ -16,7 +17,10 @@ from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.metadata.index_manifest import encode_index_manifest
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.rows.binary_row import serialize_row
+from paimon_table.storage.counting_io import CountingFileIO
+from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
+from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
@@ -469,3 +473,18 @@ def test_waits_grow_and_stay_below_the_longest(table: Table) -> None:
     for attempt in (0, 1, 2, 60):
         wait.after(attempt, table.options)
     assert waits == [0.01, 0.02, 0.04, 10.0]
+
+
+def test_a_commit_lists_nothing_and_reads_no_more_after_many_snapshots(tmp_path: Path) -> None:
+    """A new process, whose table has sixty snapshots, reads the newest one with its manifests."""
+    table = Table.create(str(tmp_path / "t"), orders_schema())
+    first = committer(table)
+    for number in range(60):
+        first.commit(number, [message(new_files=[data_file(f"data-{number}")])], {})
+    io = CountingFileIO(LocalFileIO())
+    again = committer(Table.open(str(tmp_path / "t"), io=io), user="other")
+    io.requests.clear()
+    again.commit(1, [message(new_files=[data_file("data-x")])], {}, started_ms=now_ms())
+    assert [path for kind, path in io.requests if kind == "list"] == []
+    read = [path for kind, path in io.requests if kind == "read"]
+    assert sum("/snapshot/snapshot-" in path for path in read) <= 2 and len(read) < 40
