@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,7 +145,8 @@ def run(
     )
     if once:
         for done in finished:
-            print_summary(summarize(done.config, done.written_tables(), done.totals, done.losses, done.behind))
+            summary = summarize(done.config, done.written_tables(), done.totals, done.losses, done.behind)
+            print_summary(replace(summary, waited_s=done.waited_s))
         paused = [text for done in finished for text in failed_words(done.config.name, done.behind)]
         if paused:
             _fail("\n".join(paused), FAILED)

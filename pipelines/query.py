@@ -69,7 +69,6 @@ from pipelines.tidying.tidier import Tidier
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
-from sources.loss import Losses
 from sources.positions import Reading
 
 log = logging.getLogger(__name__)
@@ -168,11 +167,6 @@ class PipelineQuery:
     def open_tables(self) -> dict[str, TableSink]:
         """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
         return {} if self.tables is None else dict(self.tables.sinks)
-
-    @property
-    def losses(self) -> Losses:
-        """Records that were gone before they were read."""
-        return self._reader.losses
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""

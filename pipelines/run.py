@@ -53,6 +53,8 @@ class FinishedRun:
     """Records that were gone before they were read."""
     behind: Mapping[str, Standing]
     """Tables that do not have all that was read."""
+    waited_s: float
+    """How long it has waited for trouble to pass."""
 
 
 def run_pipelines(
@@ -155,7 +157,7 @@ def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
 
 def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> list[FinishedRun]:
     return [
-        FinishedRun(run.config, run.query.written_tables, total.totals, run.query.losses, run.query.standings())
+        FinishedRun(run.config, run.query.written_tables, total.totals, run.losses, run.query.standings(), run.waited_s)
         for run, total in zip(runs, sums, strict=True)
         if run.query is not None
     ]

@@ -35,6 +35,7 @@ from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.trouble import Patience, Trouble, may_pass
+from sources.loss import Losses
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,8 @@ class SupervisedPipeline:
         self._now = now
         self._stop_s: float | None = None
         self._trouble: Trouble | None = None
+        self.losses = Losses()
+        """Records that were gone before they were read."""
         self.waited_s = 0.0
         """How long it has waited for trouble to pass."""
         self._begun_s = 0.0
@@ -193,6 +196,7 @@ class SupervisedPipeline:
         try:
             with in_pipeline(self.config.name), naming(self.config.name):
                 found, self._pipeline = self._pipeline or self._look(self.config), None
+                found.reader.losses = self.losses
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
                 self._seen.config, self._seen.commands = self.config, COMMANDS

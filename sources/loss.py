@@ -53,6 +53,8 @@ class Losses:
         self.newest: deque[Loss] = deque(maxlen=MOST_KEPT)
         self.offsets: Counter[Place] = Counter()
         """How many offsets of each partition, as far as their number is known."""
+        self.told: dict[Place, int] = {}
+        """Up to where losses were told."""
 
     def add(self, loss: Loss) -> None:
         self.newest.append(loss)

@@ -76,7 +76,10 @@ class Standing(Protocol):
 
 
 class SourceReader(Protocol):
-    """Reads one source for one pipeline; lives on the driver as long as the pipeline runs."""
+    """Reads one source for one query of a pipeline; lives on the driver."""
+
+    losses: Losses
+    """Records that were gone before they were read; handed on from query to query."""
 
     @property
     def is_drained_by_spark(self) -> bool:
@@ -101,11 +104,6 @@ class SourceReader(Protocol):
     @property
     def lag(self) -> Lag:
         """How far each partition is read, and where it ends; empty for a source without an end to compare with."""
-        ...
-
-    @property
-    def losses(self) -> Losses:
-        """Records that were gone before they were read, since the start of the process."""
         ...
 
     @property

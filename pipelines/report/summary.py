@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.own_command import own_command, short_path
+from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
 from pipelines.report.run_totals import Totals
@@ -61,12 +62,16 @@ class RunSummary:
     """Records that were gone before they were read, in words."""
     behind: tuple[str, ...] = ()
     """Tables that do not have all that was read, in words."""
+    waited_s: float = 0.0
+    """How long the run has waited for trouble to pass."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     """Print to stdout."""
     out = console or Console(highlight=False)
     out.print(Text(headline(summary), style="bold"), soft_wrap=True)
+    if summary.waited_s:
+        out.print(Text(f"waited {duration_words(summary.waited_s)} for trouble to pass"), soft_wrap=True)
     for loss in summary.losses:
         out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
     for table_behind in summary.behind:

@@ -61,8 +61,6 @@ class KafkaReader:
         self._watch: KafkaWatch | None = None
         self._group: GroupOffsets | None = None
         self.lag = Lag()
-        self._told: dict[Place, int] = {}
-        """Up to where losses were told."""
         self._gone: set[Place] = set()
         self.losses = Losses()
         self.failure: TidemarkError | None = None
@@ -131,7 +129,7 @@ class KafkaReader:
             moved.update({x.place: bounds[x.place].end for x in losses if x.how is How.WENT_BACK})
             self._standing.move(moved)
             for place in moved:
-                self._told.pop(place, None)
+                self.losses.told.pop(place, None)
         check_readable({place: at for place, at in closed.items() if place not in moved}, bounds)
 
     def _losses(self, anew: Collection[str], closed: Positions, bounds: Mapping[Place, Bounds]) -> list[Loss]:
@@ -143,12 +141,12 @@ class KafkaReader:
     def _pass_over(self, losses: Sequence[Loss]) -> None:
         """Tell what is lost, each offset once."""
         for loss in losses:
-            begin, end = max(loss.begin, self._told.get(loss.place, 0)), loss.end
+            begin, end = max(loss.begin, self.losses.told.get(loss.place, 0)), loss.end
             if end is not None:
                 if begin >= end:
                     continue
                 loss = replace(loss, begin=begin)
-                self._told[loss.place] = end
+                self.losses.told[loss.place] = end
             self.losses.add(loss)
             log.warning(
                 "%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss, extra=_lost(loss)

@@ -41,6 +41,7 @@ class Supervised:
         self.state = PipelineState("shop")
         prepared: Any = SimpleNamespace(reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None))
         self.run = SupervisedPipeline(cast(Any, None), self.changed(), prepared, False, (), self.state, self.clock)
+        self.prepared = prepared
         self.run._begin = self._next
         self.run._look = lambda _config: prepared
         self.begun: list[Any] = []

@@ -199,5 +199,6 @@ def test_a_table_that_cannot_be_read_is_said_in_the_summary(monkeypatch: pytest.
 def test_the_summary_names_what_was_lost_before_it_was_read() -> None:
     out = io.StringIO()
     loss = "topic a partition 0: offsets 5 to 9 are gone (retention, or deleted records)"
-    print_summary(RunSummary("shop", Totals(3), (), losses=(loss,)), Console(file=out, width=200))
+    print_summary(RunSummary("shop", Totals(3), (), losses=(loss,), waited_s=35.0), Console(file=out, width=200))
     assert f"lost before it was read: {loss}" in out.getvalue()
+    assert "waited 35 s for trouble to pass" in out.getvalue()
