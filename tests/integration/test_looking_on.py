@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.stack.process import free_port
 from tests.stack.topics import Topics
-from tests.support.kafka_pipelines import insert_event, insert_events, write_kafka_pipeline
+from tests.support.command import tidemark
+from tests.support.kafka_pipelines import insert_event, insert_events, row_ids, write_kafka_pipeline
 from tests.support.pipeline_run import running, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -43,15 +44,34 @@ def numbers(url: str, name: str) -> dict[str, float]:
     return {"|".join(sample.labels[key] for key in sorted(sample.labels)): sample.value for sample in samples}
 
 
-def test_metrics_probes_and_offsets_of_the_group_follow_a_running_pipeline(kafka: Topics, tmp_path: Path) -> None:
+def asked(url: str, token: str, action: str) -> str:
+    """What the running pipeline says to an action that the page asks for."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = json.dumps({"pipeline": "shop", "table": f"lake.{TOPIC}", "action": action}).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/api/actions", body, headers), timeout=20) as answer:
+        number = json.loads(answer.read())["number"]
+    found = {"state": "working", "text": ""}
+
+    def is_done() -> bool:
+        request = urllib.request.Request(f"{url}/api/actions?number={number}", headers=headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            found.update(json.loads(answer.read()))
+        return found["state"] != "working"
+
+    wait_until(is_done, 60, f"the answer to {action}")
+    assert found["state"] == "done", found
+    return found["text"]
+
+
+def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: Path) -> None:
     # given two partitions, one of them empty, and a pipeline that lets others look
     kafka.create(TOPIC, partitions=2)
     kafka.produce(TOPIC, insert_events(TOPIC, range(100)))
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    port, page_port = free_port(), free_port()
+    url, page = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{page_port}"
     file = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, [TOPIC])
     text = file.read_text().replace("    start:", f"    group_id: {GROUP}\n    start:")
-    file.write_text(f"{text}metrics: {{ port: {port} }}\n")
+    file.write_text(f"{text}metrics: {{ port: {port} }}\nui: {{ port: {page_port} }}\n")
 
     with running(file, tmp_path / "log") as process:
         wait_until(lambda: (tmp_path / "log").read_text().count("batch 0:") == 1, 120, "the first batch")
@@ -69,9 +89,22 @@ def test_metrics_probes_and_offsets_of_the_group_follow_a_running_pipeline(kafka
         # and Kafka knows how far the tables are
         wait_until(lambda: group_offsets(kafka) == {0: 100, 1: 0}, 60, "the offsets of the group")
 
-        # when more records come, it is told those too, at the latest when the pipeline stops
+        # and the same is seen in a terminal
+        (state,) = json.loads(tidemark("status", file, "--json").stdout)
+        assert (state["pid"], state["pipelines"][0]["records"]) == (process.pid, 100)
+
+        # when the table is paused on the page, more records wait, until it is resumed
+        (token,) = [path.read_text().strip() for path in tmp_path.glob("*/tidemark/ui-token")]
+        assert "is paused" in asked(page, token, "pause")
+        paused = f"shop|paused|lake.{TOPIC}"
+        wait_until(lambda: numbers(url, "tidemark_table_state")[paused] == 1, 30, "a paused table")
         kafka.produce(TOPIC, [insert_event(TOPIC, 500, partition=1)])
         wait_until(lambda: numbers(url, "tidemark_records_total") == {"shop": 101}, 60, "the second batch")
+        assert len(row_ids(tmp_path, TOPIC)) == 100
+        assert "catching up" in asked(page, token, "resume")
+        wait_until(lambda: len(row_ids(tmp_path, TOPIC)) == 101, 60, "the row that waited")
+
+        # then Kafka is told of those too, at the latest when the pipeline stops
         process.terminate()
         assert process.wait(timeout=120) == 0
     assert group_offsets(kafka) == {0: 100, 1: 1}
