@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -22,6 +24,8 @@ from pipelines.look.looking import looking
 from tests.pipelines.look.files import pipeline_file
 from tests.stack.process import free_port
 from tests.support.command import tidemark_process
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def config(directory: Path, **blocks: Any) -> PipelineConfig:
@@ -69,6 +73,12 @@ def test_nobody_listens_where_the_file_says_nothing(tmp_path: Path) -> None:
     before = {thread.name for thread in threading.enumerate()}
     with looking(configs, RunState(configs)):
         assert {thread.name for thread in threading.enumerate()} - before == {"tidemark-state"}
+
+
+def test_servers_are_loaded_only_where_a_file_asks_for_them() -> None:
+    code = "import sys, pipelines.look.looking, pipelines.look.status; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {"starlette", "uvicorn", "prometheus_client", "pyspark"} & {*done.stdout.split()} == set()
 
 
 @pytest.mark.parametrize(
