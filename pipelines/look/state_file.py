@@ -29,9 +29,9 @@ from pipelines.storage import storage_of
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 2.0
+EVERY_S, MOST_S = 2.0, 10.0
 _SHARE = 0.01
-"""Of one processor, at most."""
+"""Of one processor, about."""
 _POINTS = 60
 _RUN_FILE = "pipelines.json"
 
@@ -88,7 +88,7 @@ def _keep(files: dict[str, Path], view: Callable[[], RunView], ended: threading.
     is_told = False
     while True:
         is_last = ended.is_set()
-        began_s = time.monotonic()
+        began_s = time.thread_time()
         try:
             _write(files, view())
         except Exception as error:  # whatever keeps a run from being looked at must not keep it from running
@@ -97,7 +97,7 @@ def _keep(files: dict[str, Path], view: Callable[[], RunView], ended: threading.
             is_told = True
         if is_last:
             return
-        ended.wait(max(EVERY_S, (time.monotonic() - began_s) / _SHARE))
+        ended.wait(min(MOST_S, max(EVERY_S, (time.thread_time() - began_s) / _SHARE)))
 
 
 def _write(files: dict[str, Path], run: RunView) -> None:
@@ -106,7 +106,7 @@ def _write(files: dict[str, Path], run: RunView) -> None:
         path = files[pipeline.name]
         if not path.parent.is_dir():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
+        part = path.with_name(f".{path.name}.part")
         descriptor = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="ascii") as out:
             json.dump(document(own), out)

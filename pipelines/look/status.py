@@ -19,14 +19,14 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
 from pipelines.live.process_memory import started_ticks
 from pipelines.look.document import Document
-from pipelines.look.state_file import EVERY_S, read_state, running_states, state_path
+from pipelines.look.state_file import MOST_S, read_state, running_states, state_path
 from pipelines.look.status_view import status_view
 from pipelines.report.output import checked_stdout, quiet_pipe
 
 States = list[tuple[Document, str | None]]
 """Each state with who runs it; None: nobody."""
 
-_STALE_S = 10 * EVERY_S
+_STALE_S = 3 * MOST_S
 
 
 def status(files: Sequence[Path], once: bool, as_json: bool) -> bool:
@@ -73,7 +73,7 @@ def _states(configs: Sequence[PipelineConfig]) -> States:
     for path in running_states():
         state = _read(path)
         if state is not None:
-            found.append((state, _holder_by_process(state)))
+            found.append((state, holder_by_process(state)))
     if not found:
         raise ConfigError(
             "this user runs no pipeline on this machine; name its file to see what stood last: tidemark status FILE"
@@ -89,10 +89,10 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
         raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
     if state is None:
         raise ConfigError(f"pipeline {config.name} is run by {holder}, which has not said yet how it stands; ask again")
-    return state, _holder_by_process(state) if holder == UNKNOWN else holder
+    return state, holder_by_process(state) if holder == UNKNOWN else holder
 
 
-def _holder_by_process(state: Document) -> str | None:
+def holder_by_process(state: Document) -> str | None:
     """Who runs it where no lock tells: the process, if it is the one that wrote the state."""
     pid, host = int(state["pid"]), str(state["host"])
     is_fresh = time.time() - float(state["time_s"]) < _STALE_S

@@ -93,8 +93,11 @@ def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: 
         wait_until(lambda: group_offsets(kafka) == {0: 100, 1: 0}, 60, "the offsets of the group")
 
         # and the same is seen in a terminal
-        (state,) = json.loads(tidemark("status", file, "--json").stdout)
-        assert (state["pid"], state["pipelines"][0]["records"]) == (process.pid, 100)
+        def status() -> tuple[int, int]:
+            (state,) = json.loads(tidemark("status", file, "--json").stdout)
+            return state["pid"], state["pipelines"][0]["records"]
+
+        wait_until(lambda: status() == (process.pid, 100), 20, "the records in the status")
 
         # when the table is paused on the page, more records wait, until it is resumed
         (token,) = [path.read_text().strip() for path in tmp_path.glob("*/tidemark/ui-token")]

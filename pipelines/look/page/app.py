@@ -122,7 +122,7 @@ class Page:
                 began_s = time.monotonic()
                 text, drawn_s = await run_in_threadpool(self._event, drawn_s)
                 yield text
-                await asyncio.sleep(max(EVERY_S, 20 * (time.monotonic() - began_s)))
+                await asyncio.sleep(min(10.0, max(EVERY_S, 20 * (time.monotonic() - began_s))))
         finally:
             self._listeners -= 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import stat
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase, RunView
 from pipelines.look.document import document
 from pipelines.look.state_file import kept_state, read_state, state_path
+from pipelines.look.status import holder_by_process
 from pipelines.look.status_view import status_view
 from tests.pipelines.look.files import pipeline_file
 from tests.pipelines.look.looked_at import looked_at, tell
@@ -86,6 +88,9 @@ def test_a_file_that_is_no_state_is_none(tmp_path: Path, content: str) -> None:
 def test_the_state_is_private_and_is_written_once_more_at_the_end(tmp_path: Path) -> None:
     config = load_pipeline(pipeline_file(tmp_path))
     state = RunState([config])
+    state_path(config).parent.mkdir(parents=True, mode=0o700)
+    state_path(config).with_name(".state.json.part").write_text("what a killed run has left")
+    state_path(config).with_name(".state.json.part").chmod(0o600)
     with kept_state([config], state):
         wait_until(state_path(config).exists, 30, "the first state")
         state.end("pipeline shop: the disk is full")
@@ -112,6 +117,16 @@ def test_the_state_of_a_checkpoint_on_object_storage_lies_on_this_machine(tmp_pa
     file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse")
     path = state_path(load_pipeline(file))
     assert path.name.startswith("shop-") and path.parent.name == "state"
+
+
+def test_where_no_lock_tells_the_process_that_wrote_the_state_does() -> None:
+    own = json.loads(json.dumps(document(run())))
+    own.update(pid=os.getpid(), host=os.uname().nodename, time_s=time.time())
+    assert holder_by_process(own) == f"process {os.getpid()} on {os.uname().nodename}"
+    assert holder_by_process({**own, "host": "elsewhere", "pid": 1 << 30}) is not None
+    assert holder_by_process({**own, "pid": 1 << 30}) is None
+    assert holder_by_process({**own, "time_s": time.time() - 3600}) is None
+    assert holder_by_process({**own, "pipelines": [{**own["pipelines"][0], "phase": "ended"}]}) is None
 
 
 def text_of(view: RunView, holder: str | None = "process 4711 on host", width: int = 160) -> str:
