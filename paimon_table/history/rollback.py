@@ -80,7 +80,8 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
             f"{paths.root}: somebody has committed snapshot {max(left)} while the table was rolled back; stop the "
             "pipelines that write it, then roll back again"
         )
-    ctx.snapshots.write_earliest_hint(min(left))
+    if plan.tag is not None or io.exists(paths.earliest_hint):
+        ctx.snapshots.write_earliest_hint(min(left))
     if plan.changelogs:
         logs = [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id]
         for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):

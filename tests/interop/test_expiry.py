@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.history.branches import BranchStore
 from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.removal import carry_out
+from paimon_table.history.rollback import plan_rollback, plan_rollback_to_tag, roll_back
 from paimon_table.history.tag_removal import plan_tag_removal
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
@@ -27,6 +29,7 @@ from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver, new_table
 
 COLUMNS = [("id", "INT"), ("v", "STRING"), ("p", "INT")]
+_TEXTS = ("tag", "changelog", "snapshot")
 NOW = {"snapshot.time-retained": "0 ms"}
 
 TABLES = {
@@ -85,14 +88,18 @@ def context(path: Path, options: Mapping[str, str]) -> TableContext:
 def content(path: Path) -> Mapping[str, str | int | None]:
     """Every file with its size, what hints say, and every directory.
 
-    Texts of tags and changelogs are written anew by Java, with the keys that its version knows.
+    Texts of tags, changelogs and snapshots that come back are written anew by Java, with the keys that it knows.
     """
     files = {str(p.relative_to(path)): p for p in path.rglob("*")}
     return {
         name: p.read_text() if p.name in {"EARLIEST", "LATEST"} else p.stat().st_size if p.is_file() else None
         for name, p in files.items()
         if not name.startswith("tidemark")
-    } | {str(p.relative_to(path)): "" for what in ("tag", "changelog") for p in path.glob(f"{what}/{what}-*")}
+    } | {
+        str(p.relative_to(path)): ""
+        for what in ("tag", "changelog", "snapshot")
+        for p in path.rglob(f"{what}/{what}-*")
+    }
 
 
 def tag(path: Path, name: str, snapshot_id: int, retained_ms: int | None = None) -> None:
@@ -210,3 +217,36 @@ def test_all_that_follows_a_commit_leaves_the_same(tmp_path: Path, java: JavaPai
     assert {row[1] for row in left[0]} == {*days[:2], "no-day"}
     names = [{name for name, size in content(path).items() if "/manifest" not in name} for path in (ours, theirs)]
     assert names[0] == names[1]
+
+
+def test_branches_and_rollbacks_leave_the_same(tmp_path: Path, java: JavaPaimon) -> None:
+    ours, theirs = copies(tmp_path, "lookup")
+    table = Table.open(str(ours))
+    branches, tags = BranchStore(table.io, table.paths), TagStore(table.io, table.paths)
+    for name, number in (("early", 4), ("late", 12)):
+        java.create_tag(str(theirs), name, number)
+        tag(ours, name, number)
+    for name, at in (("b", "early"), ("empty", None)):
+        java.create_branch(str(theirs), name, at)
+        branches.create(name, None if at is None else tags.read(at))
+    assert_equal(ours, theirs)
+    of_branch = [sorted_rows(row[1:] for row in java.read(str(path), {"branch": "b"})) for path in (ours, theirs)]
+    assert (
+        of_branch[0] == of_branch[1] == sorted_rows(row[1:] for row in java.read(str(ours), {"scan.tag-name": "early"}))
+    )
+
+    java.rollback(str(theirs), 8)
+    roll_back(table.context, plan_rollback(table.context, 8))
+    assert_equal(ours, theirs)
+
+    options = {**NOW, "snapshot.num-retained.min": "2"}
+    shutil.rmtree(theirs / "branch")
+    for name in branches.names():
+        branches.delete(name)
+    java.expire(str(theirs), options)
+    expire(context(ours, options), Surroundings())
+    (ours / "branch").rmdir()
+    java.rollback(str(theirs), tag="early")
+    roll_back(table.context, plan_rollback_to_tag(table.context, "early"))
+    assert_equal(ours, theirs)
+    assert sorted_rows(row[1:] for row in java.read(str(ours))) == of_branch[0]
