@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import pty
 import stat
 import time
 from dataclasses import replace
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 from rich.console import Console
@@ -23,7 +26,7 @@ from pipelines.look.status_view import status_view
 from tests.pipelines.look.files import pipeline_file
 from tests.pipelines.look.looked_at import looked_at, tell
 from tests.pipelines.look.runs import HOSTILE, LONG, pipeline, run, table
-from tests.support.command import tidemark
+from tests.support.command import TIDEMARK, tidemark
 from tests.support.pipeline_run import wait_until
 
 
@@ -44,6 +47,25 @@ def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp
     done = tidemark("status", file)
     assert done.returncode == 1
     assert "shop  not running: it was stopped" in done.stdout and "what follows stood then" in done.stdout
+
+
+def test_a_terminal_follows_the_state_until_the_run_ends(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    with looked_at(file) as process:
+        wait_until(lambda: has_state(file), 30, "the first state")
+        terminal, own_side = pty.openpty()
+        command = Popen([*TIDEMARK, "status", str(file)], stdin=own_side, stdout=own_side, stderr=own_side)
+        os.close(own_side)
+        seen = b""
+        with contextlib.suppress(OSError):  # the terminal is closed when the command ends
+            while part := os.read(terminal, 65_536):
+                seen += part
+                if seen.count(b"shop") == 2 and process.poll() is None:
+                    tell(process, "stop")
+        assert command.wait(60) == 1
+        os.close(terminal)
+    text = seen.decode(errors="replace")
+    assert "running" in text and "not running: it was stopped" in text
 
 
 def test_a_failure_is_shown_with_its_reason(tmp_path: Path) -> None:
