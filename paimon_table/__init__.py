@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.table_name import TableName
     from paimon_table.commit.commit import CLOCK_SKEW_MS, CommitResult, TableCommit
-    from paimon_table.metadata.bucket_id import POSTPONED, BucketId
+    from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED, BucketId
     from paimon_table.metadata.commit_message import CommitMessage
     from paimon_table.metadata.data_file import DataFileMeta
     from paimon_table.metadata.packed_files import FilePacker
@@ -55,6 +55,7 @@ else:
         "Lane": "bucket_assignment.lanes",
         "LaneSplit": "bucket_assignment.lanes",
         "LiveFiles": "metadata.table_state",
+        "DYNAMIC": "metadata.bucket_id",
         "POSTPONED": "metadata.bucket_id",
         "SchemaChange": "validation.schema_evolution",
         "SetOption": "validation.schema_evolution",
@@ -100,6 +101,7 @@ else:
 
 __all__ = [
     "CLOCK_SKEW_MS",
+    "DYNAMIC",
     "KEPT_BYTES",
     "POSTPONED",
     "AddColumn",

@@ -53,15 +53,18 @@ def stays_true(change: OptionChange) -> None:
         )
 
 
+_OTHERWISE = "'tidemark table rescale' rewrites a table with a primary key, without one write into a new table"
+
+
 def only_to_a_number(change: OptionChange) -> None:
     """From one number of at least 1 to another; -1 stands for another kind of table, as does no value."""
     wrong = None
     if change.new is None:
         wrong = "cannot be reset once the table holds data; set a number"
     elif (change.old or "-1").strip() == "-1":
-        wrong = "cannot change when it is -1; write into a new table"
+        wrong = f"cannot change when it is -1; {_OTHERWISE}"
     elif change.new.strip() == "-1":
-        wrong = "cannot change to -1 once the table holds data; set a number"
+        wrong = f"cannot change to -1 once the table holds data; {_OTHERWISE}"
     if wrong is not None:
         raise ConfigError(f"option {change.name!r} {wrong}", option=change.name)
 

@@ -261,15 +261,17 @@ class Table:
             return self
         return self._opened_again()
 
-    def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> Table:
+    def evolve(self, changes: Sequence[SchemaChange], time_ms: int, *, rows_fit: bool = False) -> Table:
         """Publish the next schema version; itself when the changes are in the latest one already.
 
+        ``rows_fit``: whoever calls it sees to it that rows are stored as the changed options say, also those for which
+        options cannot change otherwise once there are rows.
         Safe against concurrent evolution: the changes are applied again to the winner's version.
         """
         table = self.refreshed()
         for _ in range(_EVOLVE_ATTEMPTS):
             evolved = apply_changes(
-                table.schema, changes, time_ms, has_snapshots=table.snapshots.latest_id() is not None
+                table.schema, changes, time_ms, has_snapshots=not rows_fit and table.snapshots.latest_id() is not None
             )
             if evolved is table.schema:
                 return table

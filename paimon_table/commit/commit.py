@@ -48,7 +48,7 @@ from paimon_table.errors import (
     CommitOutcomeUnknown,
     CorruptFile,
 )
-from paimon_table.metadata.bucket_id import POSTPONED
+from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import IndexEntry, combined, find_index_conflict
 from paimon_table.metadata.manifest import ADD, ManifestFileMeta
@@ -321,6 +321,10 @@ class TableCommit:
             number = self._newest_bucket_option()
             if number != POSTPONED:
                 return f"its rows would wait for a bucket, but 'bucket' has become {number}: write them again"
+        if self._adds_dynamic(delta):
+            number = self._newest_bucket_option()
+            if number != DYNAMIC:
+                return f"its rows were written for dynamic buckets, but 'bucket' has become {number}: write them again"
         if delta.kind is CommitKind.OVERWRITE:
             return None
         behind = find_waiting(self._state, delta.entries) if delta.kind is CommitKind.APPEND else None
@@ -331,6 +335,11 @@ class TableCommit:
             )
         changed = find_bucket_change(self._state, delta.entries)
         return changed and f"{changed}; set 'bucket' back or overwrite the partition to rescale it"
+
+    def _adds_dynamic(self, delta: Delta) -> bool:
+        """Whether it brings rows to dynamic buckets; compactions may of those that somebody has begun meanwhile."""
+        is_dynamic = bool(self._schema.primary_keys) and delta.kind is not CommitKind.COMPACT
+        return is_dynamic and any(entry.kind == ADD and entry.total_buckets == DYNAMIC for entry in delta.entries)
 
     def _newest_bucket_option(self) -> int:
         """The option ``bucket`` as others may have changed it since the table was opened."""

@@ -39,7 +39,7 @@ def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str
         if entry.bucket.bucket == POSTPONED:
             continue
         present = state.total_buckets.get(entry.bucket.partition)
-        if present is not None and present > 0 and present != entry.total_buckets and entry.kind == ADD:
+        if present not in (None, 0, entry.total_buckets) and entry.kind == ADD:
             return f"it writes with bucket num {entry.total_buckets}, but the partition's bucket num is {present}"
     return None
 

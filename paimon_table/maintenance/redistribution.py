@@ -6,15 +6,15 @@ which readers see would lose, such as what a column of the function ``count`` ha
 
 Reads run through the old buckets side by side in key order, so that every new file is written once. Buckets whose
 numbers differ modulo what both counts have in common share no keys: they are taken one class after the other, which
-bounds what is open at a time; where a class is still too wide, its rows are written twice.
+bounds what is open at a time; where a class is still too wide, its rows are written twice. For dynamic buckets all keys
+are read before: each hash has its bucket, at 6 bytes in memory, before the first row is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from math import gcd
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,23 +23,31 @@ from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter
 from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
 from paimon_table.maintenance.job import remove_unpublished
+from paimon_table.maintenance.placement import (
+    MOST_OPEN,
+    DynamicPlacement,
+    FixedPlacement,
+    Placement,
+    dynamic_pass_count,
+    fixed_passes,
+)
 from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.merge.superseded import without_superseded
 from paimon_table.mergetree.run_chunks import joined, run_chunks
 from paimon_table.mergetree.sections import Section, partition
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.bucket_id import DYNAMIC, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.hash_index import KeyHashes, distinct
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.options.file_settings import data_file_settings
+from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.gather import gather
-from paimon_table.schema.key_numbers import bucket_numbers
+from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.write.bucket_writer import WriterEnvironment
-
-MOST_OPEN = 16
-"""Runs that are read, and buckets that are written, at the same time: each holds about a row group in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +59,21 @@ class _Stored:
     deleted: DeletionVector | None
 
 
-def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int) -> int:
-    """How many stored rows a redistribution goes through, those that it reads twice counted twice."""
+def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int, options: TableOptions) -> int:
+    """How many stored rows a redistribution goes through, those that it reads twice counted twice.
+
+    On their way to dynamic buckets, whose number follows from the keys, about so many.
+    """
     row_counts = {number: sum(file.row_count for file in state.files) for number, state in held.items()}
-    return sum(row_counts[number] for old, _ in _passes(sorted(held), present_count, count) for number in old)
+    if count == DYNAMIC:
+        row_count = sum(row_counts.values())
+        return row_count * (1 + dynamic_pass_count(options, row_count))
+    return sum(row_counts[number] for old, _ in fixed_passes(sorted(held), present_count, count) for number in old)
 
 
 @dataclass(frozen=True, slots=True)
 class Redistribution:
-    """One partition on its way into ``bucket_count`` buckets."""
+    """One partition on its way into ``bucket_count`` buckets, or dynamic ones."""
 
     ctx: TableContext
     partition: bytes
@@ -76,8 +90,11 @@ class Redistribution:
         """
         made: list[CommitMessage] = []
         try:
-            for old, new in _passes(sorted(held), present_count, self.bucket_count):
-                made += self._moved([(number, held[number]) for number in old], new)
+            placement = self._placement(held)
+            for old, new in placement.passes(sorted(held), present_count):
+                made += self._moved([(number, held[number]) for number in old], new, placement)
+            for number, index in placement.write_index(self.ctx, self.environment.new_uuid()):
+                made.append(replace(self._message(number), append_index=IndexChange(after=(index,))))
             self.ctx.io.sync()
         except BaseException:
             # Unreferenced: nobody else has seen the messages.
@@ -85,23 +102,43 @@ class Redistribution:
             raise
         return tuple(made)
 
+    def _placement(self, held: Mapping[int, BucketState]) -> Placement:
+        options = self.ctx.options
+        if self.bucket_count != DYNAMIC:
+            return FixedPlacement(self.ctx.schema, options.bucket_function, self.bucket_count)
+        return DynamicPlacement(self.ctx.schema, options, self._stored_hashes(held))
+
+    def _stored_hashes(self, held: Mapping[int, BucketState]) -> Iterator[KeyHashes]:
+        """The hashes of all keys, also of those that were deleted; file by file."""
+        ctx, values = self.ctx, self.ctx.partition_values(self.partition)
+        for number, state in sorted(held.items()):
+            directory = ctx.bucket_dir(BucketId(self.partition, number))
+            for file in state.files:
+                found = [np.empty(0, np.int32)]
+                for rows in iter_key_value_batches(ctx, directory, file, ctx.schema.trimmed_primary_keys, values):
+                    found.append(distinct(key_hashes(ctx.schema, rows)))
+                    self.on_rows(rows.num_rows)
+                yield distinct(np.concatenate(found))
+
     # ------------------------------------------------------------ one pass
 
-    def _moved(self, old: Sequence[tuple[int, BucketState]], new: Sequence[int]) -> list[CommitMessage]:
+    def _moved(
+        self, old: Sequence[tuple[int, BucketState]], new: Sequence[int], placement: Placement
+    ) -> list[CommitMessage]:
         """The rows of the old buckets that belong into the new ones."""
         top = self.ctx.options.max_level
         shares = list(_shares([(self._stored(number, state), _run_count(state)) for number, state in old]))
         if len(shares) == 1:
-            return self._written(shares[0], new, top)
+            return self._written(shares[0], new, top, placement)
         parts: list[CommitMessage] = []
         made: list[CommitMessage] = []
         try:
             for share in shares:
-                parts += self._written(share, new, 0)
+                parts += self._written(share, new, 0, placement)
             for number in new:
                 files = [file for part in parts if part.bucket.bucket == number for file in part.new_files]
                 directory = self.ctx.bucket_dir(BucketId(self.partition, number))
-                made += self._written([_Stored(directory, file, None) for file in files], [number], top)
+                made += self._written([_Stored(directory, file, None) for file in files], [number], top, placement)
         except BaseException:
             remove_unpublished(self.ctx, made)
             raise
@@ -115,20 +152,21 @@ class Redistribution:
         vectors = read_vectors(self.ctx.io, self.ctx.paths, state.deletion_files)
         return [_Stored(directory, file, vectors.get(file.file_name)) for file in state.files]
 
-    def _written(self, stored: Sequence[_Stored], new: Sequence[int], level: int) -> list[CommitMessage]:
+    def _written(
+        self, stored: Sequence[_Stored], new: Sequence[int], level: int, placement: Placement
+    ) -> list[CommitMessage]:
         """The files merged; rows of other buckets than ``new`` are left out."""
         made: list[CommitMessage] = []
         try:
             with ExitStack() as stack:
                 writers = {number: stack.enter_context(self._writer(number, level)) for number in new}
                 for rows in self._merged(stored):
-                    for number, part in self._parts(rows, new):
+                    for number, part in _parts(rows, new, placement):
                         writers[number].write(part)
                 for number, writer in writers.items():
                     files = writer.close()
                     if files:
-                        bucket = BucketId(self.partition, number)
-                        made.append(CommitMessage(bucket=bucket, total_buckets=self.bucket_count, new_files=files))
+                        made.append(replace(self._message(number), new_files=files))
         except BaseException:
             remove_unpublished(self.ctx, made)
             raise
@@ -173,12 +211,17 @@ class Redistribution:
                     groups = without_superseded(groups, levels)
                 yield without_retracts(function.merge(rows, groups))
 
-    def _parts(self, rows: pa.Table, new: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
-        numbers = bucket_numbers(self.ctx.schema, rows, self.bucket_count, self.ctx.options.bucket_function)
-        for number in new:
-            members = np.flatnonzero(numbers == number)
-            if len(members):
-                yield number, gather(rows, members)
+    def _message(self, number: int) -> CommitMessage:
+        return CommitMessage(bucket=BucketId(self.partition, number), total_buckets=self.bucket_count)
+
+
+def _parts(rows: pa.Table, new: Sequence[int], placement: Placement) -> Iterator[tuple[int, pa.Table]]:
+    """The rows that go into each of the ``new`` buckets."""
+    numbers = placement.numbers(rows)
+    for number in new:
+        members = np.flatnonzero(numbers == number)
+        if len(members):
+            yield number, gather(rows, members)
 
 
 def _is_one_run(section: Section) -> bool:
@@ -202,16 +245,3 @@ def _shares(buckets: Sequence[tuple[list[_Stored], int]]) -> Iterator[list[_Stor
         share = [*share, *stored]
         runs += run_count
     yield share
-
-
-def _passes(old: Sequence[int], present_count: int, count: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Old buckets with files, and new ones to which their rows go in one reading.
-
-    All bucket functions take a remainder, and a number leaves the same one after its remainder was taken.
-    """
-    common = gcd(present_count, count)
-    for remainder in range(common):
-        there = [number for number in old if number % common == remainder]
-        new = list(range(remainder, count, common))
-        for first in range(0, len(new) if there else 0, MOST_OPEN):
-            yield there, new[first : first + MOST_OPEN]

@@ -5,6 +5,10 @@ option ``bucket``. A crash before the snapshot leaves files that nothing names; 
 number under the old option, to which nobody may write until the same call is made again, which then sets the option
 alone. Readers never see anything but all rows.
 
+To dynamic buckets the option comes before the snapshot, both behind the files: readers of Paimon pass over buckets that
+cannot hold a key by the number of buckets of each file, -1 among them, unless the option says that they are dynamic.
+So files of dynamic buckets are never there under an option with a number, while the other way round is harmless.
+
 Rows that others commit meanwhile are not lost: the snapshot is published only if the partitions are as they were read;
 what has changed is read again. What compactions have not brought into the changelog yet, or not shown to readers, is
 compacted before.
@@ -18,15 +22,15 @@ from dataclasses import dataclass, field
 from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.overwrite import PartitionContent, contents_of
 from paimon_table.data_files.key_value_file import FileNames
-from paimon_table.errors import CommitConflict, ConfigError, UnsupportedFeature
+from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.compaction import Chosen, compact_pending, compacting, unseen
 from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
 from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.redistribution import Redistribution, rows_to_read
-from paimon_table.metadata.bucket_id import POSTPONED
+from paimon_table.maintenance.rescale_rules import check_rescale, stale_partitions
+from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_state import BucketState, TableState
-from paimon_table.options.bucket_mode import BucketMode, bucket_mode
 from paimon_table.options.names import BUCKET
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
@@ -53,6 +57,7 @@ class Rescaled:
 def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = None) -> Rescaled:
     """Give the chosen partitions, by default all, ``bucket_count`` buckets, and new partitions as well.
 
+    -1 makes them dynamic, and their files of key hashes; both ways all partitions are chosen.
     -2 lets rows wait in postponed buckets from now on, in all partitions; they keep the buckets that they have. The
     other way, rows that wait get buckets, in partitions that are not chosen too.
 
@@ -73,34 +78,14 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
             done.left = {p: number for p, number in state.total_buckets.items() if number != bucket_count}
             return done
         # Writers that do not know of the new number yet may start partitions with the old one, or let rows wait.
-        table = table.evolve([SetOption(BUCKET, str(bucket_count))], job.environment.clock_ms())
+        table = _with_option(table, bucket_count, job)
     raise CommitConflict(
         f"{table.paths.root}: others keep changing its option 'bucket'; look who does, then rescale it again"
     )
 
 
-def stale_partitions(state: TableState, bucket_count: int, chosen: Chosen) -> dict[bytes, int]:
-    """The chosen partitions with another number of buckets, with it."""
-    return {p: number for p, number in state.total_buckets.items() if number != bucket_count and chosen(p)}
-
-
-def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) -> None:
-    """ConfigError for what cannot be rescaled, or not to this number; ``is_partial``: some partitions of it."""
-    if bucket_count < 1 and bucket_count != POSTPONED:
-        raise ConfigError(
-            f"{bucket_count} is no number of buckets; give one of at least 1, or -2 for buckets that are postponed"
-        )
-    if bucket_count == POSTPONED and is_partial:
-        raise ConfigError(
-            "buckets are postponed in all partitions or in none, and those that they have stay; leave --partition out"
-        )
-    mode = bucket_mode(table.schema, table.options)
-    if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE) or not table.schema.primary_keys:
-        what = "no primary key" if not table.schema.primary_keys else mode.value
-        raise UnsupportedFeature(
-            f"{table.paths.root} has {what}; only tables with a primary key and fixed or postponed buckets are "
-            "rescaled: write its rows into a new table"
-        )
+def _with_option(table: Table, bucket_count: int, job: Job) -> Table:
+    return table.evolve([SetOption(BUCKET, str(bucket_count))], job.environment.clock_ms(), rows_fit=True)
 
 
 def _all(_partition: bytes) -> bool:
@@ -125,6 +110,8 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
             stale = stale_partitions(state, bucket_count, chosen)
             _drop_outdated(table, ready, state, stale)
             _rewrite(table, state, bucket_count, job, {p: n for p, n in stale.items() if p not in ready}, ready)
+            if ready and bucket_count == DYNAMIC:
+                _with_option(table, bucket_count, job)
             if _is_published(commit, ready, job, done):
                 return
     except BaseException:
@@ -132,8 +119,8 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
         raise
     _remove(table, ready)
     raise CommitConflict(
-        f"{table.paths.root}: others have written to it each of the {ATTEMPTS} times that it was rescaled; nothing was "
-        "changed: stop the pipelines that write it, rescale it again, and start them again: they go on by themselves"
+        f"{table.paths.root}: others have written to it each of the {ATTEMPTS} times that it was rescaled; no row was "
+        "moved: stop the pipelines that write it, rescale it again, and start them again: they go on by themselves"
     )
 
 
@@ -174,7 +161,7 @@ def _rewrite(
     for bucket in live.files:
         if bucket.partition in held:
             held[bucket.partition][bucket.bucket] = live.of(bucket)
-    row_count = sum(rows_to_read(held[p], number, bucket_count) for p, number in stale.items())
+    row_count = sum(rows_to_read(held[p], number, bucket_count, table.options) for p, number in stale.items())
     job.progress.begin("rewrite", row_count)
     ctx, names = compacting(table.context), FileNames(job.environment.new_uuid())
     contents = contents_of(state, stale)

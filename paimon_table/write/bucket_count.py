@@ -7,21 +7,23 @@ Asked of the whole partition: a bucket without files says nothing, but rows of i
 from __future__ import annotations
 
 from paimon_table.errors import BucketCountChanged
+from paimon_table.metadata.bucket_id import DYNAMIC
 from paimon_table.metadata.table_context import TableContext
 
 
 def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None) -> None:
     """BucketCountChanged unless rows may be written with the ``bucket`` option of ``ctx``.
 
-    ``present`` is the number of buckets of the partition's live files, None when it has none.
+    ``present`` is the number of buckets of the partition's live files, None when it has none; -1: they are dynamic.
     """
     wanted = ctx.options.bucket
-    if present is None or present <= 0 or present == wanted or ctx.options.is_postponed:
+    if present is None or present in (0, wanted) or ctx.options.is_postponed:
         return
     path = ctx.partition_path(partition)
     what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root
+    back = "" if DYNAMIC in (present, wanted) else f"set 'bucket' back to {present}, or "
     raise BucketCountChanged(
         f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "
-        f"was written: set 'bucket' back to {present}, or rescale it, by 'tidemark table rescale "
-        f"{ctx.paths.root} --buckets {wanted}' or by INSERT OVERWRITE of all its rows"
+        f"was written: {back}rescale it, by 'tidemark table rescale {ctx.paths.root} --buckets {wanted}' or by INSERT "
+        "OVERWRITE of all its rows"
     )

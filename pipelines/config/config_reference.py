@@ -69,7 +69,7 @@ A bucket is what one task writes and compacts. Option `bucket` and the keys deci
 | mode | how to get it | take it when | limits |
 |---|---|---|---|
 | fixed buckets | `bucket: 4`, primary key with all partition columns | the size of the table or of its partitions \
-is known; the fastest one with a key | another number needs `tidemark table rescale` |
+is known; the fastest one with a key | another number, or dynamic buckets, need `tidemark table rescale` |
 | dynamic buckets | `bucket: -1`, primary key with all partition columns | partitions grow, or differ much | one job \
 writes a partition at a time; the hashes of the keys of the partitions in use are held in memory |
 | dynamic buckets, rows move | `bucket: -1`, primary key without all partition columns | the partition column of a \

@@ -47,7 +47,10 @@ def compact(
 def rescale(
     path: TablePath,
     buckets: Annotated[
-        int, typer.Option("--buckets", help="The new number of buckets; -2 postpones them.", show_default=False)
+        int,
+        typer.Option(
+            "--buckets", help="The new number of buckets; -1: dynamic ones, -2: postponed.", show_default=False
+        ),
     ],
     partition: Partitions = None,
     dry_run: DryRun = False,
@@ -56,7 +59,7 @@ def rescale(
     """Give the table another number of buckets.
 
     All rows are written anew, in one snapshot; readers go on meanwhile. Partitions that are left out keep their number,
-    and cannot be written to before they are rescaled as well.
+    and cannot be written to before they are rescaled as well. From and to dynamic buckets all are rewritten.
     """
     from pipelines.jobs import table_jobs
 

@@ -7,14 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
-from paimon_table import POSTPONED, BucketId, DataFileMeta, Table
+from paimon_table import DYNAMIC, POSTPONED, BucketId, DataFileMeta, Table
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.compaction import Chosen, would_compact
 from paimon_table.maintenance.compaction import compact as compact_table
 from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
 from paimon_table.maintenance.postponed import compact_postponed
-from paimon_table.maintenance.rescale import Rescaled, check_rescale
+from paimon_table.maintenance.rescale import Rescaled
 from paimon_table.maintenance.rescale import rescale as rescale_table
+from paimon_table.maintenance.rescale_rules import check_rescale
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.partition_spec import named_partitions
@@ -58,7 +59,7 @@ def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Optio
     check_rescale(table, buckets, is_partial=bool(specs))
     facts = partition_facts(table.context, table.state())
     chosen = named_partitions(table.context, facts, specs) if specs else facts
-    stale = {p: fact for p, fact in chosen.items() if buckets > 0 and fact.bucket_count != buckets}
+    stale = {p: fact for p, fact in chosen.items() if buckets != POSTPONED and fact.bucket_count != buckets}
     pipelines = marking_pipelines(table.io, table.paths)
     if dry_run:
         _tell_rescale_plan(table, buckets, stale)
@@ -120,16 +121,16 @@ def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> N
 
 def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:
     if stale:
-        _tell_partitions(f"would rewrite into {counted(buckets, 'bucket')}", stale)
+        _tell_partitions(f"would rewrite into {_buckets(buckets)}", stale)
     elif table.options.bucket != buckets:
         typer.echo(f"would set 'bucket' to {buckets}; no files are to be rewritten")
     else:
-        typer.echo(f"nothing to do: there are {counted(buckets, 'bucket')} already")
+        typer.echo(f"nothing to do: there are {_buckets(buckets)} already")
 
 
 def _tell_partitions(what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
     def told(facts: PartitionFacts) -> str:
-        buckets = f"{counted(facts.bucket_count, 'bucket')}, " if facts.bucket_count > 0 else ""
+        buckets = "" if facts.bucket_count == POSTPONED else f"{_buckets(facts.bucket_count)}, "
         rows = f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
         return f"  {facts.directory or 'the table'}: {buckets}{rows}"
 
@@ -139,12 +140,12 @@ def _tell_partitions(what: str, partitions: Mapping[bytes, PartitionFacts]) -> N
 
 def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
     if not done.snapshot_ids and done.option_before == buckets and not done.left:
-        typer.echo(f"nothing to do: there are {counted(buckets, 'bucket')} already")
+        typer.echo(f"nothing to do: there are {_buckets(buckets)} already")
         return
     what = f" in {counted(len(done.rewritten), 'partition')}" if table.schema.partition_keys else ""
     if done.rewritten:
         typer.echo(
-            f"rescaled to {counted(buckets, 'bucket')}{what}: {counted(done.row_count, 'row')}, "
+            f"rescaled to {_buckets(buckets)}{what}: {counted(done.row_count, 'row')}, "
             f"{_sizes(done.files_before, done.bytes_before)} -> {_sizes(done.files_after, done.bytes_after)}, "
             f"{_snapshots(done.snapshot_ids)}"
         )
@@ -159,6 +160,10 @@ def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
             f"too: {', '.join(first_of(names, 5))}",
             err=True,
         )
+
+
+def _buckets(count: int) -> str:
+    return {DYNAMIC: "dynamic buckets", POSTPONED: "postponed buckets"}.get(count) or counted(count, "bucket")
 
 
 def _snapshots(ids: Collection[int]) -> str:

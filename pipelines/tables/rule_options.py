@@ -97,14 +97,19 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     wanted = next((change.value for change in changes if change.name == BUCKET), None)
     if wanted is not None and table.snapshots.latest_id() is not None:
         present = table.options.bucket
-        # What the command takes: fixed and postponed buckets of keys. Elsewhere a new table is all that is left.
-        has_command = bool(table.schema.primary_keys) and present != -1 and wanted.strip() != "-1"
+        has_command = _is_rescaled(table.schema, f"{present}", wanted.strip())
         command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
         remedy = f", or give the table the new number first: {command}" if has_command else ""
         raise ConfigError(
             f"option 'bucket' cannot change while the table holds rows in its buckets; state {present}{remedy}",
             option=BUCKET,
         )
+
+
+def _is_rescaled(schema: TableSchema, present: str, wanted: str) -> bool:
+    """Whether there is a command for it: keys that hold the partition columns, and not from -1 to -2 or back."""
+    moves_rows = not set(schema.partition_keys) <= set(schema.primary_keys)
+    return bool(schema.primary_keys) and not moves_rows and {present, wanted} != {"-1", "-2"}
 
 
 def _told(schema: TableSchema, change: SetOption) -> str:

@@ -13,8 +13,10 @@ from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.interop.java_paimon import JavaPaimon
+from tests.interop.python_readers import PythonReaders
 from tests.interop.worker import WorkerError
 from tests.support.plain_values import Plain, sorted_rows
 from tests.support.table_driver import TableDriver, new_table
@@ -28,6 +30,8 @@ ENGINES: list[dict[str, str]] = [
     {"merge-engine": "first-row"},
     {"sequence.field": "g", "file.format": "avro"},
 ]
+
+MANY = {"dynamic-bucket.target-row-num": "3"}
 
 
 def rows(commit: int) -> list[list[Plain]]:
@@ -49,14 +53,14 @@ def by_java(java: JavaPaimon, path: Path) -> list[list[Plain]]:
     return sorted_rows(row[1:] for row in java.read(str(path)))
 
 
-@pytest.mark.parametrize("numbers", [(2, 3), (4, 1)], ids=str)
+@pytest.mark.parametrize("numbers", [(2, 3), (4, 1), (2, -1), (-1, 3)], ids=str)
 @pytest.mark.parametrize("options", ENGINES, ids=str)
 def test_a_rescaled_table_goes_on_as_one_that_never_was(
     java: JavaPaimon, tmp_path: Path, options: Mapping[str, str], numbers: tuple[int, int]
 ) -> None:
     path, twin = tmp_path / "t", tmp_path / "twin"
     for where in (path, twin):
-        given = {**options, "bucket": str(numbers[0])}
+        given = {**options, "bucket": str(numbers[0]), "dynamic-bucket.target-row-num": "9"}
         java.create_table(str(where), COLUMNS, ["k", "p"], ["p"], given)
         java.write(str(where), rows(0), identifier=1)
         driver(where).commit(rows(1))
@@ -68,6 +72,43 @@ def test_a_rescaled_table_goes_on_as_one_that_never_was(
             driver(where).commit(rows(commit + 1))
     assert by_java(java, path) == driver(path).content() == by_java(java, twin)
     assert set(Table.open(str(path)).state().total_buckets.values()) == {numbers[1]}
+
+
+@pytest.mark.parametrize(("old", "new"), [(3, -1), (-1, 3)])
+def test_other_readers_find_every_key_once_buckets_are_dynamic_or_fixed(
+    java: JavaPaimon, python_readers: PythonReaders, tmp_path: Path, old: int, new: int
+) -> None:
+    path = tmp_path / "t"
+    java.create_table(str(path), COLUMNS, ["k", "p"], ["p"], {"bucket": str(old), **MANY})
+    driver(path).commit(rows(0))
+    rescale(Table.open(str(path)), new, job(path))
+    assert found_by_java(java, path) == rows(0)
+    for read in (python_readers.pypaimon, python_readers.rust):
+        content = read(str(path), columns=[name for name, _ in COLUMNS])
+        assert content is not None
+        assert sorted_rows(list(row.values()) for row in content.to_pylist()) == driver(path).content()
+
+
+def test_java_finds_fixed_keys_under_the_option_of_dynamic_ones_and_not_the_other_way_round(
+    java: JavaPaimon, tmp_path: Path
+) -> None:
+    found: dict[int, list[list[Plain]]] = {}
+    for old, new in ((3, -1), (-1, 3)):
+        path = tmp_path / f"from{old}"
+        java.create_table(str(path), COLUMNS, ["k", "p"], ["p"], {"bucket": str(old), **MANY})
+        driver(path).commit(rows(0))
+        Table.open(str(path)).evolve([SetOption("bucket", str(new))], 1, rows_fit=True)
+        found[new] = found_by_java(java, path)
+        with pytest.raises(WorkerError, match=f"new bucket num {new}, but the previous bucket num is {old}"):
+            java.write(str(path), rows(1), identifier=2)
+    assert found[-1] == rows(0)
+    assert len(found[3]) < len(rows(0)) / 2, "so the option has a number only once all files have it"
+
+
+def found_by_java(java: JavaPaimon, path: Path) -> list[list[Plain]]:
+    """The rows of commit 0 that it finds by their keys."""
+    sought = [(row, java.read(str(path), equal={"k": row[1], "p": row[2]})) for row in rows(0)]
+    return [row for row, found in sought if row in found]
 
 
 def test_java_refuses_a_partition_that_kept_its_number(java: JavaPaimon, tmp_path: Path) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from paimon_table.errors import BucketCountChanged, CommitConflict, ConfigError
+from paimon_table.errors import BucketCountChanged, CommitConflict, ConfigError, UnsupportedFeature
+from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.rescale import rescale
+from paimon_table.metadata.bucket_id import DYNAMIC
+from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
@@ -68,15 +73,35 @@ def check_places(driver: TableDriver, directory: Path) -> None:
     assert {file.level for files in state.files.values() for file in files} == {table.options.max_level}
     assert set(state.total_buckets.values()) == {table.options.bucket}
     environment = WriterEnvironment(str(directory / "places"))
+    files = {bucket: read_hashes(table.io, table.paths, file) for bucket, file in state.hash_files().items()}
+    hashes = np.sort(np.concatenate([np.empty(0, np.int32), *files.values()]))
+    assert bool(np.all(hashes[1:] > hashes[:-1])), "a hash has one bucket in a partition; tables here hold keys once"
+    assert {*state.files} <= {*files} or table.options.bucket != DYNAMIC
+    assert not files or table.options.bucket == DYNAMIC
     for bucket, part in table.assign(table.to_arrow(), state.live_files(), environment).buckets.items():
         held = table.bucket_writer(bucket, state.live_files().of(bucket), environment)
         assert held.lookup(part.select(["k"])).num_rows == part.num_rows
 
 
-@pytest.mark.parametrize("numbers", [(2, 4), (4, 2), (2, 3), (6, 4), (1, 40), (40, 3), (3, 1)], ids=str)
+def check_places_by_day(driver: TableDriver) -> None:
+    """All partitions have the number of the option; dynamic buckets have all of their keys in the index."""
+    table, state = driver.table, driver.state()
+    assert set(state.total_buckets.values()) == {table.options.bucket}
+    counts = {bucket: file.row_count for bucket, file in state.hash_files().items()}
+    if table.options.bucket != DYNAMIC:
+        assert not counts
+        return
+    assert counts == {bucket: sum(file.row_count for file in files) for bucket, files in state.files.items()}
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(2, 4), (4, 2), (2, 3), (6, 4), (1, 40), (40, 3), (3, 1), (2, -1), (40, -1), (-1, 1), (-1, 3), (-1, 40)],
+    ids=str,
+)
 def test_all_rows_move_to_the_buckets_of_their_keys(tmp_path: Path, numbers: tuple[int, int]) -> None:
     old, new = numbers
-    table = plain(tmp_path, old)
+    table = plain(tmp_path, old, **{"dynamic-bucket.target-row-num": "7"})
     table.commit(rows(range(300)))
     table.commit(rows(range(100, 200), value=2))
     table.commit(rows(range(30), kind="-D"))
@@ -89,6 +114,7 @@ def test_all_rows_move_to_the_buckets_of_their_keys(tmp_path: Path, numbers: tup
     assert table.table.snapshots.read(done.snapshot_ids[-1]).commit_kind is CommitKind.OVERWRITE
     assert (done.row_count, len(done.rewritten), done.option_before) == (270, 1, old)
     check_places(table, tmp_path)
+    assert len(table.state().files) >= (36 if new == DYNAMIC else 1)
     table.commit([*rows(range(5)), *rows(range(100, 105), value=3), *rows(range(200, 205), kind="-D")])
     values: dict[Plain, Plain] = {row[0]: row[1] for row in table.content()}
     assert len(values) == 270
@@ -138,12 +164,15 @@ def test_parts_of_a_row_go_on_by_their_sequences(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_rows_that_wait_for_a_compaction_get_it_before(tmp_path: Path, options: dict[str, str]) -> None:
-    table = plain(tmp_path, 2, **{name.replace("-", "_"): value for name, value in options.items()})
+@pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
+def test_rows_that_wait_for_a_compaction_get_it_before(
+    tmp_path: Path, options: dict[str, str], old: int, new: int
+) -> None:
+    table = plain(tmp_path, old, **{name.replace("-", "_"): value for name, value in options.items()})
     table.commit(rows(range(20)))
     table.commit(rows(range(10, 30), value=2))
 
-    rescale(table.table, 3, job(tmp_path))
+    rescale(table.table, new, job(tmp_path))
 
     table = after(table, tmp_path)
     kept = 1 if "merge-engine" in options else 2
@@ -190,18 +219,92 @@ def test_an_empty_table_gets_the_option_alone(tmp_path: Path) -> None:
     assert table.table.snapshots.latest_id() is None
 
 
-@pytest.mark.parametrize("number", [0, -1, -3])
+@pytest.mark.parametrize("number", [0, -3])
 def test_other_kinds_of_numbers_are_refused(tmp_path: Path, number: int) -> None:
     with pytest.raises(ConfigError, match="is no number of buckets"):
         rescale(plain(tmp_path).table, number, job(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "options", "text"),
+    [
+        (-1, -2, {}, "at once; rescale it to a number of buckets first"),
+        (-2, -1, {}, "at once; rescale it to a number of buckets first"),
+        (2, -1, {"bucket-key": "k"}, "cannot have 'bucket' = -1: option 'bucket-key' cannot be set with"),
+        (2, -1, {"dynamic-bucket.max-buckets": "0"}, "max-buckets' = 0 leaves no bucket"),
+    ],
+)
+def test_what_the_other_options_forbid_is_refused_before_a_row_is_read(
+    tmp_path: Path, old: int, new: int, options: dict[str, str], text: str
+) -> None:
+    table = plain(tmp_path, old)
+    table.commit(rows(range(5)))
+    changed = replace(table.table.schema, options={**table.table.schema.options, **options})
+    table = TableDriver(
+        replace(table.table, context=replace(table.table.context, schema=changed)), tmp_path / "lookup", "next"
+    )
+    before = stored_names(table)
+    with pytest.raises((ConfigError, UnsupportedFeature), match=text):
+        rescale(table.table, new, job(tmp_path))
+    assert stored_names(table) == before
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, -1), (-1, 2)])
+def test_single_partitions_do_not_become_dynamic_or_fixed(tmp_path: Path, old: int, new: int) -> None:
+    table = by_day(tmp_path, old)
+    with pytest.raises(UnsupportedFeature, match=r"in all partitions or in none: .* leave --partition out"):
+        rescale(table.table, new, job(tmp_path), chosen=lambda _: True)
+
+
+def test_rows_that_move_between_partitions_keep_dynamic_buckets(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", COLUMNS, ["k"], ["dt"], {"bucket": "-1"}, MemoryFileIO())
+    with pytest.raises(UnsupportedFeature, match=r"with rows that move .* holds the partition columns"):
+        rescale(table, 2, job(tmp_path))
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, -1), (-1, 2)])
+def test_partitions_are_refused_to_writers_between_option_and_files(tmp_path: Path, old: int, new: int) -> None:
+    table = by_day(tmp_path, old)
+    between = after(table, tmp_path)
+    between.table.evolve([SetOption("bucket", str(new))], 1, rows_fit=True)
+    between = after(table, tmp_path)
+    with pytest.raises(BucketCountChanged, match=f"num {new}, .* is {old}; nothing was written: rescale it, by"):
+        between.commit([["+I", 1, 2, "b"]])
+    assert len(between.content()) == 80
+    rescale(between.table, new, job(tmp_path))
+    between = after(table, tmp_path)
+    check_places_by_day(between)
+    between.commit([["+I", 1, 2, "b"]])
+    assert len(between.content()) == 80
+
+
+def test_an_index_without_rows_goes_with_dynamic_buckets(tmp_path: Path) -> None:
+    table = by_day(tmp_path, -1)
+    table.commit([["-D", key, 1, "a"] for key in range(40)])
+    compact(table.table, job(tmp_path), lambda _: True, fully=True)
+    assert len({bucket.partition for bucket in table.state().files}) == 1
+    assert len({bucket.partition for bucket in table.state().hash_files()}) == 2
+    rescale(table.table, 2, job(tmp_path))
+    assert not table.state().hash_files()
+    assert len(after(table, tmp_path).content()) == 40
+
+
+def test_a_dynamic_writer_that_does_not_know_starts_no_partition(tmp_path: Path) -> None:
+    table = by_day(tmp_path, -1)
+    old = after(table, tmp_path)
+    rescale(table.table, 2, job(tmp_path))
+    with pytest.raises(BucketCountChanged, match="written for dynamic buckets, but 'bucket' has become 2"):
+        old.commit([["+I", 1, 1, "new"]])
+    assert len(after(table, tmp_path).content()) == 80
 
 
 # ---------------------------------------------------------------- others at work
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}], ids=str)
-def test_rows_that_come_meanwhile_are_not_lost(tmp_path: Path, options: dict[str, str]) -> None:
-    table = plain(tmp_path, 2, **{name.replace("-", "_"): value for name, value in options.items()})
+@pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
+def test_rows_that_come_meanwhile_are_not_lost(tmp_path: Path, options: dict[str, str], old: int, new: int) -> None:
+    table = plain(tmp_path, old, **{name.replace("-", "_"): value for name, value in options.items()})
     table.commit(rows(range(2000)))
     other = after(table, tmp_path)
 
@@ -209,7 +312,7 @@ def test_rows_that_come_meanwhile_are_not_lost(tmp_path: Path, options: dict[str
         if step in (0, 3):
             other.commit([["+I", 9000 + step, 1], ["+U", 5, 2]])
 
-    rescale(table.table, 3, job(tmp_path, write))
+    rescale(table.table, new, job(tmp_path, write))
 
     table = after(table, tmp_path)
     assert len(table.content()) == 2002
@@ -296,8 +399,9 @@ def test_the_option_alone_is_set_after_a_crash_behind_the_snapshot(tmp_path: Pat
     assert (done.rewritten, after(table, tmp_path).table.options.bucket) == (set(), 4)
 
 
-def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_path: Path) -> None:
-    table = by_day(tmp_path, changelog_producer="lookup")
+@pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
+def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_path: Path, old: int, new: int) -> None:
+    table = by_day(tmp_path, old, changelog_producer="lookup")
     io = table.table.io
     assert isinstance(io, MemoryFileIO)
     expected, root = table.content(), table.table.paths.root
@@ -305,7 +409,7 @@ def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_pa
         disk = MemoryDisk(dict(io.disk.files), set(io.disk.volatile))
         dying = MemoryFileIO(disk, crash_after=crash_after)
         try:
-            rescale(Table.open(root, io=dying), 3, job(tmp_path))
+            rescale(Table.open(root, io=dying), new, job(tmp_path))
         except SimulatedCrash:
             pass
         else:
@@ -314,9 +418,11 @@ def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_pa
         disk = disk.after_power_cut()
         left = TableDriver(Table.open(root, io=MemoryFileIO(disk)), tmp_path / "lookup", "next")
         assert left.content() == expected
-        rescale(left.table, 3, job(tmp_path))
+        assert left.table.options.bucket == DYNAMIC or DYNAMIC not in left.state().total_buckets.values()
+        rescale(left.table, new, job(tmp_path))
         left = TableDriver(Table.open(root, io=MemoryFileIO(disk)), tmp_path / "lookup", "next")
         assert left.content() == expected
+        check_places_by_day(left)
         left.commit([["+U", 1, 2, "a"], ["+I", 99, 1, "c"]])
         others = [row for row in expected if row != [1, 1, "a"]]
         assert left.content() == sorted_rows([*others, [1, 2, "a"], [99, 1, "c"]])

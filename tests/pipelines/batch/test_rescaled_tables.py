@@ -72,8 +72,8 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
 
 @pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 @pytest.mark.parametrize("step", ["before-decode", "after-decode", "after-write", "before-append", "after-append"])
-@pytest.mark.parametrize("numbers", [(-2, 5), (2, -2)], ids=str)
-def test_a_running_pipeline_goes_from_and_to_postponed_buckets(
+@pytest.mark.parametrize("numbers", [(-2, 5), (2, -2), (2, -1), (-1, 3)], ids=str)
+def test_a_running_pipeline_goes_from_and_to_other_kinds_of_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, numbers: tuple[int, int], is_one_job: bool
 ) -> None:
     history = History("orders", seed=5, keys=60).extend(240)

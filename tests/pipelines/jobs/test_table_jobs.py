@@ -84,6 +84,21 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     assert (driver.table.snapshots.latest_id(), Table.open(driver.table.paths.root).options.bucket) == (1, 2)
 
 
+def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    would = run("rescale", driver, "--buckets", "-1", "--dry-run")
+    assert would.startswith("would rewrite into dynamic buckets:\n  dt=19723/")
+    printed = run("rescale", driver, "--buckets", "-1")
+    assert "rescaled to dynamic buckets in 4 partitions: 80 rows, 8 files of " in printed
+    assert "snapshot 2\n'bucket' is -1, before it was 2; " in printed
+    assert run("rescale", driver, "--buckets", "-1") == "nothing to do: there are dynamic buckets already\n"
+    would = run("rescale", driver, "--buckets", "3", "--dry-run")
+    assert "would rewrite into 3 buckets:" in would
+    assert ": dynamic buckets, 20 stored rows in " in would
+    assert "'bucket' is 3, before it was -1" in run("rescale", driver, "--buckets", "3")
+    assert len(reopened(driver, tmp_path).content()) == 80
+
+
 def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     driver = table(tmp_path)
     write_mark(driver.table.io, driver.table.paths, "shop", ())

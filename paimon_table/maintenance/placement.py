@@ -1,0 +1,131 @@
+"""Where the rows of one partition go when it gets other buckets: into so many of them, or into dynamic ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
+from paimon_table.bucket_assignment.key_places import place_of
+from paimon_table.bucket_assignment.owned_buckets import FillLimits, OwnedBuckets, assigner_count
+from paimon_table.metadata.bucket_id import DYNAMIC
+from paimon_table.metadata.hash_index import KeyHashes, distinct, write_hashes
+from paimon_table.metadata.index_file import IndexFileMeta
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.key_numbers import bucket_numbers, key_hashes
+from paimon_table.schema.table_schema import TableSchema
+
+MOST_OPEN = 16
+"""Runs that are read, and buckets that are written, at the same time: each holds about a row group in memory."""
+
+Pass = tuple[list[int], list[int]]
+"""Old buckets with files, and new ones to which their rows go in one reading."""
+
+
+class Placement(Protocol):
+    """The new buckets of one partition."""
+
+    @property
+    def total_buckets(self) -> int:
+        """What the manifest entries of the new files say."""
+        ...
+
+    def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
+        """The readings that move all rows of the ``old`` buckets, of which there are ``present_count``."""
+        ...
+
+    def numbers(self, rows: pa.Table) -> npt.NDArray[np.integer]:
+        """The bucket of each row."""
+        ...
+
+    def write_index(self, ctx: TableContext, uuid: str) -> Iterator[tuple[int, IndexFileMeta]]:
+        """Write the index files that belong to the buckets; ``uuid`` is used for nothing else."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPlacement:
+    """The hash of a row says its bucket."""
+
+    schema: TableSchema
+    function: str
+    total_buckets: int
+
+    def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
+        """Buckets whose numbers differ modulo what both counts have in common share no keys.
+
+        All bucket functions take a remainder, and a number leaves the same one after its remainder was taken.
+        """
+        yield from fixed_passes(old, present_count, self.total_buckets)
+
+    def numbers(self, rows: pa.Table) -> npt.NDArray[np.integer]:
+        """See ``Placement``."""
+        return bucket_numbers(self.schema, rows, self.total_buckets, self.function)
+
+    def write_index(self, ctx: TableContext, uuid: str) -> Iterator[tuple[int, IndexFileMeta]]:
+        """None: the bucket follows from the row."""
+        return iter(())
+
+
+class DynamicPlacement:
+    """Every key hash has a bucket, as if one batch had brought all keys to an empty partition."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions, hashes: Iterable[KeyHashes]) -> None:
+        """``hashes``: those of all keys, in parts."""
+        self._schema = schema
+        self._assigners = assigner_count(options)
+        self._hashes = distinct(np.concatenate([np.empty(0, np.int32), *hashes]))
+        self._buckets = np.empty(len(self._hashes), np.int16)
+        owners = assigner_numbers(self._hashes, self._assigners)
+        for number in range(self._assigners):
+            owned = owners == number
+            count = int(np.count_nonzero(owned))
+            if count:
+                self._buckets[owned] = OwnedBuckets(FillLimits.of(options), self._assigners, number, {}).fill(count)
+
+    @property
+    def total_buckets(self) -> int:
+        return DYNAMIC
+
+    def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
+        """See ``Placement``; rows of any bucket may go into any other."""
+        new = self._used() if old else []
+        for first in range(0, len(new), MOST_OPEN):
+            yield list(old), new[first : first + MOST_OPEN]
+
+    def numbers(self, rows: pa.Table) -> npt.NDArray[np.integer]:
+        """See ``Placement``."""
+        return place_of(key_hashes(self._schema, rows), self._hashes, self._buckets)
+
+    def write_index(self, ctx: TableContext, uuid: str) -> Iterator[tuple[int, IndexFileMeta]]:
+        """See ``Placement``: the hashes of each bucket."""
+        for bucket in self._used():
+            hashes = self._hashes[self._buckets == bucket]
+            yield bucket, write_hashes(ctx.io, ctx.paths, f"{uuid}-{bucket}", self._assigners, hashes)
+
+    def _used(self) -> list[int]:
+        return [int(bucket) for bucket in np.flatnonzero(np.bincount(self._buckets))]
+
+
+def fixed_passes(old: Sequence[int], present_count: int, count: int) -> Iterator[Pass]:
+    """The readings that move rows of ``old`` buckets into ``count`` ones; dynamic ones may hold any key."""
+    common = gcd(present_count, count) if present_count > 0 else 1
+    for remainder in range(common):
+        there = [number for number in old if number % common == remainder]
+        new = list(range(remainder, count, common))
+        for first in range(0, len(new) if there else 0, MOST_OPEN):
+            yield there, new[first : first + MOST_OPEN]
+
+
+def dynamic_pass_count(options: TableOptions, row_count: int) -> int:
+    """About how many readings rows of so many keys take on their way into dynamic buckets."""
+    limits, assigners = FillLimits.of(options), assigner_count(options)
+    each = -(-row_count // (assigners * limits.target_row_count))
+    return -(-min(assigners * each, limits.bucket_count) // MOST_OPEN)
