@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase, BytesIO
@@ -181,6 +182,12 @@ class _Handler(BaseHTTPRequestHandler):
             text += f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
         for name in page:
             tag = "CommonPrefixes" if found[name] else "Contents"
-            inner = f"<Prefix>{escape(name)}</Prefix>" if found[name] else f"<Key>{escape(name)}</Key><Size>1</Size>"
+            inner = f"<Prefix>{escape(name)}</Prefix>" if found[name] else self._content(bucket, name)
             text += f"<{tag}>{inner}</{tag}>"
         self._answer(200, (text + "</ListBucketResult>").encode())
+
+    def _content(self, bucket: str, key: str) -> str:
+        """All objects were written just now."""
+        size = len(self.server.objects[f"{bucket}/{key}"])
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return f"<Key>{escape(key)}</Key><LastModified>{now}</LastModified><Size>{size}</Size>"

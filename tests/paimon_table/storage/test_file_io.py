@@ -13,7 +13,7 @@ import pytest
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage import file_io
 from paimon_table.storage.disk_syncs import sync_path
-from paimon_table.storage.file_io import LocalFileIO, file_io_for
+from paimon_table.storage.file_io import FoundFile, LocalFileIO, file_io_for
 
 
 @pytest.fixture
@@ -247,3 +247,16 @@ def test_files_and_empty_directories_are_deleted_together(tmp_path: Path) -> Non
     assert io.delete_if_empty(str(tmp_path / "d" / "e"))
     assert not (tmp_path / "d" / "e").exists()
     assert (tmp_path / "d").exists()
+
+
+def test_files_are_listed_with_sizes_and_times(io: LocalFileIO, tmp_path: Path) -> None:
+    """Neither directories nor links are files."""
+    io.write_all([(f"{tmp_path}/d/{name}", b"x" * size) for name, size in (("b", 2), ("a", 1))])
+    io.write_all([(f"{tmp_path}/d/sub/c", b"x")])
+    os.symlink(f"{tmp_path}/d/a", f"{tmp_path}/d/link")
+    os.utime(f"{tmp_path}/d/a", (1_000, 1_000))
+    first, second = io.list_files(f"{tmp_path}/d")
+    assert first == FoundFile("a", 1, 1_000_000)
+    assert (second.name, second.size_bytes) == ("b", 2)
+    assert second.modified_ms == io.modified_ms(f"{tmp_path}/d/b")
+    assert io.list_files(f"{tmp_path}/none") == []

@@ -174,3 +174,12 @@ def test_many_objects_are_deleted_and_their_times_are_told(io: S3FileIO) -> None
     assert len(io.list_names("s3://warehouse/t/many")) == 5
     with pytest.raises(FileNotFoundError):
         io.modified_ms("s3://warehouse/t/many/none")
+
+
+def test_files_are_listed_with_sizes_and_times(io: S3FileIO) -> None:
+    io.write_all([(f"s3://warehouse/t/d/{n}", b"x" * n) for n in range(5)])
+    io.write("s3://warehouse/t/d/sub/file", b"x")
+    found = io.list_files("s3://warehouse/t/d")
+    assert [(file.name, file.size_bytes) for file in found] == [(str(n), n) for n in range(5)]
+    assert all(abs(file.modified_ms - time.time() * 1000) < 60_000 for file in found)
+    assert io.list_files("s3://warehouse/t/none") == []
