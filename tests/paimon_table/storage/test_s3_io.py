@@ -148,7 +148,11 @@ def test_settings_that_make_no_client_are_told_as_such(
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(404, FileNotFoundError), (403, PermissionError), (401, PermissionError), (503, OSError)]
+    ("status", "kind"),
+    [
+        *((404, FileNotFoundError), (403, PermissionError), (401, PermissionError), (400, OSError)),
+        *((503, ConnectionError), (429, ConnectionError)),
+    ],
 )
 def test_answers_of_the_store_become_errors_of_the_operating_system(status: int, kind: type[OSError]) -> None:
     answer = ClientError({"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
