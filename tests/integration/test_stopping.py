@@ -92,6 +92,7 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
     history = History("orders", seed=10).extend(300)
     write_dump(tmp_path / "dumps", [history])
     file = write_pipeline(tmp_path, tmp_path / "dumps")
+    file.write_text(f"{file.read_text()}on_table_failure: stop\n")
     assert run_once(file).returncode == 0
     bucket = tmp_path / "warehouse" / "lake.db" / "orders" / "bucket-0"
     for data_file in bucket.glob("data-*"):
