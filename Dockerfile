@@ -21,6 +21,9 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
  && useradd --create-home --uid 10001 tidemark \
  && install --directory --owner=tidemark --group=tidemark /data
 
+# Ports of metrics and page, where a pipeline file opens them (`host: 0.0.0.0`). No HEALTHCHECK: whether there are any, and
+# whether this runs a pipeline at all, is for whoever starts it to know; docker-compose.yml and deploy/kubernetes ask /readyz.
+EXPOSE 9464 8080
 USER tidemark
 WORKDIR /home/tidemark
 VOLUME /data

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from pipelines.config.config_file import load_pipeline
+from pipelines.config.look_config import Metrics, WebPage
+
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = ROOT / "deploy" / "tidemark@.service"
 
@@ -40,16 +43,32 @@ def test_topics_lie_in_the_volume_of_kafka(services: dict[str, Any]) -> None:
     assert services["kafka"]["environment"]["KAFKA_LOG_DIRS"] == volume.partition(":")[2]
 
 
-def test_the_health_of_tidemark_is_that_of_its_jvm_and_query(services: dict[str, Any]) -> None:
-    kind, command = services["tidemark"]["healthcheck"]["test"]
-    assert kind == "CMD-SHELL"
-    data = services["tidemark"]["environment"]["TIDEMARK_DATA"]
-    pipeline = YAML(typ="safe").load((ROOT / "configs" / "shop.yaml").read_text())
-    checkpoint = re.sub(r"\$\{env:TIDEMARK_DATA[^}]*\}", data, pipeline["checkpoint"])
-    assert f"test -s {checkpoint}/metadata" in command
-    pattern = re.search(r"pgrep -f '([^']*)'", command)
-    assert pattern is not None and re.search(pattern[1], "java org.apache.spark.deploy.SparkSubmit --conf a=b")
-    assert not re.search(pattern[1], command), "the shell of the check does not count"
+def test_the_health_of_tidemark_is_what_its_pipelines_say(services: dict[str, Any]) -> None:
+    service = services["tidemark"]
+    config = load_pipeline(ROOT / "configs" / "shop.yaml", service["environment"])
+    assert config.metrics is not None and config.ui is not None
+    assert (config.metrics.host, config.ui.host) == ("0.0.0.0", "0.0.0.0"), "else nobody outside reaches the ports"
+    assert {port.rpartition(":")[2] for port in service["ports"]} == {str(config.metrics.port), str(config.ui.port)}
+    kind, python, option, code = service["healthcheck"]["test"]
+    assert (kind, python, option) == ("CMD", "python", "-c")
+    compile(code, "healthcheck", "exec")
+    assert f"'http://127.0.0.1:{config.metrics.port}/readyz'" in code
+
+
+def test_compose_opens_ports_to_this_machine_only(services: dict[str, Any]) -> None:
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert ports and all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_pipeline_listens_on_this_machine_only_unless_it_is_told_more() -> None:
+    config = load_pipeline(ROOT / "configs" / "shop.yaml", {})
+    assert config.metrics is not None and config.ui is not None
+    assert (config.metrics.host, config.ui.host) == ("127.0.0.1", "127.0.0.1")
+
+
+def test_the_image_says_which_ports_its_pipelines_use_by_default() -> None:
+    (exposed,) = re.findall(r"^EXPOSE (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert exposed.split() == [str(Metrics().port), str(WebPage().port)]
 
 
 def test_the_image_holds_all_packages_and_runs_as_nobody_special() -> None:

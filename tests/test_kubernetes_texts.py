@@ -137,8 +137,8 @@ def test_the_pods_get_what_the_overlays_make() -> None:
     for source in container["envFrom"] + container_of("compact/compact.yaml")["envFrom"]:
         maps |= {source["configMapRef"]["name"]} if "configMapRef" in source else set()
         secrets |= {source["secretRef"]["name"]} if "secretRef" in source else set()
-    (keys,) = documents(KUBERNETES / "overlays" / "s3" / "keys.yaml")[0]
-    secrets.add(keys["value"]["secretRef"]["name"])
+    (added,) = YAML(typ="safe").load((KUBERNETES / "overlays" / "s3" / "keys.yaml").read_text())
+    secrets.add(added["value"]["secretRef"]["name"])
     assert maps == made
     assert secrets == {secret["metadata"]["name"] for secret in documents(KUBERNETES / "secret.example.yaml")}
 
