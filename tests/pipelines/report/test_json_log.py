@@ -35,10 +35,10 @@ def last(out: io.StringIO) -> dict[str, Any]:
 
 
 def test_a_message_is_an_object_with_time_level_and_pipeline(out: io.StringIO) -> None:
+    text, extra = "pipeline shop: creating %s\n\u2028\udcff", {"event": "made", "table": "lake.orders"}
+    record = log.makeRecord(log.name, logging.INFO, "", 0, text, ("lake.orders",), None, extra=extra)
     with in_pipeline("shop"):
-        log.info(
-            "pipeline shop: creating %s\n\u2028\udcff", "lake.orders", extra={"event": "made", "table": "lake.orders"}
-        )
+        log.handlers[0].handle(record)  # not by the logger: pytest would keep a text that no file takes
     event = last(out)
     assert len(out.getvalue().splitlines()) == 1 and out.getvalue().isascii()
     assert event.pop("time").endswith("Z")
