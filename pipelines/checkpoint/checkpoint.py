@@ -14,8 +14,8 @@ from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
 WAY_OUT = (
-    "restore the directory from a copy of its own; without one, move it away and start again: with on_lost_checkpoint"
-    " resume (the default) reading goes on from the positions in the tables"
+    "move the directory away and start again: with on_lost_checkpoint resume (the default) reading goes on from the"
+    " positions in the tables. A copy of it serves only if it was made after the last batch"
 )
 
 _NO_OFFSET = "-"

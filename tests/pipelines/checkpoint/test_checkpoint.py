@@ -97,7 +97,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, file: str, con
 
     assert message in str(error.value)
     assert f"checkpoint {tmp_path}/checkpoint" in str(error.value)
-    assert "move it away and start again: with on_lost_checkpoint resume" in str(error.value)
+    assert "move the directory away and start again: with on_lost_checkpoint resume" in str(error.value)
 
 
 def test_spoilt_offsets_are_told_while_a_batch_runs(tmp_path: Path) -> None:
