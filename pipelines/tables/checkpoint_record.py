@@ -19,7 +19,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import search_tables, written_tables
+from pipelines.tables.written_tables import newest_snapshots, search_tables, written_tables
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class CheckpointRecord:
         self._check_pipeline(self._record)
         if self._record.tables and self._checkpoint.is_new:
             raise self._checkpoint.damaged("offsets", f"is empty, although {_names(self._record.tables)} were written")
+        self._check_age(self._record, commit_user)
         if self._checkpoint.closed_batch is None:
             return
         gone = [name for name, time in self._record.tables.items() if self._created_ms(name) != time]
@@ -134,6 +135,21 @@ class CheckpointRecord:
                 f" {self._config.name}: give each pipeline a checkpoint of its own (a pipeline keeps its name as long"
                 " as its checkpoint)"
             )
+
+    def _check_age(self, record: Record, commit_user: str | None) -> None:
+        """Refuse an older copy of the checkpoint: what it plans anew would be taken for what the tables have already.
+
+        Spark writes down what a batch reads before any table gets it, so no table is ahead of its own checkpoint.
+        """
+        planned = self._checkpoint.planned_batch
+        for name, snapshot in newest_snapshots(self._catalog, [TableName.of(name) for name in record.tables]):
+            if snapshot.commit_user == commit_user and (planned is None or snapshot.commit_identifier > planned):
+                raise ConfigError(
+                    f"checkpoint {self._checkpoint.location} has planned batches up to {planned}, but table {name}"
+                    f" holds batch {snapshot.commit_identifier} of it already: this is an older copy of the checkpoint,"
+                    " and records would be passed over in silence. Move the checkpoint directory away and start again:"
+                    " a new one goes on from the positions in the tables (on_lost_checkpoint: resume)"
+                )
 
     def _found_in(self, warehouse: str, commit_user: str | None) -> Record:
         """The record of a checkpoint without one: the tables whose newest position is of it.

@@ -78,6 +78,20 @@ def written_tables(
             yield WrittenTable(name, position, snapshot.commit_kind)
 
 
+def newest_snapshots(catalog: Catalog, names: Collection[TableName]) -> Iterator[tuple[TableName, Snapshot]]:
+    """The newest snapshot of each table, whoever made it; tables without one, and damaged ones, are left out."""
+
+    def look(name: TableName) -> Snapshot | None:
+        try:
+            return catalog.files(name).snapshots.latest()
+        except Exception as error:
+            if not is_of_table(error):
+                raise
+            return None
+
+    yield from ((name, snapshot) for name, snapshot in _each(names, look) if snapshot is not None)
+
+
 def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:
     """Those of ``names`` without a mark of ``pipeline``."""
     return {name for name, mark in _marks(catalog, pipeline, names) if mark is None}

@@ -132,6 +132,22 @@ def test_a_checkpoint_of_its_own_tables_is_taken(tmp_path: Path) -> None:
     record_of(written(tmp_path, "orders", "items")).check(USER)
 
 
+def test_an_older_copy_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    record = record_of(config)
+    tables = PipelineTables(config, USER, OwnTables(config, catalog_of(config), record))
+    write_dump(tmp_path / "dumps", [History("orders", seed=2).extend(10)])
+    planned = Checkpoint(config).planned_batch
+    assert planned is not None
+    run_batches(tables, dump_batches(tmp_path / "dumps/shop.public.orders.jsonl", 100), tmp_path, planned)
+    record_of(config).check(USER)
+
+    run_batches(tables, dump_batches(tmp_path / "dumps/shop.public.orders.jsonl", 100), tmp_path, planned + 1)
+    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders holds batch"):
+        record_of(config).check(USER)
+    record_of(config).check("tidemark-shop-another")
+
+
 def test_a_checkpoint_of_another_pipeline_is_refused(tmp_path: Path) -> None:
     config = written(tmp_path, "orders").model_copy(update={"name": "other"})
     with pytest.raises(ConfigError, match="belongs to pipeline shop, not to other"):
