@@ -9,8 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 SOURCES := tidemark pipelines sources sinks paimon_table
 PYTHON_FILES := $(SOURCES) tests benchmarks
-# What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py.
-TEST_WORKERS ?= 2
+# What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py. They wait for JVMs and
+# brokers half of the time, so two cores have work for three.
+TEST_WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 

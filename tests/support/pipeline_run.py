@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -76,12 +77,21 @@ def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     tidemark = Path(sys.executable).with_name("tidemark")
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [str(tidemark), "run", str(file)], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            [str(tidemark), "run", str(file)],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_hear_hangups,
         )
     try:
         yield process
     finally:
         kill(process)
+
+
+def _hear_hangups() -> None:
+    """In the new process: SIGHUP is not ignored, as it is where the tests run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
