@@ -1,7 +1,7 @@
 """How a test run goes: cheap tests first, limits that fit the machine, and failures shown as they happen.
 
-``make test`` asks for the last one by ``--show-failures-at-once``, and for several workers that share the tests. What is
-started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
+``make test`` asks for the last one by ``--show-failures-at-once``, and for several workers that share the tests. What
+is started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
 group, which pytest-xdist gives to one worker as a whole.
 """
 
