@@ -320,6 +320,12 @@ class TableOptions:
         return self.has_key and self.bucket == -2
 
     @property
+    def clusters_in_order(self) -> bool:
+        """Whether clustered rows are sorted by the columns one after the other; other strategies follow a curve."""
+        is_single = self.clustering_strategy == "auto" and len(self.clustering_columns) == 1
+        return is_single or self.clustering_strategy == "order"
+
+    @property
     def sequence_descending(self) -> bool:
         """Whether the smallest user sequence is the newest."""
         return self.sequence_sort_order == "descending"

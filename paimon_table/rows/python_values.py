@@ -38,6 +38,17 @@ def to_python(values: pa.Array) -> list[Any]:
     return out
 
 
+def column_values(column: pa.ChunkedArray) -> list[Any]:
+    """One Python value per row of a column."""
+    return [value for chunk in column.chunks for value in to_python(chunk)]
+
+
+def row_values(rows: pa.Table) -> list[dict[str, Any]]:
+    """One mapping from column name to Python value per row."""
+    columns = [column_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def to_arrow(values: list[Any], t: pa.DataType) -> pa.Array:
     """The inverse of ``to_python``."""
     return pa.array(values, t)

@@ -21,9 +21,7 @@ def clustering_columns(options: TableOptions) -> tuple[str, ...]:
 
     Buckets keep the order of arrival, and the space-filling curves of other strategies are not built.
     """
-    columns = options.clustering_columns if options.is_unaware else ()
-    is_ordered = options.clustering_strategy == "order" or (options.clustering_strategy == "auto" and len(columns) == 1)
-    return columns if is_ordered else ()
+    return options.clustering_columns if options.is_unaware and options.clusters_in_order else ()
 
 
 def sorted_by(rows: pa.Table, columns: tuple[str, ...]) -> pa.Table:

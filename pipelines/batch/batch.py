@@ -169,10 +169,11 @@ def keep_budgets(
 ) -> None:
     """Raise TooManyBadRecords of a table, once the bad records of the batch are out of the quarantine again."""
     exceeded = exceeded_budgets(batch.id, reports, tables)
-    for identifier, refusal in exceeded.items():
-        if settings.quarantine is not None:
-            settings.quarantine.clear(batch.id)
-        raise TableFailure(identifier, refusal)
+    if not exceeded:
+        return
+    if settings.quarantine is not None:
+        settings.quarantine.clear(batch.id)
+    raise TableFailure(*next(iter(exceeded.items())))
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:

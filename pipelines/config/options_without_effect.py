@@ -98,9 +98,7 @@ def _of_curves(stated: Collection[str], effective: Mapping[str, str]) -> Iterato
     name = next((name for name in (CLUSTERING_STRATEGY, CLUSTERING_COLUMNS) if name in stated), None)
     if name is None or options is None or not options.clustering_columns:
         return
-    if options.clustering_strategy != "order" and (
-        options.clustering_strategy != "auto" or len(options.clustering_columns) > 1
-    ):
+    if not options.clusters_in_order:
         yield (
             name,
             f"option '{name}': rows are sorted by the columns one after the other, not along a curve; write"

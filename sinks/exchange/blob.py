@@ -64,10 +64,10 @@ class Blob:
         return (self.topic, self.topic_partition, self.first_offset)
 
 
-def encode_rows(rows: pa.Table) -> pa.Buffer:
+def encode_rows(rows: pa.Table, compression: str | None = None) -> pa.Buffer:
     """The rows as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows)
     return sink.getvalue()
 

@@ -19,6 +19,7 @@ from paimon_table import (
     open_writer,
     write_traits,
 )
+from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.python_values import to_arrow
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
@@ -67,23 +68,28 @@ class ArrivedRows:
         """
         if OTHER_KEY not in rows.column_names or self._context.options.is_postponed:
             return None
+        last = rows.take(numbers := self._last_rows(lane))
+        leaves = pc.and_(pc.equal(last[VALUE_KIND], RowKind.DELETE), pc.is_valid(last[OTHER_KEY]))
+        leaving = numbers.filter(leaves.combine_chunks()).to_pylist()
+        if not leaving:
+            return None
         histories = self._histories_of(lane, rows)
         names = self._context.schema.column_names
-        found = [row for number in self._last_rows(lane) if (row := filler.departing(histories, number, names))]
+        found = [row for number in leaving if (row := filler.departing(histories, number, names))]
         if not found:
             return None
         types = self._context.schema.arrow_schema
         columns = [to_arrow([row[name] for row in found], types.field(name).type) for name in names]
         return pa.table(columns, list(names))
 
-    def _last_rows(self, lane: Lane) -> list[int]:
+    def _last_rows(self, lane: Lane) -> pa.Array:
         """The number of the last row of the lane from each topic partition."""
         last: dict[tuple[str, int], int] = {}
         number = 0
         for blob in self._ordered(lane):
-            number += decode_rows(blob.data).num_rows
+            number += blob.row_count
             last[blob.topic, blob.topic_partition] = number - 1
-        return list(last.values())
+        return pa.array(last.values(), pa.int64())
 
     def _ordered(self, lane: Lane) -> list[Blob]:
         return sorted(self._blobs.get(lane, ()), key=lambda blob: blob.arrival)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.rows.python_values import to_python
-from sinks.exchange.blob import decode_rows
+from paimon_table.rows.python_values import row_values
+from sinks.exchange.blob import decode_rows, encode_rows
 
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -23,10 +23,7 @@ Values = Mapping[str, Any]
 
 def to_text(rows: pa.Table) -> str:
     """The rows as one word of ASCII."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(rows)
-    return base64.b64encode(sink.getvalue()).decode()
+    return base64.b64encode(encode_rows(rows, compression="zstd")).decode()
 
 
 def by_key(texts: Iterable[str], key: Sequence[str]) -> dict[Key, Values]:
@@ -36,9 +33,6 @@ def by_key(texts: Iterable[str], key: Sequence[str]) -> dict[Key, Values]:
     """
     found: dict[Key, Values] = {}
     for text in texts:
-        rows = decode_rows(base64.b64decode(text))
-        columns = [[value for chunk in column.chunks for value in to_python(chunk)] for column in rows.columns]
-        for values in zip(*columns, strict=True):
-            row = dict(zip(rows.column_names, values, strict=True))
+        for row in row_values(decode_rows(base64.b64decode(text))):
             found[tuple(row[name] for name in key)] = row
     return found

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.python_values import to_arrow, to_python
+from paimon_table.rows.python_values import column_values, row_values, to_arrow
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 
 Key = tuple[Any, ...]
@@ -35,15 +35,6 @@ class Filled:
     unknown_count: int = 0
     departed: pa.Table | None = None
     """Rows that go to a key which a later batch brings, see ``departed``."""
-
-
-def _python_values(column: pa.ChunkedArray) -> list[Any]:
-    return [value for chunk in column.chunks for value in to_python(chunk)]
-
-
-def _python_rows(rows: pa.Table) -> list[Values]:
-    columns = [_python_values(column) for column in rows.columns]
-    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 class Histories:
@@ -107,13 +98,13 @@ class Histories:
     def prepare(self, numbers: Iterable[int]) -> None:
         """Look up the table's rows of the keys of these rows, all at once."""
         keys = list(dict.fromkeys(self._keys[number] for number in numbers))
-        found = _python_rows(self._current_rows(self._key_table(keys)))
+        found = row_values(self._current_rows(self._key_table(keys)))
         self._current = dict.fromkeys(keys) | {tuple(row[name] for name in self._key): row for row in found}
 
     def current(self, key: Key) -> Values | None:
         """The table's row before the batch; None without one."""
         if key not in self._current:
-            found = _python_rows(self._current_rows(self._key_table([key])))
+            found = row_values(self._current_rows(self._key_table([key])))
             self._current[key] = found[0] if found else None
         return self._current[key]
 
@@ -121,7 +112,7 @@ class Histories:
         """A deleted row as it went to another key, else as an earlier snapshot has it; None when no snapshot does."""
         if key in self._departed:
             return self._departed[key]
-        found = _python_rows(self._former_rows(self._key_table([key])))
+        found = row_values(self._former_rows(self._key_table([key])))
         return found[0] if found else None
 
     def _key_table(self, keys: Sequence[Key]) -> pa.Table:
@@ -131,7 +122,7 @@ class Histories:
 
     def _column(self, name: str) -> list[Any]:
         if name not in self._columns:
-            self._columns[name] = _python_values(self._rows.column(name))
+            self._columns[name] = column_values(self._rows.column(name))
         return self._columns[name]
 
 
@@ -188,7 +179,7 @@ class GapFiller:
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
         for position, values in replaced.items():
             field = plain.schema.field(position)
-            column = _python_values(plain.column(position))
+            column = column_values(plain.column(position))
             for number, value in values.items():
                 column[number] = value
             plain = plain.set_column(position, field, to_arrow(column, field.type))
@@ -245,9 +236,7 @@ class GapFiller:
         return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
 
     def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
-        """The row that delete number ``number`` takes to another key; None where there is none or some are unknown."""
-        if histories.other_key(number) is None or histories.kind(number) is not RowKind.DELETE:
-            return None
+        """The row that ``number``, a delete, takes to another key; None where values of it are unknown."""
         key = histories.key_of(number)
         earlier = [n for n in histories.numbers(key) if n < number]
         row = {name: self._before(histories, key, earlier, name, set()) for name in names}
