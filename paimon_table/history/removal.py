@@ -15,6 +15,7 @@ from typing import Any
 
 from paimon_table.errors import CorruptFile
 from paimon_table.history.references import Held, all_names
+from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import SnapshotStore
@@ -32,6 +33,8 @@ class Removal:
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
+    tag_witnesses: tuple[str, ...] = ()
+    """The delta manifest lists of their snapshots, one for each: a tag of another one was made under the name since."""
     earliest: int | None = None
     """The earliest snapshot, or changelog where changelogs go, that is left."""
     witness: str | None = None
@@ -115,11 +118,19 @@ def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
         return None
     # Proof: what later snapshots share with the past is in the first one that stays; tags and branches are all read.
     needed = all_names(ManifestReader(ctx.io, ctx.paths), [first]) | Held.of(ctx).everything()
+    tags = TagStore(ctx.io, ctx.paths)
+    same = [(n, w) for n, w in zip(removal.tags, removal.tag_witnesses, strict=False) if _is_still(tags.find(n), w)]
     return replace(
         removal,
+        tags=tuple(name for name, _ in same),
+        tag_witnesses=tuple(witness for _, witness in same),
         files=tuple(path for path in removal.files if path.rpartition("/")[2] not in needed),
         metadata=tuple(path for path in removal.metadata if path.rpartition("/")[2] not in needed),
     )
+
+
+def _is_still(tag: Tag | None, witness: str) -> bool:
+    return tag is not None and tag.snapshot.delta_manifest_list == witness
 
 
 def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.history.removal import finish_interrupted
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
@@ -61,11 +62,15 @@ def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
 def roll_back(ctx: TableContext, plan: Rollback) -> None:
     """Do it. The newest snapshots go first, so that a process that dies leaves a table that was rolled back less far.
 
-    Doing it again finishes the work. Raises CommitConflict when somebody commits meanwhile.
+    Doing it again finishes the work. Raises CommitConflict when somebody commits meanwhile, or expires the snapshot to
+    go back to: none goes unless that one is there.
     """
     io, paths = ctx.io, ctx.paths
+    # An expiry that was interrupted may still be about to take the snapshot to go back to.
+    finish_interrupted(ctx)
     if plan.tag is not None:
         io.publish(paths.snapshot_file(plan.to.id), TagStore(io, paths).snapshot_text(plan.tag))
+    _check_there(ctx, plan)
     # Before any snapshot goes: readers of other versions take the hint for granted where no later snapshot is there.
     io.write(paths.latest_hint, str(plan.to.id).encode())
     for name in plan.tags:
@@ -73,9 +78,10 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
     for snapshot_id in plan.changelogs:
         io.delete(paths.changelog_file(snapshot_id))
     for snapshot_id in plan.snapshots:
+        _check_there(ctx, plan)
         io.delete(paths.snapshot_file(snapshot_id))
     left = numbers_of(io.list_names(paths.snapshot_dir), "snapshot-")
-    if max(left) > plan.to.id:
+    if max(left, default=0) > plan.to.id:
         raise CommitConflict(
             f"{paths.root}: somebody has committed snapshot {max(left)} while the table was rolled back; stop the "
             "pipelines that write it, then roll back again"
@@ -86,3 +92,13 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
         logs = [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id]
         for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
             io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
+
+
+def _check_there(ctx: TableContext, plan: Rollback) -> None:
+    """CommitConflict when the snapshot to go back to is there no more, or is another one of its id."""
+    found = ctx.snapshots.find(plan.to.id)
+    if found is None or found.delta_manifest_list != plan.to.delta_manifest_list:
+        raise CommitConflict(
+            f"{ctx.paths.root}: snapshot {plan.to.id} has expired meanwhile and cannot be gone back to; look at the "
+            "snapshots that are left, stop who expires them, then roll back to one of these or to a tag"
+        )

@@ -7,6 +7,7 @@ needs them nor the tag or snapshot that comes next.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from paimon_table.history.branches import BranchStore
@@ -22,7 +23,7 @@ from paimon_table.metadata.table_context import TableContext
 def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
     """What goes with a tag: nothing but its file while its snapshot is there, or another tag of that snapshot."""
     others = [t for t in TagStore(ctx.io, ctx.paths).all() if t.name != tag.name]
-    alone = Expiry(Removal(tags=(tag.name,)))
+    alone = Expiry(Removal(tags=(tag.name,), tag_witnesses=(tag.snapshot.delta_manifest_list,)))
     is_there = ctx.io.exists(ctx.paths.snapshot_file(tag.snapshot.id))
     if is_there or any(other.snapshot.id == tag.snapshot.id for other in others):
         return alone
@@ -38,9 +39,7 @@ def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
     metadata.add_list(tag.snapshot.delta_manifest_list, tag.snapshot.delta_manifest_list_size)
     metadata.add_index_and_statistics(tag.snapshot)
     directories = tuple(files.directories) if ctx.options.retention.clean_empty_directories else ()
-    removal = Removal(
-        tags=(tag.name,), files=tuple(files.paths), metadata=tuple(metadata.paths), directories=directories
-    )
+    removal = replace(alone.removal, files=tuple(files.paths), metadata=tuple(metadata.paths), directories=directories)
     return Expiry(removal, files.size_bytes)
 
 

@@ -122,3 +122,7 @@ def create_tag(
     from_json(text, snapshot_path)
     if not tags.create(name, text, now(), retained_ms):
         raise ConfigError(f"{tags.paths.root} has a tag {name!r} already; delete it first, or choose another name")
+    if not tags.io.exists(snapshot_path):
+        # Made a moment ago, and its files may be going: whoever expired the snapshot may not have seen the tag.
+        tags.io.delete(tags.paths.tag_file(name))
+        raise ConfigError(f"{snapshot_path} has expired while it was tagged; choose a later snapshot")

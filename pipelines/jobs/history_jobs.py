@@ -147,6 +147,8 @@ def rollback(
         raise ConfigError("name where to go back to by one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
+    if not dry_run:
+        finish_interrupted(ctx)  # what it takes is nothing to go back to
     if tag is not None:
         plan = plan_rollback_to_tag(ctx, tag)
     else:
@@ -165,7 +167,6 @@ def rollback(
     if dry_run:
         return
     _confirm("Go back?", yes)
-    finish_interrupted(ctx)
     roll_back(ctx, plan)
     typer.echo(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
 
@@ -226,6 +227,7 @@ def create_tag(
         list(table.snapshots.between(chosen, chosen))
         typer.echo(f"would tag snapshot {chosen} as {name}")
         return
+    finish_interrupted(table.context)  # else the end of a removal could take the new tag for one of this name
     tag_snapshot(tags, name, table.paths.snapshot_file(chosen), now=datetime.now, retained_ms=lives_ms)
     typer.echo(f"tagged snapshot {chosen} as {name}")
 

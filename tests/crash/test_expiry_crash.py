@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.errors import CommitConflict
 from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.removal import carry_out
-from paimon_table.history.rollback import plan_rollback_to_tag, roll_back
+from paimon_table.history.rollback import plan_rollback, plan_rollback_to_tag, roll_back
 from paimon_table.history.tag_removal import plan_tag_removal
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
@@ -150,3 +151,59 @@ def test_power_cut_after_any_operation_of_a_rollback_to_an_expired_snapshot(tmp_
         assert TableDriver(table, tmp_path).content() == at_tag
         assert (table.snapshots.earliest_id(), table.snapshots.latest_id()) == (3, 3)
         assert left.files == whole.files
+
+
+def test_a_rollback_after_an_interrupted_expiry_never_takes_what_it_goes_back_to(tmp_path: Path) -> None:
+    """What the expiry was about to take is taken first; then there is nothing to go back to, and nothing else goes."""
+    disk, rows, _ = written(tmp_path, {"changelog-producer": "lookup"})
+    refused = 0
+    for left in interrupted(disk, _expired)[:-1]:
+        ids = Table.open(ROOT, io=MemoryFileIO(left)).snapshots
+        for target in range(ids.earliest_id() or 0, ids.latest_id() or 0):
+            io = MemoryFileIO(disk_after(left))
+            try:
+                roll_back(context(io, {}), plan_rollback(context(io, {}), target))
+            except CommitConflict:
+                refused += 1
+                assert TableDriver(Table.open(ROOT, io=io), tmp_path).content() == rows
+            else:
+                assert Table.open(ROOT, io=io).snapshots.latest_id() == target
+                TableDriver(Table.open(ROOT, io=io), tmp_path).content()
+    assert refused
+
+
+def test_a_rollback_stops_when_what_it_goes_back_to_expires_meanwhile(tmp_path: Path) -> None:
+    disk, rows, _ = written(tmp_path, {"changelog-producer": "lookup"})
+    plan = plan_rollback(context(MemoryFileIO(disk), {}), 2)
+    _expired(MemoryFileIO(disk))
+
+    with pytest.raises(CommitConflict, match="snapshot 2 has expired meanwhile"):
+        roll_back(context(MemoryFileIO(disk), {}), plan)
+
+    assert TableDriver(Table.open(ROOT, io=MemoryFileIO(disk)), tmp_path).content() == rows
+
+
+def test_a_new_tag_outlives_the_interrupted_removal_of_one_of_its_name(tmp_path: Path) -> None:
+    disk, rows, _ = written(tmp_path, {"changelog-producer": "lookup"})
+    _expired(MemoryFileIO(disk))
+
+    def removed(io: MemoryFileIO) -> None:
+        ctx = context(io, NEWEST_ALONE)
+        carry_out(io, ctx.paths, plan_tag_removal(ctx, TagStore(io, ctx.paths).read("t")).removal, random_uuid)
+
+    renewed = 0
+    for left in interrupted(disk, removed):
+        io = MemoryFileIO(left)
+        ctx = context(io, NEWEST_ALONE)
+        tags, newest = TagStore(io, ctx.paths), ctx.snapshots.latest_id()
+        if tags.find("t") is None and newest is not None:
+            create_tag(tags, "t", ctx.paths.snapshot_file(newest), now=lambda: datetime(2026, 1, 2), retained_ms=None)
+            _expired(io)
+            assert tags.read("t").snapshot.id == newest
+            check_readable(left, rows, rows, tmp_path)
+            renewed += 1
+    assert renewed > 1
+
+
+def _expired(io: MemoryFileIO) -> None:
+    expire(context(io, NEWEST_ALONE), Surroundings())

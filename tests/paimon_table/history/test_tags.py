@@ -183,3 +183,19 @@ def test_zones() -> None:
     assert moment_ms(local_time(MIDNIGHT_MS, None), None) == MIDNIGHT_MS
     with pytest.raises(ConfigError, match="no time zone"):
         zone_of("x", "Mars/Olympus")
+
+
+def test_no_tag_is_left_of_a_snapshot_that_expires_while_it_is_tagged() -> None:
+    table = table_of([MIDNIGHT_MS, MIDNIGHT_MS + 1], {})
+    io = table.io
+    assert isinstance(io, MemoryFileIO)
+    path = table.paths.snapshot_file(1)
+
+    def expiring(_path: str) -> None:
+        io.disk.files.pop(path)
+
+    io.lose_answer = expiring
+    with pytest.raises(ConfigError, match="has expired while it was tagged"):
+        create_tag(TagStore(io, table.paths), "t", path, now=datetime.now, retained_ms=None)
+
+    assert tagged(table) == {}
