@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_table import Catalog
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of
@@ -25,6 +26,7 @@ class PreparedPipeline:
     record: CheckpointRecord
     catalog: Catalog
     own: OwnTables
+    topics: TopicRecord
     reader: SourceReader
 
 
@@ -41,9 +43,10 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     query_id = checkpoint.query_id
     record.check(None if query_id is None else commit_user(config, query_id))
     own = OwnTables(config, catalog, record)
-    reader = source_reader(config, checkpoint, own)
+    topics = TopicRecord(checkpoint)
+    reader = source_reader(config, checkpoint, own, topics)
     reader.check()
-    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, reader)
+    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, topics, reader)
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:

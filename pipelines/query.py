@@ -113,6 +113,7 @@ class PipelineQuery:
         self._catalog = pipeline.catalog
         self._record = pipeline.record
         self._own = pipeline.own
+        self._topics = pipeline.topics
         self._reader = pipeline.reader
         self._settings = TaskSettings(
             config.source.format.decoder,
@@ -386,7 +387,7 @@ class PipelineQuery:
         work = SliceWork(
             self._reader.slices(),
             run,
-            lambda mark: PipelineTables(self.config, user, self._own, only=mark.table),
+            lambda mark: PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids),
             self.config.source.reader.max_records_per_batch,
         )
         return CatchUp(identifier, self._left_out, self._stream, work)
@@ -437,7 +438,11 @@ class PipelineQuery:
 
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
-        return PipelineTables(self.config, commit_user(self.config, query_id), self._own, left_out=self._left_out)
+        user = commit_user(self.config, query_id)
+        return PipelineTables(self.config, user, self._own, left_out=self._left_out, topic_ids=self._topic_ids)
+
+    def _topic_ids(self) -> Mapping[str, str]:
+        return self._topics.ids
 
 
 def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:

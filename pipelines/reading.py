@@ -13,13 +13,16 @@ from pipelines.config.source_config import KafkaSource
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
-from sources.positions import Place, Positions
+from sources.positions import Place, Positions, Recorded
 from sources.reader import SourceReader
 
 
-def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables) -> SourceReader:
-    """The reader of the source that the pipeline file names."""
-    source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own)
+def source_reader(
+    config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, topics: TopicRecord | None = None
+) -> SourceReader:
+    """The reader of the source that the pipeline file names; ``topics`` is the record that it keeps up."""
+    topics = topics or TopicRecord(checkpoint)
+    source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own, topics)
     if isinstance(source, KafkaSource):
         goes_on = config.source.on_data_loss == "continue"
         return KafkaReader(replace(source.settings, goes_on_after_loss=goes_on), standing)
@@ -29,11 +32,11 @@ def source_reader(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables
 class CheckpointStanding:
     """How far a pipeline has read: the ``Standing`` that its checkpoint and its tables tell."""
 
-    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables) -> None:
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, topics: TopicRecord) -> None:
         self._config = config
         self._own = own
         self._checkpoint = checkpoint
-        self._topics: TopicRecord | None = None
+        self._topics = topics
 
     @property
     def pipeline(self) -> str:
@@ -54,31 +57,33 @@ class CheckpointStanding:
     def closed(self) -> Positions:
         return self._checkpoint.kafka_positions() or {}
 
-    def recorded(self) -> Positions:
+    def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
         lowest: Positions = {}
+        ended: Positions = {}
+        gone_on: set[str] = set()
         for table in self._own.written():
-            for place, offset in table.position.offsets.items():
+            position = table.position
+            for place, offset in position.offsets.items():
+                if position.is_of_another(place[0], topic_ids):
+                    ended[place] = max(offset, ended.get(place, 0))
+                    offset = 0
+                else:
+                    gone_on.add(place[0])
                 lowest[place] = min(offset, lowest.get(place, offset))
-        return lowest
+        return Recorded(lowest, {place: at for place, at in ended.items() if place[0] not in gone_on})
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()
 
-    def taken_over(self) -> Collection[str]:
-        return {topic for table in self._own.written() for topic, _ in table.position.floors}
+    def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
+        return {topic for table in self._own.written() for topic, _ in table.position.among(topic_ids).floors}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
         BehindMarks(self._checkpoint).forget(places)
         self._checkpoint.move(places)
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
-        return self._topic_record().made_anew(topic_ids)
+        return self._topics.made_anew(topic_ids)
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
-        self._topic_record().add(topic_ids)
-
-    def _topic_record(self) -> TopicRecord:
-        """Read when it is first needed: only some sources have topics with ids."""
-        if self._topics is None:
-            self._topics = TopicRecord(self._checkpoint)
-        return self._topics
+        self._topics.add(topic_ids)

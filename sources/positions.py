@@ -12,6 +12,16 @@ Positions = dict[Place, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the tables of a pipeline say of how far it has read."""
+
+    positions: Positions
+    """The lowest of each partition; 0 where a table has read an earlier topic of that name."""
+    ended: Positions
+    """How far topics were read that were made anew since, and that no table has gone on in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """What one partition holds: ``begin`` is the first offset, ``end`` the one after the last.
 

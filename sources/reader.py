@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from paimon_table.errors import TidemarkError
 from sources.lag import Lag
 from sources.loss import Losses
-from sources.positions import Place, Positions, Reading
+from sources.positions import Place, Positions, Reading, Recorded
 from sources.slices import SliceReader
 
 if TYPE_CHECKING:
@@ -50,16 +50,22 @@ class Standing(Protocol):
         """Where the last closed batch ended; empty before one was closed."""
         ...
 
-    def recorded(self) -> Positions:
-        """The lowest positions among the tables that the pipeline has written, under whatever checkpoint."""
+    def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
+        """The positions of the tables that the pipeline has written, under whatever checkpoint.
+
+        ``topic_ids`` are the topics that are there now.
+        """
         ...
 
     def forget_unused_start(self) -> None:
         """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
         ...
 
-    def taken_over(self) -> Collection[str]:
-        """Topics of which tables hold records from before this checkpoint, which are passed over by their offsets."""
+    def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
+        """Topics of which tables hold records from before this checkpoint, which are passed over by their offsets.
+
+        ``topic_ids`` are the topics that are there now: others of their names do not count.
+        """
         ...
 
     def move(self, places: Mapping[Place, int | None]) -> None:

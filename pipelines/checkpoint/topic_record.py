@@ -15,23 +15,30 @@ FILE = "tidemark-topics.json"
 
 
 class TopicRecord:
-    """The topics of one checkpoint, by name their id; kept up by the driver."""
+    """The topics of one checkpoint, by name their id; kept up by the driver, read when they are first needed."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._path = f"{checkpoint.path}/{FILE}"
-        self._ids: Mapping[str, str] = {} if checkpoint.is_new else self._read()
+        self._known: Mapping[str, str] | None = None
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The topics whose records are read, by name. Empty where the source has no topics with ids."""
+        if self._known is None:
+            self._known = {} if self._checkpoint.is_new else self._read()
+        return self._known
 
     def made_anew(self, ids: Mapping[str, str]) -> list[str]:
         """Recorded topics that have another id by now. Checkpoints of earlier versions record none."""
-        return sorted(name for name, id_ in self._ids.items() if ids.get(name, id_) != id_)
+        return sorted(name for name, id_ in self.ids.items() if ids.get(name, id_) != id_)
 
     def add(self, ids: Mapping[str, str]) -> None:
         """Record topics with their present ids; costs nothing once they are."""
-        new = {**self._ids, **ids}
-        if new != self._ids:
+        new = {**self.ids, **ids}
+        if new != self.ids:
             self._checkpoint.write(FILE, json.dumps(new, indent=1, sort_keys=True).encode())
-            self._ids = new
+            self._known = new
 
     def _read(self) -> dict[str, str]:
         try:

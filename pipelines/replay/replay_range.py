@@ -11,7 +11,7 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
-from sinks.commit.positions import position_of
+from sinks.commit.positions import newest_position, position_of
 
 _SNAPSHOT = "snapshot:"
 _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such as {"topic": {"0": 42}}'
@@ -47,6 +47,13 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
         raise ConfigError(
             f"{option} {text}: the snapshot is none of pipeline {config.name}, so it does not say how far that was;"
             " choose one whose commit user begins with tidemark (tidemark table snapshots)"
+        )
+    newest = newest_position(table.snapshots, config.name) or position
+    ended = sorted(topic for topic in position.topics if position.is_of_another(topic, newest.topics))
+    if ended:
+        raise ConfigError(
+            f"{option} {text}: the snapshot's offsets are of topics that were made anew since: {', '.join(ended)};"
+            " choose a later snapshot, or `earliest`"
         )
     nested: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(position.offsets.items()):

@@ -37,7 +37,7 @@ from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
-from sinks.commit.table_sink import TableSink
+from sinks.commit.table_sink import TableSink, TopicIds
 from sources.changes import Behind, DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
@@ -81,16 +81,19 @@ class PipelineTables:
         beside: BesideStream | None = None,
         left_out: LeftOut | None = None,
         only: str | None = None,
+        topic_ids: TopicIds = dict,
     ) -> None:
         """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
 
-        With ``only`` all other tables are as if no rule led to them: for bringing up a single one.
+        With ``only`` all other tables are as if no rule led to them: for bringing up a single one. ``topic_ids`` gives
+        the ids of the topics that are read.
         """
         self.config = config
         self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
         self._left_out = left_out
         self._only = only
+        self._topic_ids = topic_ids
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
@@ -481,7 +484,14 @@ class PipelineTables:
             user, name = self.commit_user, self.config.name
             return TableSink(identifier, table, name, user, resumes=False, recorded_by=recorded_by)
         policy = self.config.on_lost_checkpoint
-        sink = TableSink(identifier, table, self.config.name, self.commit_user, resumes=policy == "resume")
+        sink = TableSink(
+            identifier,
+            table,
+            self.config.name,
+            self.commit_user,
+            resumes=policy == "resume",
+            topic_ids=self._topic_ids,
+        )
         if sink.is_lost_checkpoint:
             if policy == "fail":
                 raise ConfigError(

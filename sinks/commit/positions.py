@@ -1,7 +1,8 @@
 """Source positions in snapshot properties: where a table stands, readable without the checkpoint.
 
 A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
-recoverable: the table itself says what it holds.
+recoverable: the table itself says what it holds. The ids that Kafka gave the topics are recorded beside the offsets:
+those of a topic that was deleted and made anew under its name say nothing about the new one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from paimon_table import Snapshot, SnapshotStore
 
 PIPELINE_PROPERTY = "tidemark.pipeline"
 OFFSETS_PROPERTY = "tidemark.offsets"
+TOPICS_PROPERTY = "tidemark.topics"
 FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
 DEPARTED_PROPERTY = "tidemark.departed"
@@ -64,6 +66,8 @@ class Position:
     """Rows that went to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
     writer: str = field(default="", compare=False)
     """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches anew."""
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the topics that the offsets are of, where they are known."""
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
@@ -73,7 +77,7 @@ class Position:
     def taken_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint, whose batches count from 0."""
         departed = {-1: self.departed_texts} if self.departed else {}
-        return Position(commit_user, self.offsets, self.offsets, self.sources, departed)
+        return Position(commit_user, self.offsets, self.offsets, self.sources, departed, topics=self.topics)
 
     def started_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
@@ -92,17 +96,44 @@ class Position:
         kept = {batch: of_batch for batch, of_batch in self.departed.items() if batch_id - KEPT_BATCHES < batch}
         return replace(self, departed={**kept, batch_id: tuple(texts)} if texts else kept)
 
-    def advanced(self, ends: Mapping[TopicPartition, int]) -> Position:
-        """The position after a batch that ended at ``ends``; an offset never goes back."""
-        merged = dict(self.offsets)
+    def is_of_another(self, topic: str, topic_ids: Mapping[str, str]) -> bool:
+        """Whether the offsets in a topic are of an earlier one of its name; without a known id they are not."""
+        known, now = self.topics.get(topic), topic_ids.get(topic)
+        return known is not None and now is not None and known != now
+
+    def among(self, topic_ids: Mapping[str, str]) -> Position:
+        """The position as far as it is one in the topics that are there now, by their ids."""
+        ended = {topic for topic in self.topics if self.is_of_another(topic, topic_ids)}
+        if not ended:
+            return self
+        return replace(
+            self,
+            offsets={place: at for place, at in self.offsets.items() if place[0] not in ended},
+            floors={place: at for place, at in self.floors.items() if place[0] not in ended},
+            topics={topic: id_ for topic, id_ in self.topics.items() if topic not in ended},
+        )
+
+    def advanced(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> Position:
+        """The position after a batch that ended at ``ends``; an offset goes back with a topic that was made anew alone.
+
+        Where the topic of known offsets is not known, it is taken for the one of ``topic_ids`` once the batch is beyond
+        them all.
+        """
+        ids = topic_ids or {}
+        before = self.among(ids)
+        merged = dict(before.offsets)
         for place, end in ends.items():
             merged[place] = max(end, merged.get(place, 0))
-        return replace(self, offsets=merged)
+        behind = {place[0] for place, end in ends.items() if end < merged[place]}
+        new = {topic: ids[topic] for topic, _ in ends if topic in ids and topic not in behind}
+        return replace(before, offsets=merged, topics={**new, **before.topics})
 
 
 def to_properties(pipeline: str, position: Position) -> dict[str, str]:
     """Snapshot properties for a commit of ``pipeline``."""
     properties = {PIPELINE_PROPERTY: pipeline, OFFSETS_PROPERTY: _to_text(position.offsets)}
+    if position.topics:
+        properties[TOPICS_PROPERTY] = json.dumps(position.topics, separators=(",", ":"), sort_keys=True)
     if position.floors:
         properties[FLOORS_PROPERTY] = _to_text(position.floors)
     if position.sources:
@@ -142,6 +173,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         sources,
         {int(batch): tuple(texts) for batch, texts in departed.items()},
         snapshot.commit_user,
+        json.loads(properties.get(TOPICS_PROPERTY, "{}")),
     )
 
 

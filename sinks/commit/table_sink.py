@@ -41,6 +41,9 @@ from sinks.commit.positions import (
 )
 from sinks.exchange.target import Routing, Target
 
+TopicIds = Callable[[], Mapping[str, str]]
+"""Gives the topics that are read, by name the id that they got when they were made."""
+
 PropertiesOf = Callable[[Position], Mapping[str, str]]
 """Gives the snapshot properties of a commit up to a position."""
 
@@ -57,15 +60,18 @@ class TableSink:
         *,
         resumes: bool,
         recorded_by: PropertiesOf | None = None,
+        topic_ids: TopicIds = dict,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
         With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
         counts as stored already, and the properties of their snapshots are what it makes of the positions read.
+        ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         """
         self.identifier = identifier
         self.table = table
         self._user = commit_user
+        self._topic_ids = topic_ids
         self._on_step: Callable[[str], None] = lambda _: None
         self._lock = threading.RLock()
         self._recorded = newest_positions(table.snapshots, pipeline)
@@ -126,9 +132,7 @@ class TableSink:
 
     def routing(self) -> Routing:
         """What the decode tasks need to know, as far as it is known already: no look at the storage."""
-        return Routing(
-            self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._position.floors
-        )
+        return Routing(self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._floors)
 
     def share_keys(self, lanes: int) -> None:
         """Share the keys of all partitions among so many lanes from now on: those of the options do not fit."""
@@ -147,7 +151,7 @@ class TableSink:
                 self.identifier,
                 context,
                 self._packer.pack(self._live_files()),
-                self._position.floors,
+                self._floors,
                 is_appended,
                 self.compacts_fully(batch_id),
                 self._position.departed_texts,
@@ -157,6 +161,11 @@ class TableSink:
         """The target of a batch that leaves the table out; asks the storage nothing."""
         with self._lock:
             return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_left_out=True)
+
+    @property
+    def _floors(self) -> Mapping[TopicPartition, int]:
+        """Rows below these offsets are in the table already."""
+        return self._position.among(self._topic_ids()).floors
 
     @property
     def position(self) -> Position:
@@ -219,7 +228,9 @@ class TableSink:
         """
         with self._lock:
             known = self._position if self._position.writer == self._user else self._position.counted_from(batch_id)
-            position = replace(known.advanced(ends).with_departed(batch_id, departed), writer=self._user)
+            position = replace(
+                known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed), writer=self._user
+            )
             self._on_step = on_step
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}

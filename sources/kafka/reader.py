@@ -27,6 +27,7 @@ from sources.kafka.lost_records import (
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
+    cannot_resume,
     check_readable,
     check_selected,
     lost_on_resume,
@@ -38,7 +39,7 @@ from sources.kafka.start_offsets import (
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
-from sources.positions import Bounds, Place, Positions, Reading
+from sources.positions import Bounds, Place, Positions, Reading, Recorded
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
@@ -87,7 +88,7 @@ class KafkaReader:
         options = self._settings.reader_options(slots)
         resumed: Positions = {}
         if self._standing.is_new:
-            resumed = self._resume_positions(self._standing.recorded(), bounds)
+            resumed = self._resume_positions(self._standing.recorded(ids), bounds)
             options |= starting_options(self._settings, resumed, bounds)
             self._pass_over(lost_on_resume(resumed, bounds))
             self._standing.forget_unused_start()
@@ -116,7 +117,7 @@ class KafkaReader:
         if losses and not self._settings.goes_on_after_loss:
             raise refusal_of(losses, self._standing.checkpoint, closed)
         ended = {loss.place[0] for loss in losses if loss.end is None}
-        if ended and (hindered := sorted(ended & {*self._standing.taken_over()})):
+        if ended and (hindered := sorted(ended & {*self._standing.taken_over(ids)})):
             raise RecordsLost(
                 f"{loss_words(losses)}; on_data_loss: continue cannot go on in {', '.join(hindered)}: tables took over"
                 " offsets of the topic from an earlier checkpoint, and would pass over as many records of a new one;"
@@ -197,22 +198,30 @@ class KafkaReader:
     def _selected(self, ids: Mapping[str, str]) -> dict[str, str]:
         return {name: id_ for name, id_ in ids.items() if self._settings.topics.selects(name)}
 
-    def _resume_positions(self, found: Positions, bounds: Mapping[Place, Bounds]) -> Positions:
+    def _resume_positions(self, recorded: Recorded, bounds: Mapping[Place, Bounds]) -> Positions:
         """The positions of the tables as far as ``on_lost_checkpoint`` lets them count."""
+        found = recorded.positions
         match self._standing.on_lost_checkpoint:
             case "restart":
-                self._tell_rows_without_records(found, bounds)
+                self._tell_rows_without_records(recorded, bounds)
                 return {}
             case "fail" if found:
                 raise ConfigError(
                     f"checkpoint {self._standing.checkpoint} is new, but pipeline {self._standing.pipeline} has written"
                     " tables under another one; restore that checkpoint, or set on_lost_checkpoint to resume or restart"
                 )
+        ended = {place[0] for place in recorded.ended if self._settings.topics.selects(place[0])}
+        losses = lost_with(ended, recorded.ended)
+        if losses and not self._settings.goes_on_after_loss:
+            raise cannot_resume(losses)
+        self._pass_over(losses)
         return found
 
-    def _tell_rows_without_records(self, found: Positions, bounds: Mapping[Place, Bounds]) -> None:
-        selected = {place: at for place, at in found.items() if self._settings.topics.selects(place[0])}
-        losses = lost_records(selected, bounds)
+    def _tell_rows_without_records(self, recorded: Recorded, bounds: Mapping[Place, Bounds]) -> None:
+        selects = self._settings.topics.selects
+        selected = {place: at for place, at in recorded.positions.items() if selects(place[0])}
+        ended = {place[0] for place in recorded.ended if selects(place[0])}
+        losses = [*lost_with(ended, recorded.ended), *lost_records(selected, bounds)]
         if losses:
             log.warning(
                 "%s: reading starts again, but Kafka has lost records since the tables were written: %s. Rows that no"

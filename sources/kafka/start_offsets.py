@@ -16,7 +16,7 @@ from paimon_table.nearest_name import nearest
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
 from sources.kafka.settings import EARLIEST, LATEST, KafkaSettings
-from sources.loss import Loss
+from sources.loss import How, Loss
 from sources.positions import Bounds, Place
 
 
@@ -72,12 +72,18 @@ def _resume_offsets(
 ) -> dict[str, dict[str, int]]:
     losses = lost_on_resume(resume, bounds)
     if losses and not (kafka.goes_on_after_loss and all(loss.end is not None for loss in losses)):
-        raise RecordsLost(
-            f"the tables cannot go on where they stand: {loss_words(losses)}; set on_lost_checkpoint to restart to read"
-            " what Kafka holds from `start` again (rows that no later record changes stay as they are)"
-        )
+        raise cannot_resume(losses)
     starts = {**resume, **{loss.place: loss.end for loss in losses if loss.end is not None}}
     return _nested({place: min(starts.get(place, EARLIEST), held.readable_end) for place, held in bounds.items()})
+
+
+def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
+    """What a new checkpoint ends with where what lies behind the positions of the tables is lost."""
+    go_on = "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to go on without, or "
+    return RecordsLost(
+        f"the tables cannot go on where they stand: {loss_words(losses)}; {go_on}set on_lost_checkpoint to restart to"
+        " read what Kafka holds from `start` again (rows that no later record changes stay as they are)"
+    )
 
 
 def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:

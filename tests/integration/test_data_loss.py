@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
             assert f"topics were made anew: {ANEW}" in log.read_text()
             process.terminate()
             assert process.wait(timeout=60) == 0, log.read_text()
+
+        shutil.rmtree(tmp_path / "shop-checkpoint")
+        kafka.produce(ANEW, insert_events(ANEW, range(205, 215)))
+        resumed = run_together([file("fail")])
+        assert resumed.returncode == 0, resumed.stderr
+        assert [row for row in row_ids(tmp_path, ANEW) if row >= 200] == [*range(200, 215)]
         lost = set(range(20, 30)) - set(row_ids(tmp_path, CUT))
         assert lost, "the batch was faster than the deletion"
         assert says(f"topic {CUT} partition 0: offsets {min(lost)} to 29 are gone")(), log.read_text()

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table import CommitKind, TableName
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.reading import source_reader
+from pipelines.reading import CheckpointStanding, source_reader
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.written_tables import WrittenTable
+from sinks.commit.positions import Position
 from sources.kafka.lost_records import RecordsLost
 from sources.kafka.reader import KafkaReader
 from sources.positions import Bounds
@@ -73,14 +76,53 @@ def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_
     reading._settings = replace(reading._settings, goes_on_after_loss=True)
     ids, held = {"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)}
 
-    monkeypatch.setattr(reading._standing, "taken_over", lambda: {"a"})
+    monkeypatch.setattr(reading._standing, "taken_over", lambda _: {"a"})
     with pytest.raises(RecordsLost, match="cannot go on in a: tables took over offsets of the topic"):
         reading._go_on(ids, held)
     assert reading._standing.closed() == {("a", 0): 50, ("b", 0): 0}
 
-    monkeypatch.setattr(reading._standing, "taken_over", set)
+    monkeypatch.setattr(reading._standing, "taken_over", lambda _: set())
     reading._go_on(ids, held)
     assert reading._standing.closed() == {("b", 0): 0}
     assert [str(loss) for loss in reading.losses.newest] == [
         "topic a partition 0: offsets from 50 on are gone (the topic was deleted and made anew)"
     ]
+
+
+def tables_at(reading: KafkaReader, monkeypatch: pytest.MonkeyPatch, *positions: Position) -> None:
+    """Let the pipeline have written a table for each of these positions."""
+    tables = [WrittenTable(TableName("lake", f"t{n}"), at, CommitKind.APPEND) for n, at in enumerate(positions)]
+    assert isinstance(reading._standing, CheckpointStanding)
+    monkeypatch.setattr(reading._standing._own, "written", lambda: tables)
+
+
+def test_a_new_checkpoint_does_not_take_positions_for_those_of_a_topic_made_anew(
+    reading: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 9, 9)}
+    old = Position("u", {("a", 0): 50, ("b", 0): 5}, topics={"a": "1", "b": "1"})
+    tables_at(reading, monkeypatch, old)
+    recorded = reading._standing.recorded({"a": "2", "b": "1"})
+    with pytest.raises(
+        RecordsLost, match=r"offsets from 50 on are gone .the topic was deleted and made anew.; set on_d"
+    ):
+        reading._resume_positions(recorded, held)
+
+    reading._settings = replace(reading._settings, goes_on_after_loss=True)
+    assert reading._resume_positions(recorded, held) == {("a", 0): 0, ("b", 0): 5}
+    assert [loss.begin for loss in reading.losses.newest] == [50]
+
+
+def test_tables_that_have_not_seen_the_new_topic_yet_get_it_from_its_begin(
+    reading: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = Position("u", {("a", 0): 7}, {("a", 0): 2}, topics={"a": "2"})
+    old = Position("u", {("a", 0): 50}, {("a", 0): 20}, topics={"a": "1"})
+    tables_at(reading, monkeypatch, new, old)
+
+    recorded = reading._standing.recorded({"a": "2"})
+
+    assert reading._resume_positions(recorded, {("a", 0): Bounds(0, 60, 60)}) == {("a", 0): 0}
+    assert reading._standing.taken_over({"a": "2"}) == {"a"}
+    tables_at(reading, monkeypatch, old)
+    assert not reading._standing.taken_over({"a": "2"})

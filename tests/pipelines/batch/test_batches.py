@@ -12,6 +12,7 @@ import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from pipelines.tables.tables import PipelineTables
+from sinks.commit.positions import newest_position
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
@@ -183,6 +184,25 @@ def test_what_a_new_checkpoint_took_over_stays_dropped_after_a_restart(tmp_path:
     assert {key: row for key, row in rows.items() if key >= 14} == untouched
     snapshots = [table.snapshots.read(i) for i in range(1, (table.snapshots.latest_id() or 0) + 1)]
     assert [s.commit_identifier for s in snapshots if s.commit_user == "new"] == [0, 0]
+
+
+def test_rows_of_a_topic_that_was_made_anew_are_not_taken_for_those_of_the_old_one(tmp_path: Path) -> None:
+    history = History("orders", seed=12, partitions=1).extend(200)
+    read = {history.topic: "id-1"}
+    config = pipeline_tables(tmp_path, ALL_TABLES).config
+    tables = PipelineTables(config, "first", topic_ids=lambda: read)
+    run_batches(tables, [records_of(history)], tmp_path)
+
+    read = {history.topic: "id-2"}
+    anew = History("orders", seed=13, partitions=1, keys=50).extend(20)
+    taken_over = PipelineTables(config, "second", topic_ids=lambda: read)
+    run_batches(taken_over, [records_of(anew)], tmp_path)
+
+    table = open_table(tables, "orders")
+    assert {row["id"]: row for row in table.to_arrow().to_pylist()}.items() >= anew.rows.items()
+    position = newest_position(table.snapshots, "shop")
+    assert position is not None and position.topics == read
+    assert position.offsets == {(anew.topic, 0): len(anew.events)} and not position.floors
 
 
 def test_dump_files_with_older_offsets_are_applied_after_a_restart(tmp_path: Path) -> None:

@@ -43,4 +43,4 @@ def test_a_checkpoint_without_a_record_or_without_batches_knows_no_topics(
 def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, checkpoint: Checkpoint) -> None:
     (tmp_path / "checkpoint" / FILE).write_text("{")
     with pytest.raises(CorruptFile, match=FILE):
-        TopicRecord(checkpoint)
+        TopicRecord(checkpoint).made_anew({})

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -14,7 +15,10 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, duration
 from pipelines.replay.replay_range import point_of
+from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
 from tests.support.command import tidemark
+from tests.support.local_batches import run_batches
 from tests.support.quarantined import envelope, record, run_batch, table, write_pipeline
 
 
@@ -31,6 +35,7 @@ def refused(file: Path, *words: str) -> str:
 
 
 FROM = ("--from", "earliest")
+TOPIC = "shop.public.orders"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,22 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
         with pytest.raises(ConfigError, match="--from") as error:
             point_of("--from", text, config, orders)
         assert reason in str(error.value)
+
+
+def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    kafka(file)
+    config, orders = load_pipeline(file), table(tmp_path)
+    for batch_id, topic_id in enumerate(("id-1", "id-2"), 1):
+        tables = PipelineTables(config, "u", topic_ids={TOPIC: topic_id}.copy)
+        records = pa.RecordBatch.from_pylist([record(9 - batch_id, envelope(3, 3, v=3))], schema=RECORD_SCHEMA)
+        run_batches(tables, [records], tmp_path, batch_id)
+    newest = orders.snapshots.latest_id()
+    assert newest is not None
+
+    with pytest.raises(ConfigError, match=r"offsets are of topics that were made anew since: shop\.public\.orders"):
+        point_of("--from", f"snapshot:{newest - 1}", config, orders)
+    assert json.loads(point_of("--from", f"snapshot:{newest}", config, orders).value) == {TOPIC: {"0": 8}}
 
 
 def test_progress_has_a_rate_and_an_estimate() -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from paimon_table.errors import ConfigError
 from pipelines.batch.compactions import Compactions
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.reading import CheckpointStanding, source_reader
@@ -130,9 +131,9 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
     with pytest.raises(ConfigError, match=r"no file matches .*dumps/\*\.jsonl; correct the path"):
         reader.check()
     waiting = DumpSettings(str(Path(config.checkpoint).parent))
-    DumpFilesReader(
-        waiting, CheckpointStanding(config, Checkpoint(config), OwnTables(config, catalog_of(config)))
-    ).check()
+    checkpoint = Checkpoint(config)
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), TopicRecord(checkpoint))
+    DumpFilesReader(waiting, standing).check()
 
 
 def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:

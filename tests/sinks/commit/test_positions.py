@@ -36,6 +36,24 @@ def test_an_offset_never_goes_back() -> None:
     assert position.offsets == {("t", 0): 12, ("t", 1): 3}
 
 
+def test_an_offset_goes_back_with_a_topic_that_was_made_anew() -> None:
+    before = Position("u", {("t", 0): 12, ("t", 1): 9, ("s", 0): 4}, topics={"t": "1", "s": "1"}).taken_over("v")
+
+    after = before.advanced({("t", 0): 5}, {"t": "2", "s": "1", "unread": "1"})
+
+    assert after.offsets == {("t", 0): 5, ("s", 0): 4} and after.topics == {"t": "2", "s": "1"}
+    assert after.floors == {("s", 0): 4} == before.among({"t": "2"}).floors
+    assert before.among({"s": "1"}) == before
+    assert position_of(with_properties(to_properties("shop", after)), "shop") == replace(after, commit_user="u")
+
+
+def test_a_position_of_an_unknown_topic_gets_its_id_once_a_batch_is_beyond_it() -> None:
+    unknown = Position("u", {("t", 0): 12})
+    behind = unknown.advanced({("t", 0): 5}, {"t": "1"})
+    assert behind == unknown and not behind.topics
+    assert behind.advanced({("t", 0): 12}, {"t": "1"}).topics == {"t": "1"}
+
+
 def test_the_table_says_where_it_stands(tmp_path: Path) -> None:
     history = History("orders", seed=11, partitions=2).extend(50)
     tables = pipeline_tables(tmp_path, ALL_TABLES)
