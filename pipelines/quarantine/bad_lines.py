@@ -25,6 +25,9 @@ RETRY = "retry-"
 SLICE = "slice-"
 """Begins the directories in them of what is being retried."""
 
+PLAN = "slice.json"
+"""The file in such a directory that makes it one: written last, removed first."""
+
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
 _SUFFIX = ".jsonl"
@@ -100,7 +103,7 @@ class BadLines:
         found = []
         for owner in sorted(self.io.list_names(self.path), key=lambda name: (name == self._query, name)):
             inside = names_inside(self.io, f"{self.path}/{owner}")
-            is_done = not (owner.startswith(RETRY) and any(name.startswith(SLICE) for name in inside))
+            is_done = not (owner.startswith(RETRY) and any(self._is_begun(owner, name) for name in inside))
             for directory in inside:
                 number = directory.removeprefix(_BATCH)
                 if directory == number or not number.isdecimal():
@@ -110,6 +113,10 @@ class BadLines:
                 is_final = is_done and self._is_final(owner, int(number))
                 found += [BadFile(f"{batch}/{n}", owner, int(number), is_final) for n in sorted(names, key=_order)]
         return found
+
+    def _is_begun(self, owner: str, name: str) -> bool:
+        """Whether it is a slice that is to be done; what else is left of one when a retry is killed says nothing."""
+        return name.startswith(SLICE) and self.io.exists(f"{self.path}/{owner}/{name}/{PLAN}")
 
     def _is_final(self, owner: str, batch: int) -> bool:
         return batch < self._undone.get(owner, batch + 1)

@@ -17,6 +17,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
+from pipelines.quarantine.alone import alone
 from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines, DamagedLine
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.selection import Group, Selection, grouped
@@ -90,10 +91,14 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
         typer.echo(told + quarantine.bad.location, err=True)
     else:
         typer.echo(f"no records{selection.words} in {quarantine.bad.location}", err=True)
+    _tell_unfinished(quarantine)
+    quarantine.tell_damaged()
+
+
+def _tell_unfinished(quarantine: Opened) -> None:
     waiting = sum(slice_.record_count for slice_ in Slices(quarantine.bad.io, quarantine.bad.path).unfinished())
     if waiting:
         typer.echo(f"a retry of {counted(waiting, 'record')} has not ended; the next retry finishes it", err=True)
-    quarantine.tell_damaged()
 
 
 def _print_groups(groups: list[Group], output: RowFormat, out: IO[str]) -> None:
@@ -204,6 +209,7 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
         groups = grouped(records, quarantine.names.of)
     total = sum(group.count for group in groups)
     damaged = quarantine.damaged_count if selection.is_all else 0
+    _tell_unfinished(quarantine)
     if left:
         typer.echo(f"{counted(left, 'file')} of a batch that may run again stay", err=True)
     if not total and not damaged:
@@ -219,7 +225,7 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
         if not sys.stdin.isatty():
             raise ConfigError("nobody can be asked here; nothing was dropped: add --yes")
         typer.confirm("Drop them?", abort=True, err=True)
-    with watched("files") as progress:
+    with alone(quarantine.bad), watched("files") as progress:
         taken = _drop(quarantine, files, selection, progress)
     typer.echo(f"dropped {counted(taken, 'line')}")
 

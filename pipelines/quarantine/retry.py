@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +13,11 @@ import typer
 from rich.console import Console
 
 from paimon_table import TableName
-from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
-from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
+from pipelines.quarantine.alone import alone
 from pipelines.quarantine.applier import Apply, applier
 from pipelines.quarantine.applying import Applied, is_begun
 from pipelines.quarantine.bad_lines import RETRY, BadFile, BadLine
@@ -38,7 +35,6 @@ SLICE_BYTES = 32 << 20
 """What is in memory at once is a few times as large."""
 
 _REASONS_TOLD = 5
-_LOCK = "retry.lock"
 
 Chosen = tuple[BadLine, bytes]
 """A record in the quarantine, and its line as it is to be read."""
@@ -170,7 +166,7 @@ def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedL
 def retried(job: Retry, quarantine: Opened, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
     """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
     total = Applied()
-    with _alone(quarantine), applier(quarantine.config, tell) as apply:
+    with alone(quarantine.bad), applier(quarantine.config, tell) as apply:
         for slice_ in job.slices.unfinished():
             tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")
             total = total.plus(job.finish(slice_, apply))
@@ -228,21 +224,3 @@ def _tell_kept(job: Retry) -> None:
 
 def _tell(text: str) -> None:
     typer.echo(text, err=True)
-
-
-@contextmanager
-def _alone(quarantine: Opened) -> Iterator[None]:
-    """One retry at a time; on object storage nobody can tell."""
-    if not isinstance(quarantine.bad.io, LocalFileIO):
-        yield
-        return
-    quarantine.bad.io.mkdirs(quarantine.bad.path)
-    descriptor = os.open(f"{quarantine.bad.path}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SinkUnavailable(f"another retry works on {quarantine.bad.location}: wait for its end") from error
-        yield
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,6 @@ tables. Then its lines go from the files where they were, which may be done twic
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +19,13 @@ import pyarrow as pa
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
-from pipelines.quarantine.bad_lines import RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
+from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
 from pipelines.quarantine.kept_lines import take_out
-from sources.dumps.dump_lines import MALFORMED_PREFIX
-from sources.dumps.dump_records import records_of_text
+from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
+from sources.dumps.dump_records import records_of_text, refused_line
+
+_POSITIONS = 1 << 62
+"""Beyond it is no place in a file; lines behind one that holds several have places too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,20 @@ class Slices:
     def write(self, slice_: Slice, lines: Iterable[bytes]) -> None:
         """Make the slice durable with the lines of its records."""
         self._io.write(self._file(slice_.name, "records.jsonl"), b"".join(line + b"\n" for line in lines))
-        self._io.write(self._file(slice_.name, "slice.json"), json.dumps(asdict(slice_)).encode())
+        self._io.write(self._file(slice_.name, PLAN), json.dumps(asdict(slice_)).encode())
 
     def unfinished(self) -> list[Slice]:
         """The slices of retries that have ended before they were done."""
         found = []
         for owner in self._io.list_names(self._path):
             for name in names_inside(self._io, f"{self._path}/{owner}") if owner.startswith(RETRY) else ():
-                if name.startswith(SLICE) and self._io.exists(self._file(f"{owner}/{name}", "slice.json")):
+                if name.startswith(SLICE) and self._io.exists(self._file(f"{owner}/{name}", PLAN)):
                     found.append(self.read(f"{owner}/{name}"))
         return found
 
     def read(self, name: str) -> Slice:
         """A slice by its name. FileNotFoundError when it is done."""
-        file = self._file(name, "slice.json")
+        file = self._file(name, PLAN)
         try:
             return Slice(**json.loads(self._io.read(file)))
         except (ValueError, TypeError) as error:
@@ -103,7 +105,7 @@ class Slices:
 
     def forget(self, slice_: Slice) -> None:
         """The slice is done, or nothing of it was."""
-        self._io.delete(self._file(slice_.name, "slice.json"))
+        self._io.delete(self._file(slice_.name, PLAN))
         self._io.delete_tree(f"{self._path}/{slice_.name}")
 
     def _file(self, name: str, file: str) -> str:
@@ -115,8 +117,13 @@ def _is_malformed(line: bytes) -> bool:
 
 
 def _reread(line: bytes) -> pa.RecordBatch:
-    """What was a line of a dump and no record, read again in the place that it had."""
+    """What was a line of a dump and no record, read again in the place that it had; a line that holds none stays."""
     fields = json.loads(line)
-    payload, encoded = fields.get("payload", fields.get("value")), fields.get("payload_b64")
-    text = payload.encode() if isinstance(payload, str) else base64.b64decode(encoded or "")
-    return records_of_text(text, fields["topic"].removeprefix(MALFORMED_PREFIX), fields["offset"])
+    file, position = fields["topic"].removeprefix(MALFORMED_PREFIX), fields["offset"]
+    if not 0 <= position < _POSITIONS:
+        position = 0
+    try:
+        text = line_inside(line)
+    except NoRecord as error:
+        return refused_line(line, file, position, error)
+    return records_of_text(text, file, position)

@@ -79,7 +79,7 @@ def record_of_line(line: bytes) -> DumpRecord:
     fields = _fields(line)
     topic = _typed(fields, "topic", str)
     if topic is not None and topic.startswith(MALFORMED_PREFIX):
-        return record_of_line(_content(fields, "payload") or b"")
+        return record_of_line(line_inside(line))
     return DumpRecord(
         _required(fields, "topic", topic),
         _required(fields, "partition", _number(fields, "partition", 2**31)),
@@ -89,6 +89,14 @@ def record_of_line(line: bytes) -> DumpRecord:
         _content(fields, "payload"),
         _headers(fields),
     )
+
+
+def line_inside(line: bytes) -> bytes:
+    """The line that was no record, and is the payload of this one; NoRecord where this holds none."""
+    text = _content(_fields(line), "payload")
+    if text is None or not text.strip():
+        raise NoRecord("field 'payload' is empty: write the record there, or drop this line")
+    return text
 
 
 def _fields(line: bytes) -> Mapping[str, Any]:

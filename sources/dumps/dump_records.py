@@ -89,6 +89,11 @@ def records_of_text(text: bytes, file: str, position: int) -> pa.RecordBatch:
     return pa.Table.from_batches(halves).combine_chunks().to_batches()[0]
 
 
+def refused_line(line: bytes, file: str, position: int, problem: NoRecord) -> pa.RecordBatch:
+    """A line that is no record, as ``records_of_text`` gives it."""
+    return pa.RecordBatch.from_pylist([_refused_row(line, file, position, problem)], schema=RECORD_SCHEMA)
+
+
 def without_malformed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, tuple[QuarantineRow, ...]]:
     """The records, and apart from them the lines that are none, with their reasons."""
     if not batch.num_rows or pc.min(batch.column("partition")).as_py() >= 0:
@@ -117,9 +122,7 @@ def _row(line: bytes, file: str, position: int) -> dict[str, Any]:
     try:
         record = record_of_line(line)
     except NoRecord as error:
-        reason = f"byte {position} of {file}: {error}"
-        place = {"topic": MALFORMED_PREFIX + file, "partition": -1, "offset": position}
-        return {**place, "value": line, "headers": [{"key": _REASON, "value": reason.encode(errors="replace")}]}
+        return _refused_row(line, file, position, error)
     headers = None if record.headers is None else [{"key": name, "value": value} for name, value in record.headers]
     return {
         "topic": record.topic,
@@ -130,6 +133,12 @@ def _row(line: bytes, file: str, position: int) -> dict[str, Any]:
         "value": record.value,
         "headers": headers,
     }
+
+
+def _refused_row(line: bytes, file: str, position: int, problem: NoRecord) -> dict[str, Any]:
+    reason = f"byte {position} of {file}: {problem}"
+    place = {"topic": MALFORMED_PREFIX + file, "partition": -1, "offset": position}
+    return {**place, "value": line, "headers": [{"key": _REASON, "value": reason.encode(errors="replace")}]}
 
 
 def _parsed(text: bytes) -> pa.Table:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.config.config_file import load_pipeline
+from pipelines.quarantine.alone import alone
+from pipelines.quarantine.bad_lines import BadLines
 from tests.support.command import Done, tidemark
 from tests.support.quarantined import bad, checkpoint, lines_left, offsets_left, put, quarantine, write_pipeline
 
@@ -122,6 +125,16 @@ def test_only_what_is_chosen_is_dropped(file: Path, tmp_path: Path) -> None:
         in run("drop", file, "--reason", "no number", "--yes").stdout
     )
     assert {path.stat().st_mode & 0o77 for path in tmp_path.glob("checkpoint-quarantine/**/*.jsonl")} == {0}
+
+
+def test_nothing_is_dropped_beside_a_retry(file: Path, tmp_path: Path) -> None:
+    """Both write files anew: what one has taken out could come back."""
+    before = lines_left(tmp_path)
+    with alone(BadLines(load_pipeline(file))):
+        done = run("drop", file, "--yes", code=1)
+
+    assert "another retry or drop works on" in done.stderr
+    assert lines_left(tmp_path) == before
 
 
 def test_a_batch_that_may_run_again_keeps_its_records(file: Path, tmp_path: Path) -> None:

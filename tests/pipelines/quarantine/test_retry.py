@@ -23,6 +23,7 @@ from sinks import faults
 from sinks.commit.table_sink import TableSink
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
+    QUERY,
     envelope,
     lines_left,
     offsets_left,
@@ -350,7 +351,7 @@ def test_a_second_retry_waits_for_nobody(tmp_path: Path) -> None:
     lock = tmp_path / "checkpoint-quarantine" / "retry.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another retry works on " in retry(file, code=1).stderr
+        assert "another retry or drop works on " in retry(file, code=1).stderr
 
 
 def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,3 +366,47 @@ def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.
 
     assert rows_of(tmp_path) == {100: 1, **{offset: TOO_WIDE + offset for offset in range(25)}}
     assert lines_left(tmp_path) == []
+
+
+def test_what_failed_again_is_there_although_a_later_slice_was_never_begun(tmp_path: Path) -> None:
+    """A retry that is killed while it writes or removes a slice leaves a directory that is none."""
+    file = filled(tmp_path)
+    retry(file, "--file", mended(tmp_path, n="many"))
+    (owner,) = tmp_path.glob("checkpoint-quarantine/retry-*")
+    (owner / "slice-000000000001").mkdir()
+    (owner / "slice-000000000001" / "records.jsonl").write_text("{")
+
+    assert "retried 3 records" in retry(file, "--file", mended(tmp_path, n=5)).stdout
+
+    assert offsets_left(tmp_path) == []
+    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 5, 5: 5, 6: 5}
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"payload": ""}, "field 'payload' is empty"),
+        ({"payload": None}, "field 'payload' is empty"),
+        ({"payload": [1]}, "field 'payload' is a list"),
+        ({"payload": "\ud800"}, "half a surrogate pair"),
+        ({"payload_b64": "?!"}, "field 'payload_b64' is not base64"),
+        ({"payload_b64": 7}, "field 'payload_b64' is not base64"),
+        ({"payload": "x", "offset": 1 << 70}, "the line is no JSON"),
+        ({"payload": "x", "offset": -(1 << 70)}, "the line is no JSON"),
+    ],
+    ids=str,
+)
+def test_a_malformed_line_that_holds_no_line_stays(tmp_path: Path, fields: dict[str, Any], problem: str) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    line = {"topic": "malformed:dump.jsonl", "partition": -1, "offset": 99, "reason": "?", **fields}
+    directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
+    (directory / "malformed-0-99-0-0.jsonl").write_text(json.dumps(line) + "\n")
+
+    for done in ("3 are in their tables, 1 failed again", "0 are in their tables, 1 failed again"):
+        assert done in retry(file).stdout
+        (left,) = lines_left(tmp_path)
+        assert problem in left["reason"]
+        assert left["payload"] == ("x" if fields.get("payload") == "x" else json.dumps(line))
+
+    assert rows_of(tmp_path) == ALL
