@@ -214,10 +214,12 @@ class Table:
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
         is_new_user: bool = False,
+        others_up_to: int = 0,
     ) -> TableCommit:
         """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
 
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
+        ``others_up_to``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
         """
         return TableCommit(
             self.context,
@@ -229,6 +231,7 @@ class Table:
             retry_wait=retry_wait,
             state=state,
             is_new_user=is_new_user,
+            others_up_to=others_up_to,
         )
 
     def lanes(self, live: LiveFiles) -> LaneSplit:

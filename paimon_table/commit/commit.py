@@ -117,6 +117,7 @@ class TableCommit:
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
         is_new_user: bool = False,
+        others_up_to: int = 0,
     ) -> None:
         self._io = ctx.io
         self._paths = ctx.paths
@@ -136,7 +137,7 @@ class TableCommit:
         self._state = state or TableState()
         self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
         self._own: Snapshot | None = None
-        self._searched_id = 0
+        self._searched_id = others_up_to
         self._is_new_user = is_new_user
 
     def refresh(self) -> TableState:

@@ -68,6 +68,8 @@ class Position:
     """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches anew."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that the offsets are of, where they are known."""
+    snapshot_id: int = field(default=0, compare=False)
+    """The snapshot that it was read from."""
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
@@ -174,6 +176,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         {int(batch): tuple(texts) for batch, texts in departed.items()},
         snapshot.commit_user,
         json.loads(properties.get(TOPICS_PROPERTY, "{}")),
+        snapshot.id,
     )
 
 

@@ -86,8 +86,14 @@ class TableSink:
             self._is_lost_checkpoint = False
             self._position = Position(commit_user, {}, {}, self._position.sources)
         is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
+        self._others_up_to = 0
+        if found is not None and recorded_by is None and found.writer != commit_user:
+            # Those who commit for a pipeline follow each other: what this one had before was of earlier batches.
+            self._others_up_to = found.snapshot_id
         self._commit = self._committer(None, is_new_user=is_new)
         self._commit.refresh()
+        if is_new:
+            self._others_up_to = self._commit.state.snapshot_id
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
@@ -252,5 +258,9 @@ class TableSink:
 
     def _committer(self, state: TableState | None, *, is_new_user: bool = False) -> TableCommit:
         return self.table.new_commit(
-            self._user, on_step=lambda step: self._on_step(step), state=state, is_new_user=is_new_user
+            self._user,
+            on_step=lambda step: self._on_step(step),
+            state=state,
+            is_new_user=is_new_user,
+            others_up_to=self._others_up_to,
         )

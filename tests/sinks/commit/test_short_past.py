@@ -1,0 +1,71 @@
+"""Who commits for a pipeline after another, to a table whose snapshots go sooner than clocks may differ."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from paimon_table.history.retention import Limits
+from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.table import Table
+from sinks.commit.table_sink import TableSink
+from tests.support.table_sinks import message, sink, table
+
+PLACE = ("shop.public.t", 0)
+BATCHES = 4
+SUCCESSORS = pytest.mark.parametrize("user", ["checkpoint+1700000000000", "new-checkpoint"], ids=["catch-up", "new"])
+
+
+def _commit(target: TableSink, batch_id: int, tmp_path: Path, key: int) -> bool:
+    """Commit a row, planned this moment; whether it was not there yet."""
+    written = message(target, batch_id, tmp_path, key)
+    started_ms = time.time_ns() // 1_000_000
+    return not target.commit(batch_id, [written], {PLACE: key}, lambda _: None, started_ms).replayed
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Table:
+    """A table with rows of the stream, of whose snapshots only the newest has not expired."""
+    target = sink(table(MemoryDisk()))
+    for batch_id in range(BATCHES):
+        assert _commit(target, batch_id, tmp_path, batch_id)
+    expire(target.table.context, Surroundings(), Limits(1, 1, 0, 100))
+    return target.table
+
+
+def _opened(of: Table, user: str) -> TableSink:
+    return TableSink("lake.t", of.refreshed(), "shop", user, resumes=True)
+
+
+@SUCCESSORS
+def test_a_successor_commits_its_first_batch_once(short: Table, tmp_path: Path, user: str) -> None:
+    assert not _opened(short, user).is_appended(0, time.time_ns() // 1_000_000)  # as after a kill before the commit
+
+    assert _commit(_opened(short, user), 0, tmp_path, 10)
+    assert not _commit(_opened(short, user), 0, tmp_path, 10)
+    assert _commit(_opened(short, user), 1, tmp_path, 11)
+
+
+@SUCCESSORS
+def test_a_successor_finds_its_commit_below_those_of_others(short: Table, tmp_path: Path, user: str) -> None:
+    assert _commit(_opened(short, user), 0, tmp_path, 10)
+    job = short.refreshed().new_commit("job", is_new_user=True)
+    for number in range(3):
+        job.commit(number, [message(_opened(short, "job"), number, tmp_path, 20 + number)], {})
+
+    assert not _commit(_opened(short, user), 0, tmp_path, 10)
+
+
+def test_the_stream_goes_on_after_a_catch_up_of_which_its_own_snapshots_have_expired(
+    short: Table, tmp_path: Path
+) -> None:
+    catch_up = _opened(short, "checkpoint+1700000000000")
+    assert _commit(catch_up, 0, tmp_path, 10)
+    assert _commit(catch_up, 1, tmp_path, 11)
+    expire(catch_up.table.context, Surroundings(), Limits(1, 1, 0, 100))
+
+    assert _commit(_opened(short, "checkpoint"), BATCHES, tmp_path, 12)
+    assert not _commit(_opened(short, "checkpoint"), BATCHES, tmp_path, 12)
