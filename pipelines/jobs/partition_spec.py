@@ -2,6 +2,9 @@
 
 A column takes a value of its type, or the text that stands in the directory; single quotes keep commas and blanks, and
 NULL stands for itself. Columns that are not named are free. The whole directory names a partition too.
+
+Directories do not tell NULL, blanks and the default name from one other, and `a%2Fb` may be a value or the directory of
+the value `a/b`: a spec that means several values of a column is refused where the table has them.
 """
 
 from __future__ import annotations
@@ -48,19 +51,69 @@ def named_partitions(
         raise ConfigError(f"--partition: the table at {ctx.paths.root} has no partitions; leave it out")
     found: dict[bytes, PartitionFacts] = {}
     for spec in specs:
-        of_directory = {p: facts for p, facts in partitions.items() if facts.directory == spec.strip("/")}
-        if of_directory:
-            found |= of_directory
-            continue
-        wanted = [_wanted(ctx, column, text) for column, text in _parts(spec).items()]
-        fitting = {p: facts for p, facts in partitions.items() if _fits(ctx, p, facts, wanted)}
-        if not fitting:
-            strange = [f"{one.directory_text!r} is no {one.type_name}; " for one in wanted if one.value is None]
-            raise ConfigError(
-                f"--partition {spec}: {''.join(strange[:1])}there is no such partition; {_present(partitions)}"
-            )
-        found |= fitting
+        found |= _named(ctx, partitions, spec)
     return {partition: facts for partition, facts in partitions.items() if partition in found}
+
+
+def told_partition(ctx: TableContext, partition: bytes, facts: PartitionFacts) -> str:
+    """The directory of a partition, with the values that it does not tell."""
+    default = ctx.options.partition_default_name
+    unclear = [column for column, text in _directory_texts(ctx, facts).items() if text == default]
+    return f"{facts.directory} ({_spec_of(_values(ctx, partition), unclear)})" if unclear else facts.directory
+
+
+def _named(ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], spec: str) -> Mapping[bytes, PartitionFacts]:
+    """What one spec names, by values or as a directory."""
+    of_directory = {p: facts for p, facts in partitions.items() if facts.directory == spec.strip("/")}
+    try:
+        parts = _parts(spec)
+    except ConfigError:
+        if not of_directory:
+            raise
+        parts = {}
+    if any(map(_is_null, parts.values())):
+        of_directory = {}
+    names_directory = bool(of_directory) and not parts.keys() <= set(ctx.schema.partition_keys)
+    wanted = [] if names_directory else [_wanted(ctx, column, text) for column, text in parts.items()]
+    of_values = {p: facts for p, facts in partitions.items() if wanted and _fits(ctx, p, facts, wanted)}
+    fitting = of_directory | of_values
+    if not fitting:
+        strange = [f"{one.directory_text!r} is no {one.type_name}; " for one in wanted if one.value is None]
+        raise ConfigError(
+            f"--partition {spec}: {''.join(strange[:1])}there is no such partition; {_present(partitions)}"
+        )
+    columns = ctx.schema.partition_keys if of_directory else tuple(parts)
+    meant = dict.fromkeys(_spec_of(_values(ctx, partition), columns) for partition in fitting)
+    if len(meant) > 1:
+        raise ConfigError(
+            f"--partition {spec} may mean {' or '.join(meant)}: name one of these, or several with the option repeated"
+        )
+    return fitting
+
+
+def _spec_of(values: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """What names these values of the columns and nothing else."""
+    return ",".join(f"{column}={_quoted(values[column])}" for column in columns)
+
+
+def _quoted(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _is_null(text: str) -> bool:
+    return text.upper() == "NULL"
+
+
+def _values(ctx: TableContext, partition: bytes) -> dict[str, Any]:
+    return dict(zip(ctx.schema.partition_keys, ctx.partition_values(partition), strict=True))
+
+
+def _directory_texts(ctx: TableContext, facts: PartitionFacts) -> dict[str, str]:
+    """Column to the text in its directory."""
+    names = zip(ctx.schema.partition_keys, facts.directory.split("/"), strict=True)
+    return {column: unquote(name.partition("=")[2]) for column, name in names}
 
 
 def _parts(spec: str) -> dict[str, str]:
@@ -89,7 +142,7 @@ def _wanted(ctx: TableContext, column: str, text: str) -> _Wanted:
         ctx.schema.arrow_schema.field(column).type,
         sql(ctx.schema.field(column).type.with_nullable(True)),
     )
-    if text.upper() == "NULL":
+    if _is_null(text):
         return _Wanted(column, type_name, pa.scalar(None, target), None)
     is_quoted = text.startswith("'")
     plain = text[1:-1].replace("''", "'") if is_quoted else text
@@ -101,12 +154,10 @@ def _wanted(ctx: TableContext, column: str, text: str) -> _Wanted:
 
 
 def _fits(ctx: TableContext, partition: bytes, facts: PartitionFacts, wanted: Sequence[_Wanted]) -> bool:
-    values = dict(zip(ctx.schema.partition_keys, ctx.partition_values(partition), strict=True))
-    texts = dict(zip(ctx.schema.partition_keys, facts.directory.split("/"), strict=True))
+    values, texts = _values(ctx, partition), _directory_texts(ctx, facts)
     for one in wanted:
         field = ctx.schema.arrow_schema.field(one.column)
-        text = unquote(texts[one.column].partition("=")[2])
-        if not one.fits(pa.array([values[one.column]], field.type)[0], text):
+        if not one.fits(pa.array([values[one.column]], field.type)[0], texts[one.column]):
             return False
     return True
 

@@ -18,7 +18,7 @@ from paimon_table.maintenance.rescale import rescale as rescale_table
 from paimon_table.maintenance.rescale_rules import check_rescale
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.job_progress import new_job, watched
-from pipelines.jobs.partition_spec import named_partitions
+from pipelines.jobs.partition_spec import named_partitions, told_partition
 from sinks.commit.pipeline_mark import marking_pipelines
 from sources.wording import counted, first_of
 
@@ -79,7 +79,7 @@ def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: O
         raise ConfigError("--partition is missing: name the partitions to drop, such as --partition dt=2024-01-01")
     table = open_table(path, storage, for_reading=False)
     chosen = named_partitions(table.context, partition_facts(table.context, table.state()), specs)
-    _tell_partitions("would drop" if dry_run else "dropping", chosen)
+    _tell_partitions(table, "would drop" if dry_run else "dropping", chosen)
     if dry_run:
         return
     if not yes:
@@ -121,20 +121,21 @@ def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> N
 
 def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:
     if stale:
-        _tell_partitions(f"would rewrite into {_buckets(buckets)}", stale)
+        _tell_partitions(table, f"would rewrite into {_buckets(buckets)}", stale)
     elif table.options.bucket != buckets:
         typer.echo(f"would set 'bucket' to {buckets}; no files are to be rewritten")
     else:
         typer.echo(f"nothing to do: there are {_buckets(buckets)} already")
 
 
-def _tell_partitions(what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
-    def told(facts: PartitionFacts) -> str:
+def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
+    def told(partition: bytes, facts: PartitionFacts) -> str:
         buckets = "" if facts.bucket_count == POSTPONED else f"{_buckets(facts.bucket_count)}, "
         rows = f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
-        return f"  {facts.directory or 'the table'}: {buckets}{rows}"
+        name = told_partition(table.context, partition, facts) if facts.directory else "the table"
+        return f"  {name}: {buckets}{rows}"
 
-    lines = [told(facts) for facts in partitions.values()]
+    lines = [told(partition, facts) for partition, facts in partitions.items()]
     typer.echo("\n".join([f"{what}:", *first_of(lines, _LISTED, "partitions")]))
 
 

@@ -153,6 +153,59 @@ def test_named_partitions_are_dropped(tmp_path: Path, specs: list[str], left: li
     assert f"dropped {count} partition{'s' if count > 1 else ''} with {count * 20} stored rows in " in printed
 
 
+UNCLEAR = (None, "", " ", "__DEFAULT_PARTITION__", "NULL", "a/b", "a%2Fb", "c")
+"""Values of a partition column whose directories do not tell them from each other."""
+
+
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("dt=__DEFAULT_PARTITION__", "dt=NULL or dt='' or dt=' ' or dt='__DEFAULT_PARTITION__'"),
+        ("dt=a%2Fb", "dt='a/b' or dt='a%2Fb'"),
+    ],
+)
+def test_a_partition_that_may_be_several_is_not_dropped(tmp_path: Path, spec: str, meant: str) -> None:
+    driver = unclear_table(tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        run("drop-partition", driver, "--partition", spec, "--yes")
+    assert {*str(refused.value).partition(" may mean ")[2].partition(": name")[0].split(" or ")} == {
+        *meant.split(" or ")
+    }
+    assert driver.table.snapshots.latest_id() == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        ("dt=NULL", None),
+        ("dt=''", ""),
+        ("dt=' '", " "),
+        ("dt='__DEFAULT_PARTITION__'", "__DEFAULT_PARTITION__"),
+        ("dt='NULL'", "NULL"),
+        ("dt='a/b'", "a/b"),
+        ("dt='a%2Fb'", "a%2Fb"),
+        ("dt=a%252Fb", "a%2Fb"),
+        ("dt=c", "c"),
+    ],
+)
+def test_what_the_refusal_names_drops_that_partition_alone(tmp_path: Path, spec: str, value: str | None) -> None:
+    driver = unclear_table(tmp_path)
+    would = run("drop-partition", driver, "--partition", spec, "--dry-run").splitlines()
+    assert len(would) == 2
+    if value in (None, "", " ", "__DEFAULT_PARTITION__"):
+        assert would[1].startswith(f"  dt=__DEFAULT_PARTITION__ ({spec}): ")
+    run("drop-partition", driver, "--partition", spec, "--yes")
+    assert {value for _, value in reopened(driver, tmp_path).content()} == {*UNCLEAR} - {value}
+
+
+def unclear_table(directory: Path) -> TableDriver:
+    columns = [("id", "INT NOT NULL"), ("dt", "STRING")]
+    table = new_table(directory / "t", columns, [], ["dt"], options={"bucket": "-1"})
+    driver = TableDriver(table, directory / "lookup")
+    driver.commit([["+I", number, value] for number, value in enumerate(UNCLEAR)])
+    return driver
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
