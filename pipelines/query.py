@@ -303,7 +303,7 @@ class PipelineQuery:
     def _exchange(self, blobs: DataFrame) -> Exchange:
         if self._writes is None:
             return ShuffleExchange(blobs)
-        return SpoolExchange(blobs, self._writes, self._compactions.start)
+        return SpoolExchange(blobs, self._writes, self._compactions.start_job)
 
     def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
@@ -393,7 +393,11 @@ class PipelineQuery:
         return CatchUp(identifier, self._left_out, self._stream, work)
 
     def _slice_exchange(self, blobs: DataFrame, compactions: Compactions) -> Exchange:
-        return ShuffleExchange(blobs) if self._writes is None else SpoolExchange(blobs, self._writes, compactions.start)
+        return (
+            ShuffleExchange(blobs)
+            if self._writes is None
+            else SpoolExchange(blobs, self._writes, compactions.start_job)
+        )
 
     def _note_ends(self) -> None:
         """Tell the reader where Spark says that a batch ended, once its rows are in the tables."""

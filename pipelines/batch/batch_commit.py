@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,8 +13,9 @@ from paimon_table import BucketId, Snapshot
 from paimon_table.errors import LanesDoNotFit, TidemarkError
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
+from pipelines.batch.compacted_tables import by_table
 from pipelines.batch.exchange import Written
-from pipelines.batch.job_result import JobResult, unpack
+from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
 from pipelines.tables.table_failure import TableFailure, blaming, is_of_table
 from pipelines.tables.tables import PipelineTables
@@ -41,8 +42,10 @@ class AppendedBatch:
     clock: Stopwatch
     snapshots: dict[str, tuple[Snapshot, ...]]
     """What is published, per table."""
-    compacted: Callable[[], JobResult] = JobResult
-    """Waits for the compactions that the write tasks do themselves."""
+    compacting: tuple[tuple[int, BucketId], ...] = ()
+    """(target index, bucket) pairs that the write tasks compact themselves."""
+    compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
+    """What these compactions bring, one by one, as they are done."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the batch ended in all of its topics."""
     retries: Mapping[str, int] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class AppendedBatch:
 
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
-"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results: ``Exchange.compact``."""
+"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results, as they come or at the end."""
 
 
 def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch) -> AppendedBatch:
@@ -64,13 +67,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         written.discard(plan.write)
         raise first_failure(plan.identifiers, result.failures)
     check_accounted(plan.batch.id, result.reports)
-    unknown_count = sum(w.unknown_count for w in result.writes)
-    if unknown_count:
-        log.warning(
-            "batch %d: %d values that the source did not send are not known; NULL was written",
-            plan.batch.id,
-            unknown_count,
-        )
+    _warn_of_unknown(plan, result)
     tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
     offsets = greatest(report.ends for report in result.reports)
@@ -81,7 +78,8 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
-    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, written.compacted, offsets)
+    own = written.compacting, written.compacted
+    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, *own, offsets)
     try:
         _publish(appended, result, tables)
     except TableFailure:
@@ -96,27 +94,22 @@ def compact_batch(
 ) -> BatchReport:
     """Compact what is due, publish that with what the write tasks have compacted, and report on the whole batch.
 
-    It may be lost at any point: the files of the snapshot tell what is to be compacted, see ``unfinished_batches``.
+    A table is published as soon as its own buckets are compacted: one that takes long does not keep the changelogs of
+    the others. All may be lost at any point: the files of each table's snapshot tell what is to be compacted in it, see
+    ``unfinished_batches``.
     """
-    clock = appended.clock
-    result, compacted = appended.result, appended.compacted()
-    if appended.due:
-        write = _plan_of_others(tables, appended.batch, settings)
-        due = [(index, bucket) for index, bucket in appended.due if not write.targets[index].is_left_out]
-        compacted.add(unpack(run(CompactTask(write), due)) if due else JobResult())
-    if compacted.failures:
-        write = _plan_of_others(tables, appended.batch, settings)
-        compacted = _without_failed(compacted, appended, tables, write)
+    clock, result = appended.clock, appended.result
+    ended = _compactions(appended, tables, settings, run)
+    for compacted in by_table((*appended.compacting, *appended.due), ended):
+        clock.lap("compact")
+        if compacted.failures:
+            write = _plan_of_others(tables, appended.batch, settings)
+            compacted = _without_failed(compacted, appended, tables, write)
+        _publish_compacted(appended, compacted, tables)
+        result.add(compacted)
+        clock.lap("commit")
     clock.lap("compact")
-    while True:
-        try:
-            _publish(appended, compacted, tables)
-            break
-        except TableFailure as failure:
-            tables.leave_out(failure, appended.batch.id, is_appended=True)
     faults.reached("after-compact", appended.batch.id)
-    clock.lap("commit")
-    result.add(compacted)
     return BatchReport(
         appended.batch.id,
         sum(r.record_count for r in result.reports),
@@ -172,6 +165,22 @@ def unfinished_batches(
     return unfinished
 
 
+def _warn_of_unknown(plan: BatchPlan, result: JobResult) -> None:
+    counts = Counter[str]()
+    for write in result.writes:
+        counts[plan.identifiers[write.target]] += write.unknown_count
+    for identifier, count in counts.items():
+        if count:
+            log.warning(
+                "batch %d: table %s: NULL was written for %d value(s) that the source did not send (unchanged TOAST)"
+                " and no row here has: give the source table REPLICA IDENTITY FULL, which sends them from then on, and let"
+                " the connector read these rows again (incremental snapshot)",
+                plan.batch.id,
+                identifier,
+                count,
+            )
+
+
 def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> None:
     batch = appended.batch
 
@@ -203,6 +212,28 @@ def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exc
             identifier = identifiers[failed.target]
             return TableFailure(identifier, failed.error) if is_of_table(failed.error) else failed.error
     return failures[0].error
+
+
+def _compactions(
+    appended: AppendedBatch, tables: PipelineTables, settings: TaskSettings, run: RunCompactions
+) -> Iterator[JobResult]:
+    """The results of all compactions, one by one: those of the write tasks, then what is due beside them."""
+    yield from appended.compacted()
+    if appended.due:
+        write = _plan_of_others(tables, appended.batch, settings)
+        due = [(index, bucket) for index, bucket in appended.due if not write.targets[index].is_left_out]
+        if due:
+            yield from map(unpacked, run(CompactTask(write), due))
+
+
+def _publish_compacted(appended: AppendedBatch, compacted: JobResult, tables: PipelineTables) -> None:
+    """Publish what was compacted; a table that fails with it is left out from the next batch on."""
+    while True:
+        try:
+            _publish(appended, compacted, tables)
+            return
+        except TableFailure as failure:
+            tables.leave_out(failure, appended.batch.id, is_appended=True)
 
 
 def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
@@ -239,7 +270,7 @@ def _discard_unpublished(plan: BatchPlan, written: Written, tables: PipelineTabl
 
     Where storage does not say whether the rows are there, the files stay.
     """
-    compacted = written.compacted()
+    compacted = JobResult.of(written.compacted())
     for index, target in enumerate(plan.write.targets):
         with suppress(OSError, TidemarkError):
             discard(target, compacted.messages(index))

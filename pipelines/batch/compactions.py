@@ -15,6 +15,7 @@ class Compactions:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidemark-compactions")
+        self._job_thread = ThreadPoolExecutor(1, thread_name_prefix="tidemark-write-job")
         self._started: list[Future[object]] = []
 
     @property
@@ -22,8 +23,15 @@ class Compactions:
         return any(not future.done() for future in tuple(self._started))
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Do ``work`` after what was started before."""
-        future = self._thread.submit(contextvars.copy_context().run, work)
+        """Do ``work`` after what was started here before."""
+        return self._start(self._thread, work)
+
+    def start_job(self, job: Callable[[], T]) -> Future[T]:
+        """Run a job, after the one before, beside the ``work`` that takes what its tasks give."""
+        return self._start(self._job_thread, job)
+
+    def _start(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
+        future = thread.submit(contextvars.copy_context().run, work)
         self._started.append(cast("Future[object]", future))
         return future
 
@@ -34,8 +42,9 @@ class Compactions:
                 future.result()
 
     def close(self) -> None:
-        """End the thread, once it has done what was started."""
+        """End the threads, once they have done what was started."""
         self._thread.shutdown(wait=False)
+        self._job_thread.shutdown(wait=False)
 
     def wait(self) -> None:
         """Return when all that was started is done; raise what ended it."""

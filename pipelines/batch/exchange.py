@@ -8,7 +8,7 @@ the decode tasks to the write tasks: through Spark's shuffle (``shuffle_exchange
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,13 +29,15 @@ class Written:
     """The reports of the decode tasks and the messages of the write tasks."""
     due: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs to compact once the messages are committed, by tasks of their own."""
-    compacted: Callable[[], JobResult] = JobResult
-    """Waits for the compactions that the write tasks themselves go on to do; to be published after the messages."""
+    compacting: tuple[tuple[int, BucketId], ...] = ()
+    """(target index, bucket) pairs that the write tasks themselves go on to compact."""
+    compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
+    """What they compact, each bucket as it is done; to be published after the messages. To be called once."""
 
     def discard(self, task: WriteTask) -> None:
         """Delete the files that the tasks wrote; nothing of this may be committed then."""
         with suppress(Exception):
-            self.compacted().discard(task)
+            JobResult.of(self.compacted()).discard(task)
         self.result.discard(task)
 
 
@@ -96,7 +98,7 @@ class Exchange(Protocol):
         ...
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        """Run the task over all (target index, bucket) pairs; gives its pickled results."""
+        """Run the task over all (target index, bucket) pairs; gives its pickled results, maybe before all is done."""
         ...
 
 

@@ -27,6 +27,14 @@ class JobResult:
     """One of each write task."""
     failures: list[Failed] = field(default_factory=list)
 
+    @staticmethod
+    def of(parts: Iterable[JobResult]) -> JobResult:
+        """Several results as one."""
+        whole = JobResult()
+        for part in parts:
+            whole.add(part)
+        return whole
+
     def add(self, other: JobResult) -> None:
         self.reports += other.reports
         self.writes += other.writes
@@ -63,6 +71,11 @@ class JobResult:
     def written(self) -> set[tuple[int, BucketId]]:
         """(target index, bucket) of every bucket that a task has a message for."""
         return {(w.target, message.bucket) for w in self.writes for message in w.messages}
+
+
+def unpacked(row: bytes) -> JobResult:
+    """One thing that a task returned, from its pickled form."""
+    return unpack((row,))
 
 
 def unpack(rows: Iterable[bytes]) -> JobResult:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_table import BucketId
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, HeldWrites, Written
-from pipelines.batch.job_result import JobResult, unpack
+from pipelines.batch.job_result import JobResult, unpack, unpacked
 from sinks.exchange.blob import Blob, from_record_batch
 from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
 
@@ -39,16 +39,15 @@ class LocalExchange:
         if self.is_one_job:
             return self._held.give()
         writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
-        return Written(
-            _appended(self._decoded, writers),
-            compacted=lambda: unpack(chain.from_iterable(w.compact() for w in writers)),
-        )
+        result = _appended(self._decoded, writers)
+        ended = chain.from_iterable(w.compact() for w in writers)
+        return Written(result, compacting=tuple(result.needing_compaction), compacted=lambda: map(unpacked, ended))
 
     def close(self) -> None:
         self._held.discard()
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        return list(task(due))
+        return task(due)
 
     def _blobs(self, decode: DecodeTask) -> Iterator[Blob]:
         for number, records in enumerate(self._records):

@@ -18,28 +18,28 @@ from paimon_table.errors import BrokenInvariant
 from pipelines.batch.decode_stream import publish
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, Written
-from pipelines.batch.job_result import unpack
+from pipelines.batch.job_result import unpack, unpacked
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spooled_writes import SpooledWrites
 from sinks.exchange.blob import from_row
 from sinks.write.bucket_task import CompactTask, WriteTask
 
-StartWork = Callable[[Callable[[], list[bytes]]], Future[list[bytes]]]
-"""Does work on a thread of its own, after what was started there before."""
+StartJob = Callable[[Callable[[], None]], Future[None]]
+"""Runs a job on a thread of its own, after what was started there before."""
 
 
 class SpoolExchange:
     """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
 
-    ``start`` runs the write job: what is started there later begins when its compactions are done.
+    ``start_job`` runs the write job, whose compactions go on when ``write`` has returned.
     """
 
     is_one_job = False
 
-    def __init__(self, blobs: DataFrame, writes: SpooledWrites, start: StartWork) -> None:
+    def __init__(self, blobs: DataFrame, writes: SpooledWrites, start_job: StartJob) -> None:
         self._blobs = blobs
         self._writes = writes
-        self._start = start
+        self._start_job = start_job
         self._decoded = DecodedBlobs()
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
@@ -50,12 +50,16 @@ class SpoolExchange:
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
         named = {str(uuid.uuid4()): blobs for blobs in self._decoded.shares(in_one_task=in_one_task)}
-        writing = self._start(partial(self._writes.run, task, named))
+        job = str(uuid.uuid4())
+        writing = self._start_job(partial(self._writes.run, job, task, named))
         announced = self._writes.spool.announced(list(named), writing.done)
         if announced is None:
             writing.result()
             raise BrokenInvariant(f"batch {task.batch_id}: its write tasks ended without a result; please report")
-        return Written(unpack([*self._decoded.reports, *announced]), compacted=lambda: unpack(writing.result()))
+        result = unpack([*self._decoded.reports, *announced])
+        compacting = tuple(result.needing_compaction)
+        ended = partial(self._writes.compacted, job, writing, len(compacting))
+        return Written(result, compacting=compacting, compacted=lambda: map(unpacked, ended()))
 
     def close(self) -> None:
         self._writes.spool.clear()

@@ -6,8 +6,8 @@ new Python tasks takes Spark about twice as long.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 
 from pyspark import SparkContext, TaskContext
 
@@ -18,43 +18,65 @@ from sinks.write.bucket_task import SlotWriter, WriteTask
 
 _PROPERTY = "tidemark.write"
 
+_POLL_S = 0.02
+"""How long a compaction that has ended may wait for its table to be published."""
+
 
 class SpooledWrites:
-    """Runs write tasks, at most ``slots`` at a time, over blobs that decode tasks left in the spool."""
+    """Runs write tasks, at most ``slots`` at a time, over blobs that decode tasks left in the spool.
+
+    What they have compacted lies in a spool of its own: that of the batch is cleared before they are done.
+    """
 
     def __init__(self, context: SparkContext, slots: int, spool: Spool) -> None:
         self.spool = spool
+        self._outcomes = outcomes = spool.beside()
         self._context = context
         self._slots = slots
 
         def write(numbers: Iterable[int]) -> Iterator[bytes]:
             for number in numbers:
-                yield from _write(spool, number)
+                _write(spool, outcomes, number)
+            return iter(())
 
         self._tasks = context.parallelize(range(slots), slots).mapPartitions(write)
 
-    def run(self, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> list[bytes]:
-        """Append the blobs of each task, announced under its name, then compact; gives what the compactions gave.
+    def run(self, job: str, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> None:
+        """Append the blobs of each task, announced under its name, then compact.
 
-        Returns when all tasks have ended; what they append is to be looked for in the spool meanwhile.
+        Returns when all tasks have ended; what they append is to be looked for in the spool meanwhile, and what they
+        compact in ``compacted``, under the name of the ``job``.
         """
         if not named:
-            return []
+            return
         if len(named) > self._slots:
             raise BrokenInvariant(f"{len(named)} write tasks for {self._slots} slots; please report")
-        job = str(uuid.uuid4())
         for number, (name, blobs) in enumerate(named.items()):
             self.spool.give(_share(job, number), (name, task, blobs))
         self._context.setLocalProperty(_PROPERTY, job)
-        results: list[bytes] = self._tasks.collect()
-        return results
+        self._tasks.collect()
+
+    def compacted(self, job: str, running: Future[None], count: int) -> Iterator[bytes]:
+        """The results of ``count`` compactions of a job, each soon after it has ended; raises what ended the job."""
+        left = count
+        while left:
+            is_over = running.done()
+            for result in self._outcomes.taken(job):
+                left -= 1
+                yield result
+            if is_over:
+                break
+            wait([running], timeout=_POLL_S)
+        running.result()
+        if left:
+            raise BrokenInvariant(f"{left} compactions have ended without a result; please report")
 
 
 def _share(job: str, number: int) -> str:
     return f"{job}.{number}"
 
 
-def _write(spool: Spool, number: int) -> Iterator[bytes]:
+def _write(spool: Spool, outcomes: Spool, number: int) -> None:
     """One write task: its share of the job, if it has one."""
     context = TaskContext.get()
     job = None if context is None else context.getLocalProperty(_PROPERTY)
@@ -66,4 +88,5 @@ def _write(spool: Spool, number: int) -> Iterator[bytes]:
     name, task, blobs = share
     slot = SlotWriter(task, blobs)
     spool.announce(name, list(slot.append()))
-    yield from slot.compact()
+    for result in slot.compact():
+        outcomes.give_one_of(job, result)

@@ -38,7 +38,7 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
 
         def exchange(blobs: DataFrame, compactions: Compactions) -> Exchange:
-            return ShuffleExchange(blobs) if writes is None else SpoolExchange(blobs, writes, compactions.start)
+            return ShuffleExchange(blobs) if writes is None else SpoolExchange(blobs, writes, compactions.start_job)
 
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)

@@ -14,6 +14,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,9 +41,11 @@ class Spool:
     @staticmethod
     def open(parent: str) -> Spool:
         """A spool of its own in the private directory of this process below ``parent``, and gone with it."""
-        directory = f"{process_directory(parent)}/spool-{uuid.uuid4()}"
-        ensure_private(directory)
-        return Spool(directory)
+        return _new_spool(process_directory(parent))
+
+    def beside(self) -> Spool:
+        """Another spool, which is cleared on its own."""
+        return _new_spool(os.path.dirname(self.directory))
 
     def put(self, blobs: Sequence[Blob]) -> list[Blob]:
         """The blobs with their data in one file, if these are large together."""
@@ -75,6 +78,19 @@ class Spool:
         except FileNotFoundError:
             return None
 
+    def give_one_of(self, group: str, value: Any) -> None:
+        """Leave one of many picklable values for whoever takes those of the group."""
+        self.give(f"{group}.{uuid.uuid4()}", value)
+
+    def taken(self, group: str) -> Iterator[Any]:
+        """What was left for the group until now; each value is given once."""
+        with suppress(FileNotFoundError):  # somebody cleaned the empty directory away; who gives makes it again
+            for name in os.listdir(self.directory):
+                if name.startswith(f"{group}."):
+                    value = self.given(name)
+                    os.unlink(f"{self.directory}/{name}")
+                    yield value
+
     def announce(self, name: str, results: Sequence[bytes]) -> None:
         """Give the driver results of a task that goes on. A name is used once."""
         self.give(name, list(results))
@@ -98,6 +114,12 @@ class Spool:
     def remove(self) -> None:
         """The spool is not used any more."""
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _new_spool(parent: str) -> Spool:
+    directory = f"{parent}/spool-{uuid.uuid4()}"
+    ensure_private(directory)
+    return Spool(directory)
 
 
 def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import pickle
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -161,6 +161,7 @@ class SlotWriter:
         self._blobs = blobs
         self._due: list[tuple[int, BucketId, Writer]] = []
         self._kept_bytes = 0
+        self._row_counts: Counter[int] = Counter()
 
     def append(self) -> Iterator[bytes]:
         """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs."""
@@ -210,6 +211,7 @@ class SlotWriter:
         target = self._task.targets[target_index]
         writer = self._task.open_writer(target, bucket)
         writer.write(rows)
+        self._row_counts[target_index] += rows.num_rows
         message = writer.prepare_append()
         is_due = writer.needs_compaction(target.compacts_fully)
         if is_due:
@@ -223,7 +225,11 @@ class SlotWriter:
         self._due.append((target_index, bucket, writer))
 
     def compact(self) -> Iterator[bytes]:
-        """Do the compactions that the appended rows made due; their messages hold once the rows are committed."""
+        """Do the compactions that the appended rows made due; their messages hold once the rows are committed.
+
+        Tables with few new rows come first, so that theirs is done before that of a hot bucket.
+        """
+        self._due.sort(key=lambda due: self._row_counts[due[0]])
         while self._due:
             yield self._task.compact(*self._due.pop(0))
 

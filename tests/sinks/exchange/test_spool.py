@@ -119,6 +119,23 @@ def test_the_driver_gets_what_tasks_announce_while_they_go_on(tmp_path: Path) ->
     assert files(spool) == []
 
 
+def test_what_was_left_for_a_group_is_given_once_while_more_comes(tmp_path: Path) -> None:
+    batch = Spool.open(str(tmp_path))
+    outcomes = batch.beside()
+    outcomes.give_one_of("a", 1)
+    outcomes.give_one_of("b", 2)
+    batch.clear()
+
+    assert list(outcomes.taken("a")) == [1]
+    outcomes.give_one_of("a", 3)
+    assert (list(outcomes.taken("a")), list(outcomes.taken("a")), list(outcomes.taken("b"))) == ([3], [], [2])
+    assert files(outcomes) == []
+    os.rmdir(outcomes.directory)
+    assert list(outcomes.taken("a")) == []
+    outcomes.give_one_of("a", 4)
+    assert list(outcomes.taken("a")) == [4]
+
+
 def test_the_driver_does_not_wait_for_tasks_that_have_ended(tmp_path: Path) -> None:
     spool = Spool.open(str(tmp_path))
     spool.announce("0", [b"a"])
