@@ -23,6 +23,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
 from pipelines.tables.declared_columns import check_declared
+from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
@@ -466,7 +467,8 @@ class PipelineTables:
     def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
         check_keys(table, identifier, rule)
-        followed = with_options_of(rule, table, identifier, self.config.name, _now_ms())
+        typed = with_types_of(rule, table, identifier, self.config.name, _now_ms())
+        followed = with_options_of(rule, typed, identifier, self.config.name, _now_ms())
         check_writable(followed, identifier)
         return followed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,12 @@ import pytest
 from paimon_table.errors import ConfigError
 from paimon_table.ids import Offset
 from paimon_table.table import Table
-from paimon_table.types import parse_type
+from paimon_table.types import parse_type, sql
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA, Observation, ObservedColumn, SourceTable
 from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.table_driver import new_table
 
 
 def creates(offset: int, *rows: dict[str, Any], partition: int = 0) -> pa.RecordBatch:
@@ -127,6 +129,55 @@ def test_schema_changes_are_told_in_words(tmp_path: Path, caplog: pytest.LogCapt
     told = next(r.getMessage() for r in caplog.records if "added" in r.getMessage())
     assert "pipeline shop: lake.t: " in told
     assert "column note STRING added" in told and "column n widened from BIGINT to DECIMAL(38, 0)" in told
+
+
+@pytest.mark.parametrize("before", ["INT", None], ids=["declared before", "inferred before"])
+def test_a_wider_declared_type_widens_the_column_of_the_table(tmp_path: Path, before: str | None) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": 1}), **cast("dict[str, Any]", {"n": before} if before else {}))
+    wanted = "BIGINT" if before else "DECIMAL(20, 1)"
+
+    assert run(tmp_path, creates(1, {"id": 2, "n": 2**40}), first_batch_id=1, n=wanted) == []
+
+    rows = rows_in(tmp_path)
+    assert [row["n"] for row in rows] == [1, 2**40]
+    assert sql(stored(tmp_path).schema.field("n").type) == wanted
+    schema_id = stored(tmp_path).schema.id
+    run(tmp_path, creates(2, {"id": 3, "n": 3}), first_batch_id=2, n=wanted)
+    assert stored(tmp_path).schema.id == schema_id, "nothing to change a second time"
+
+
+def test_a_wider_declared_type_widens_the_column_of_a_table_that_others_made(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse" / "lake.db" / "t"
+    new_table(path, [("id", "BIGINT NOT NULL"), ("n", "VARCHAR(2)"), ("m", "INT NOT NULL")], ["id"])
+
+    assert run(tmp_path, creates(0, {"id": 1, "n": "three", "m": 2**40}), n="STRING", m="BIGINT") == []
+
+    assert rows_in(tmp_path) == [{"id": 1, "n": "three", "m": 2**40}]
+    assert [str(stored(tmp_path).schema.field(name).type) for name in "nm"] == ["STRING", "BIGINT NOT NULL"]
+
+
+@pytest.mark.parametrize(("column", "wanted"), [("n", "STRING"), ("id", "DECIMAL(20, 0)")])
+def test_a_declared_type_that_the_table_cannot_take_is_refused(tmp_path: Path, column: str, wanted: str) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": 1}))
+
+    refused = rf"'{column}' as {re.escape(wanted)}, but in table lake\.t it is BIGINT.*declare `{column}: BIGINT"
+    with pytest.raises((ConfigError, TableFailure), match=refused):
+        run(tmp_path, creates(1, {"id": 2, "n": 2}), first_batch_id=1, **cast("dict[str, Any]", {column: wanted}))
+
+    assert [row["id"] for row in rows_in(tmp_path)] == [1]
+
+
+def test_a_narrower_declared_type_is_told_and_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": 2**40}))
+
+    assert run(tmp_path, creates(1, {"id": 2, "n": 2**41}), first_batch_id=1, n="INT") == []
+
+    assert [row["n"] for row in rows_in(tmp_path)] == [2**40, 2**41]
+    assert "lake.t: column 'n' is declared as INT and stays BIGINT" in caplog.text
+
+
+def stored(directory: Path) -> Table:
+    return Table.open(str(directory / "warehouse" / "lake.db" / "t"))
 
 
 def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The types that a rule declares against those of the table that exists already.
+
+What the rule says holds, as with options: a column becomes as wide as both types need, where Paimon's ALTER TABLE
+allows it. A type that the table's column cannot become without loss is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from paimon_table import Table, WidenColumn
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import DataType, sql
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.schema_change_text import told
+
+log = logging.getLogger(__name__)
+
+
+def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+    """The table with columns as wide as the rule declares them; publishes a schema version for that. Idempotent.
+
+    Columns that the table does not have yet are left to the events. Raises ConfigError for types that its columns
+    cannot take.
+    """
+    changes: list[WidenColumn] = []
+    for name, declared in rule.column_types.items():
+        if not table.schema.has_column(name):
+            continue
+        present = table.schema.field(name).type
+        wider = common_type(present, declared)
+        if wider is None:
+            reason = "values would be lost between the two"
+            raise ConfigError(_refusal(rule, identifier, pipeline, name, present, declared, reason))
+        if wider.with_nullable(True) != present.with_nullable(True):
+            changes.append(WidenColumn(name, wider.with_nullable(present.nullable)))
+        elif declared.with_nullable(True) != present.with_nullable(True):
+            log.warning(
+                "%s: column %r is declared as %s and stays %s, which holds all of its values; declare that",
+                identifier,
+                name,
+                sql(declared),
+                sql(present),
+            )
+    for change in changes:
+        table = _changed(rule, table, identifier, pipeline, change, time_ms)
+    return table
+
+
+def _changed(
+    rule: TargetRule, table: Table, identifier: str, pipeline: str, change: WidenColumn, time_ms: int
+) -> Table:
+    present = table.schema.field(change.name).type
+    try:
+        widened = table.evolve([change], time_ms)
+    except (ConfigError, SchemaChangeRefused) as error:
+        declared = rule.column_types[change.name]
+        raise ConfigError(_refusal(rule, identifier, pipeline, change.name, present, declared, str(error))) from error
+    log.info("pipeline %s: %s: %s, as its rule declares", pipeline, identifier, told([change], table.schema))
+    return widened
+
+
+def _refusal(
+    rule: TargetRule, identifier: str, pipeline: str, name: str, present: DataType, declared: DataType, reason: str
+) -> str:
+    return (
+        f"pipeline {pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but in table"
+        f" {identifier} it is {sql(present)} and cannot become that: {reason}; nothing was written: declare"
+        f" `{name}: {sql(present)}` under columns.types, or write into a new table (another `into`)"
+    )
