@@ -173,8 +173,8 @@ def _warn_of_unknown(plan: BatchPlan, result: JobResult) -> None:
         if count:
             log.warning(
                 "batch %d: table %s: NULL was written for %d value(s) that the source did not send (unchanged TOAST)"
-                " and no row here has: give the source table REPLICA IDENTITY FULL, which sends them from then on, and let"
-                " the connector read these rows again (incremental snapshot)",
+                " and no row here has: give the source table REPLICA IDENTITY FULL, which sends them from then on, and"
+                " let the connector read these rows again (incremental snapshot)",
                 plan.batch.id,
                 identifier,
                 count,
