@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote
 
+from paimon_table.json_text import NOT_AS_WRITTEN
 from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/behind"
@@ -82,10 +83,18 @@ class BehindMark:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
+        """ValueError and its like (``NOT_AS_WRITTEN``) for what is no mark."""
         document = json.loads(data)
         plan = document.pop("slice")
         document |= {"cause": Cause(document["cause"]), "topics": tuple(document["topics"])}
-        return cls(**document, slice=None if plan is None else SlicePlan(**plan))
+        mark = cls(**document, slice=None if plan is None else SlicePlan(**plan))
+        numbers = [mark.since_ms, mark.batch, *(() if plan is None else (plan["number"], plan["planned_at_ms"]))]
+        positions = [mark.begin, mark.after, *(() if plan is None else (plan["begin"], plan["end"]))]
+        if not isinstance(mark.table, str) or not all(type(number) is int for number in numbers):
+            raise TypeError("a name or a number is of another kind")
+        if not all(isinstance(one, str | None) for one in positions):
+            raise TypeError("a position is of another kind")
+        return mark
 
 
 class BehindMarks:
@@ -132,7 +141,7 @@ class BehindMarks:
                 continue
             try:
                 mark = BehindMark.from_bytes(io.read(f"{directory}/{name}"))
-            except (ValueError, KeyError, TypeError) as error:
+            except NOT_AS_WRITTEN as error:
                 raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
             found[mark.table] = mark
         return found

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from paimon_table.errors import ConfigError
+from paimon_table.json_text import NOT_AS_WRITTEN
 from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/replays"
@@ -88,7 +89,7 @@ class ReplayState:
     def from_bytes(cls, data: bytes) -> Self:
         document: dict[str, Any] = json.loads(data)
         planned, end = document["planned"], document["end"]
-        return cls(
+        state = cls(
             **{
                 **document,
                 "begin": _point(document["begin"]),
@@ -97,6 +98,10 @@ class ReplayState:
                 "planned": None if planned is None else Planned(**planned),
             }
         )
+        numbers = [state.number, state.record_count, state.failed_count]
+        if not all(type(number) is int for number in numbers) or not isinstance(state.position, str | None):
+            raise TypeError("a number or a position is of another kind")
+        return state
 
 
 def _point(document: Mapping[str, str]) -> Point:
@@ -131,7 +136,7 @@ class Replays:
                 found.append(ReplayState.from_bytes(io.read(f"{directory}/{name}")))
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError) as error:
+            except NOT_AS_WRITTEN as error:
                 raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
         return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import logging
 import os
 import re
 import socket
@@ -21,9 +22,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 
+from paimon_table.errors import CorruptFile
+from paimon_table.json_text import NOT_AS_WRITTEN
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
+
+log = logging.getLogger(__name__)
 
 DIRECTORY = "tidemark/requests"
 KEPT_MS = 24 * 3600 * 1000
@@ -93,6 +98,8 @@ class Requests:
         self._now_ms = now_ms or _now_ms
         self._done: set[str] = set()
         """Requests known to have a final answer, which stays."""
+        self._denied: set[str] = set()
+        """Paths of which was said already that another user has made them."""
 
     @staticmethod
     def of(config: PipelineConfig) -> Requests:
@@ -107,8 +114,15 @@ class Requests:
         return request
 
     def waiting(self) -> list[Request]:
-        """The requests without a final answer, oldest first; a file that is none is refused on the way."""
-        names = self._io.list_names(self._directory)
+        """The requests without a final answer, oldest first; a file that is none is refused on the way.
+
+        What this user may not read ends no pipeline: somebody else has left it, who is told in the log.
+        """
+        try:
+            names = self._io.list_names(self._directory)
+        except PermissionError as error:
+            self._tell_denied(self._directory, error)
+            return []
         answered = {name.removesuffix(_ANSWER_SUFFIX) for name in names if name.endswith(_ANSWER_SUFFIX)}
         found: list[Request] = []
         for name in names:
@@ -122,14 +136,23 @@ class Requests:
 
     def answer(self, request_id: str, answer: Answer) -> None:
         """Say what became of a request; a later answer replaces an earlier one."""
-        self._io.write(self._answer_path(request_id), answer.to_bytes())
+        try:
+            self._io.write(self._answer_path(request_id), answer.to_bytes())
+        except PermissionError as error:
+            self._tell_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """What became of a request so far; None when nobody has taken it yet."""
+        """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none."""
+        path = self._answer_path(request_id)
         try:
-            return Answer.from_bytes(self._io.read(self._answer_path(request_id)))
+            return Answer.from_bytes(self._io.read(path))
         except FileNotFoundError:
             return None
+        except NOT_AS_WRITTEN as error:
+            raise CorruptFile(
+                f"{path} is no answer ({error!r}); the log of the pipeline has what became of the request: look there,"
+                " and remove the file"
+            ) from error
 
     def withdraw(self, request_id: str) -> None:
         """Take a request back; who has taken it already finishes it."""
@@ -148,7 +171,7 @@ class Requests:
         if request_id not in self._done:
             try:
                 answer = self.answer_to(request_id)
-            except (ValueError, KeyError, TypeError):
+            except CorruptFile:
                 return False
             if answer is not None and answer.state.is_final:
                 self._done.add(request_id)
@@ -166,9 +189,22 @@ class Requests:
             )
         except FileNotFoundError:  # withdrawn meanwhile
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (PermissionError, IsADirectoryError) as error:
+            self._tell_denied(self._path(request_id), error)
+            return None
+        except NOT_AS_WRITTEN as error:
             self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it anew"))
             return None
+
+    def _tell_denied(self, path: str, error: OSError) -> None:
+        """Once for each path."""
+        if path not in self._denied:
+            self._denied.add(path)
+            log.warning(
+                "requests are passed over: %s (%s); give it to the user of the pipeline, who is to leave requests",
+                path,
+                error.strerror or error,
+            )
 
     def _path(self, request_id: str) -> str:
         return f"{self._directory}/{request_id}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,21 @@ def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path) -> None:
     assert mark.slice.begin is None
 
 
-def test_a_damaged_mark_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: "{}",
+        lambda _: "null",
+        lambda _: "[" * 100_000,
+        lambda text: json.dumps({**json.loads(text), "table": ["a"]}),
+        lambda text: json.dumps({**json.loads(text), "batch": "7"}),
+        lambda text: json.dumps({**json.loads(text), "begin": {"a": 1}}),
+    ],
+)
+def test_a_damaged_mark_is_named(tmp_path: Path, change: Callable[[str], str]) -> None:
     checkpoint = _checkpoint(tmp_path)
     BehindMarks(checkpoint).put(MARK)
     (file,) = (tmp_path / "checkpoint" / DIRECTORY).glob("*.json")
-    file.write_text("{}")
+    file.write_text(change(file.read_text()))
     with pytest.raises(CorruptFile, match=r"tidemark/behind/.*is not what was written"):
         BehindMarks(checkpoint)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.storage.memory_io import MemoryFileIO
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import DIRECTORY, KEPT_MS, Answer, Request, Requests, State
 
@@ -103,3 +104,65 @@ def test_a_request_that_is_withdrawn_is_not_taken_and_old_ones_are_tidied(tmp_pa
     assert requests.answer_to(answered.id) is None
     assert [request.id for request in requests.waiting()] == [waiting.id]
     assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[" * 100_000,
+        '{"command": "resume", "arguments": {}, "left_at_ms": Infinity, "left_by": "x"}',
+        "9" * 5000,
+    ],
+    ids=["null", "nested", "infinite", "long"],
+)
+def test_hostile_files_stop_nobody(tmp_path: Path, text: str) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    hostile, good = requests.leave("resume", {}), requests.leave("resume", {})
+    answered = requests.leave("resume", {})
+    (tmp_path / DIRECTORY / f"{hostile.id}.json").write_text(text)
+    (tmp_path / DIRECTORY / f"{answered.id}.answer.json").write_text(text)
+    with pytest.raises(CorruptFile, match=r"is no answer .* remove the file"):
+        requests.answer_to(answered.id)
+
+    assert RequestDesk(requests, {"resume": _done}).take() == 2
+
+    answers = [requests.answer_to(one.id) for one in (hostile, good, answered)]
+    assert [answer and answer.state for answer in answers] == [State.REFUSED, State.DONE, State.DONE]
+
+
+class _OfAnotherUser(MemoryFileIO):
+    """A disk on which this user may not do one thing."""
+
+    denied = ""
+
+    def _check(self, what: str) -> None:
+        if self.denied == what:
+            raise PermissionError(13, "Permission denied")
+
+    def list_names(self, directory: str) -> list[str]:
+        self._check("list")
+        return MemoryFileIO.list_names(self, directory)
+
+    def read(self, path: str) -> bytes:
+        self._check("read")
+        return MemoryFileIO.read(self, path)
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        self._check("write")
+        MemoryFileIO.write(self, path, data, durable)
+
+
+@pytest.mark.parametrize("denied", ["list", "read", "write"])
+def test_requests_of_another_user_end_no_pipeline(denied: str, caplog: pytest.LogCaptureFixture) -> None:
+    io = _OfAnotherUser()
+    requests = Requests(io, "/checkpoint")
+    requests.leave("resume", {})
+    io.denied = denied
+    desk = RequestDesk(requests, {"resume": _done})
+
+    taken = [desk.take(), desk.take()]
+
+    assert taken == ([1, 0] if denied == "write" else [0, 0])
+    assert [record.levelname for record in caplog.records].count("WARNING") == 1
+    assert "give it to the user of the pipeline" in caplog.text
