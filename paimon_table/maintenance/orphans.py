@@ -4,6 +4,8 @@ Implements Paimon's clean-up of orphan files, with narrower rules: a file goes o
 such names, if it is older than a time in which every commit is surely through, and if no snapshot, changelog or tag of
 the table or of a branch refers to its name.
 
+Files of other tables stay: what is reached by a link is not looked at, nor is a directory that holds a table of its own.
+
 Why nothing goes that is referred to: files are listed before references are read, and references are read again until
 nothing new has been published. A file that was listed and gets published later than that was written longer ago than
 ``older_than_ms``, by a commit that has taken all that time. References to a file that has expired never come back.
@@ -146,16 +148,25 @@ class _Walk:
                     self.unknown.append(f"{directory}/{file.name}")
 
     def _buckets(self) -> list[str]:
-        """The directories of buckets, level by level; others that are no file are noted as unknown."""
+        """The directories of buckets, level by level; others that are no file are noted as unknown.
+
+        So are links, and what holds a table of its own: files there may be those of other tables.
+        """
         names, above, buckets = self._names, [self._root], []
         for level in range(len(names.partition_keys) + 1):
             below = []
             with ThreadPoolExecutor(_LISTERS) as listers:
                 listed = list(listers.map(self._directories, above))
             for directory, found in zip(above, listed, strict=True):
+                if level > 0 and any(is_own_directory(name) for name in found):
+                    self.unknown.append(directory)
+                    continue
                 for name in found:
                     path = f"{directory}/{name}"
-                    if names.is_bucket(level, name):
+                    is_of_rows = names.is_bucket(level, name) or names.is_partition(level, name)
+                    if is_of_rows and self._io.is_link(path):
+                        self.unknown.append(path)
+                    elif names.is_bucket(level, name):
                         buckets.append(path)
                     elif names.is_partition(level, name):
                         below.append(path)

@@ -247,3 +247,30 @@ def test_a_removal_that_dies_is_done_by_the_next_one(tmp_path: Path) -> None:
             assert crash_after > 20
             return
     raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("place", ["dt=z", "dt=a/bucket-77"])
+def test_nothing_goes_behind_a_link(tmp_path: Path, place: str) -> None:
+    """Here to the directory of another table, whose files nobody names in this one."""
+    driver = made(tmp_path)
+    (tmp_path / "other").mkdir()
+    made(tmp_path / "other")
+    before = files_of(tmp_path / "other/t")
+    link = tmp_path / "t" / place
+    target = sorted((tmp_path / "other/t").glob("dt=*/bucket-0" if "bucket" in place else "dt=*"))[0]
+    link.symlink_to(target, target_is_directory=True)
+
+    assert find_orphans(driver.table, job(tmp_path), DAY_MS).unknown == (str(link),)
+    assert removed(driver.table, tmp_path) == []
+    assert files_of(tmp_path / "other/t") == before
+
+
+def test_a_table_within_the_directory_of_another_keeps_its_files(tmp_path: Path) -> None:
+    driver = made(tmp_path)
+    inner = TableDriver(new_table(tmp_path / "t/dt=inner", COLUMNS[:2], ["k"]), tmp_path / "lookup2")
+    inner.commit([["+I", 1, "a"]])
+    age(tmp_path / "t")
+
+    assert find_orphans(driver.table, job(tmp_path), DAY_MS).unknown == (str(tmp_path / "t/dt=inner"),)
+    assert removed(driver.table, tmp_path) == []
+    assert inner.content() == [[1, "a"]]
