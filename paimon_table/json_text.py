@@ -9,9 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
-"""What reading a document of our own raises where the file is damaged: no JSON, other names, values of other kinds."""
-
 
 def pretty(value: Any) -> str:
     """``value`` with two-space indents, ``"key" : value`` and arrays on one line; key order is kept."""

@@ -16,8 +16,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote
 
-from paimon_table.json_text import NOT_AS_WRITTEN
-from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN, Checkpoint
 
 DIRECTORY = "tidemark/behind"
 

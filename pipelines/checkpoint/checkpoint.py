@@ -13,6 +13,9 @@ from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
+NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+"""What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
+
 WAY_OUT = (
     "move the directory away and start again: with on_lost_checkpoint resume (the default) reading goes on from the"
     " positions in the tables. A copy of it serves only if it was made after the last batch"

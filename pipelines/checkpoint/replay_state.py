@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from paimon_table.errors import ConfigError
-from paimon_table.json_text import NOT_AS_WRITTEN
-from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN, Checkpoint
 
 DIRECTORY = "tidemark/replays"
 

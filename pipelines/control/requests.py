@@ -23,8 +23,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from paimon_table.errors import CorruptFile
-from paimon_table.json_text import NOT_AS_WRITTEN
 from paimon_table.storage.file_io import FileIO, LocalFileIO
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
