@@ -4,7 +4,7 @@ Implements Paimon's clean-up of orphan files, with narrower rules: a file goes o
 such names, if it is older than a time in which every commit is surely through, and if no snapshot, changelog or tag of
 the table or of a branch refers to its name.
 
-Files of other tables stay: what is reached by a link is not looked at, nor is a directory that holds a table of its own.
+Files of other tables stay: what is reached by a link is not looked at, nor is a directory with a table of its own.
 
 Why nothing goes that is referred to: files are listed before references are read, and references are read again until
 nothing new has been published. A file that was listed and gets published later than that was written longer ago than

@@ -57,10 +57,12 @@ def served(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
     """Answer requests that come to ``listener`` for the length of the block."""
     import uvicorn
 
+    from pipelines.look.patience import PatientProtocol
+
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=PatientProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

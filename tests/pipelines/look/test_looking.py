@@ -9,7 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline, load_pipelines
 from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase
+from pipelines.look import patience
 from pipelines.look.looking import looking
 from tests.pipelines.look.files import pipeline_file
 from tests.stack.process import free_port
@@ -125,3 +126,21 @@ def test_files_that_run_together_may_say_it_once_or_alike(tmp_path: Path) -> Non
     pipeline_file(tmp_path, "b", metrics={"port": 9001})
     with pytest.raises(ConfigError, match=r"b\.yaml: `metrics` differs from that of .*a\.yaml"):
         load_pipelines([first, second])
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: "], ids=["nothing", "part"])
+def test_who_does_not_end_a_request_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(patience, "REQUEST_S", 0.1)
+    port = free_port()
+    configs = [config(tmp_path, metrics={"port": port})]
+    with looking(configs, RunState(configs)), ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(80)]
+        for one in slow:
+            one.sendall(sent)
+        for one in slow:
+            with suppress(ConnectionResetError):
+                while one.recv(4096):
+                    pass
+        assert get(f"http://127.0.0.1:{port}/healthz")[0] == 200

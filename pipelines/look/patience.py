@@ -1,0 +1,36 @@
+"""How long a server waits for a request that has begun: whoever is slower does not keep others from being answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_S = 10.0
+"""A request that is not whole after so long, twice this at most, is not waited for; nor is one that never begins."""
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1 over one connection, which is closed when the client takes too long to ask.
+
+    Uvicorn waits without end for the first request and for the rest of one. How long an answer takes is not limited.
+    """
+
+    _awaited: tuple[object] | None = None
+    """What came before the request that was waited for at the last look."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_S, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        is_waiting = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        before = self._awaited
+        self._awaited = (self.cycle,) if is_waiting else None
+        if before is not None and self._awaited is not None and before[0] is self._awaited[0]:
+            self.transport.abort()
+            return
+        self.loop.call_later(REQUEST_S, self._look)
