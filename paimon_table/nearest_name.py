@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Iterable
 
 LIKELY = 0.6
@@ -23,6 +24,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = nearest(name, names)
     return f"did you mean '{close}'?" if close else f"known: {', '.join(names)}"
+
+
+def misspelt_column(name: str, columns: Iterable[str]) -> str | None:
+    """The column that ``name`` is a slip of; names that differ in their numbers are names of different things."""
+    return nearest(name, (column for column in columns if _digits(column) == _digits(name)), at_least=SURE)
+
+
+def _digits(name: str) -> str:
+    return re.sub(r"\D", "", name)
 
 
 @functools.lru_cache(maxsize=256)

@@ -25,6 +25,7 @@ from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
+from pipelines.config.option_columns import misspelt_columns
 from pipelines.config.options_without_effect import (
     options_of_other_tables,
     options_that_wait,
@@ -233,7 +234,11 @@ def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
     return [
         _problem_of_option(file, path, name, text)
         for path, rule in _rules(config)
-        for name, text in (*options_that_wait(rule.options), *options_for_others(rule.options))
+        for name, text in (
+            *options_that_wait(rule.options),
+            *options_for_others(rule.options),
+            *misspelt_columns(rule),
+        )
     ]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from paimon_table.errors import ConfigError
-from paimon_table.nearest_name import SURE, nearest
+from paimon_table.nearest_name import misspelt_column
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)
@@ -22,7 +21,7 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
     for name in rule.column_types:
         if name in columns:
             continue
-        meant = _meant(name, (c for c in columns if c not in rule.column_types))
+        meant = misspelt_column(name, (c for c in columns if c not in rule.column_types))
         text = f"table {identifier}: column {name!r} is declared under columns.types, but the events of {topic} lack it"
         if rule.merge_sources is not None and meant is None:  # another source table may bring it
             continue
@@ -30,12 +29,3 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
             raise ConfigError(f"{text}; did you mean {meant!r}? They have: {', '.join(columns)}")
         hint = "" if meant is None else f"; did you mean {meant!r}?"
         log.warning("%s: it stays NULL until a source sends it%s", text, hint)
-
-
-def _meant(name: str, columns: Iterable[str]) -> str | None:
-    """The column that ``name`` is a slip of; names that differ in their numbers are names of different things."""
-    return nearest(name, (column for column in columns if _digits(column) == _digits(name)), at_least=SURE)
-
-
-def _digits(name: str) -> str:
-    return re.sub(r"\D", "", name)

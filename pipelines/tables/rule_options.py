@@ -11,14 +11,23 @@ from collections.abc import Collection
 
 from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
-from paimon_table.options.names import BUCKET, DELETION_VECTORS_MODIFIABLE
+from paimon_table.options.names import (
+    BUCKET,
+    DELETION_VECTORS_MODIFIABLE,
+    RECORD_EXPIRE_TIME,
+    RECORD_TIME_FIELD,
+)
 from paimon_table.options.option_facts import columns_named_by, is_typed
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)
+
+_PARTNERS = {RECORD_EXPIRE_TIME: RECORD_TIME_FIELD}
+"""Options that are refused without another one, which names a column."""
 
 _KEYS = tuple(option.name for option in KEY_OPTIONS)
 
@@ -32,9 +41,7 @@ def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: s
     changes: list[SetOption] = []
     try:
         changes = option_changes(table.schema, rule)
-        waiting = [
-            c for c in changes if not set(columns_named_by(c.name, c.value or "")) <= {*table.schema.column_names}
-        ]
+        waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
         changes = [c for c in changes if c not in waiting]
         _check_bucket(table, changes)
         evolved = table.evolve(changes, time_ms) if changes else table
@@ -50,7 +57,7 @@ def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: s
             "%s: options change as its rule says: %s", identifier, ", ".join(_told(table.schema, c) for c in changes)
         )
     if waiting:
-        names = ", ".join(change.name for change in waiting)
+        names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
         log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
     return evolved
 
@@ -69,10 +76,16 @@ def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
 def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collection[str]) -> list[SetOption]:
     """The options of the rule that waited for the columns ``added``."""
     columns = {*schema.column_names, *added}
-    named = [
-        (change, set(columns_named_by(change.name, change.value or ""))) for change in option_changes(schema, rule)
-    ]
+    changes = option_changes(schema, rule)
+    named = [(change, _columns_of(change, changes)) for change in changes]
     return [change for change, names in named if names & set(added) and names <= columns]
+
+
+def _columns_of(change: SetOption, changes: Collection[SetOption]) -> set[str]:
+    """The columns that an option cannot do without: those that it names, or that its partner among the changes does."""
+    partner = _PARTNERS.get(change.name)
+    both = [change, *(other for other in changes if other.name == partner)]
+    return {column for each in both for column in columns_named_by(each.name, each.value or "")}
 
 
 def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
@@ -110,6 +123,14 @@ def _is_rescaled(schema: TableSchema, present: str, wanted: str) -> bool:
     """Whether there is a command for it: keys that hold the partition columns, and not from -1 to -2 or back."""
     moves_rows = not set(schema.partition_keys) <= set(schema.primary_keys)
     return bool(schema.primary_keys) and not moves_rows and {present, wanted} != {"-1", "-2"}
+
+
+def _told_waiting(schema: TableSchema, change: SetOption) -> str:
+    """The option, with the columns that it may mean."""
+    missing = [c for c in columns_named_by(change.name, change.value or "") if not schema.has_column(c)]
+    slips = {column: misspelt_column(column, schema.column_names) for column in missing}
+    hints = [f"{column!r}: did you mean {meant!r}?" for column, meant in slips.items() if meant is not None]
+    return " ".join([f"{change.name} = {change.value}", *(f"({hint})" for hint in hints)])
 
 
 def _told(schema: TableSchema, change: SetOption) -> str:

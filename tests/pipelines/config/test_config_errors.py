@@ -122,6 +122,18 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
             "spark: { spark.plugin.of.somebody: 1 }",
             "7:10: warning: spark: 'spark.plugin.of.somebody' is no property of Spark 4.0; it is passed on as it is",
         ),
+        (
+            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { created_at: BIGINT, line1: INT } },\n"
+            "      options: { record-level.expire-time: 7 d, record-level.time-field: craeted_at } }",
+            "9:49: warning: tables[0].options: option 'record-level.time-field' names column 'craeted_at'; did you "
+            "mean 'created_at'? Declare 'craeted_at' under columns.types if there are both",
+        ),
+        (
+            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { created_at: BIGINT, line1: INT } },\n"
+            "      options: { record-level.expire-time: 7 d, record-level.time-field: updated_at,\n"
+            "        sequence.field: line2 } }",
+            None,
+        ),
         ("defaults: { options: { scan.mode: latest, read.batch-size: 10 } }", None),
     ],
 )

@@ -52,6 +52,22 @@ def test_changed_options_are_published_once(tmp_path: Path) -> None:
     assert kinds[-2:] == [1, 2]
 
 
+def test_an_option_whose_column_the_table_lacks_is_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "seen_at": 1})))
+    wanted = {"record-level.expire-time": "7 d", "record-level.time-field": "seen_a"}
+
+    run(tmp_path, 1, records("a", 1, ("c", {"id": 2, "seen_at": 2})), **wanted)
+
+    assert "record-level.time-field = seen_a ('seen_a': did you mean 'seen_at'?)" in caplog.text
+    assert table_of(tmp_path, "a").options.record_time_field is None
+
+    run(tmp_path, 2, records("a", 2, ("c", {"id": 3, "seen_at": 3, "seen_a": 3})), **wanted)
+    options = table_of(tmp_path, "a").options
+    assert (options.record_time_field, options.record_expire_time_ms) == ("seen_a", 7 * 86_400_000)
+
+
 @pytest.mark.parametrize("options", [{"bucket": "7"}, {"merge-engine": "aggregation"}])
 def test_options_that_may_not_change_are_refused_before_anything_is_written(
     tmp_path: Path, options: dict[str, str]

@@ -1,0 +1,26 @@
+"""Columns that table options name: what looks like a slip of a column that the file states elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paimon_table.nearest_name import misspelt_column
+from paimon_table.options.option_facts import columns_named_by
+from pipelines.config.table_rules import TargetRule
+
+
+def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """(option, what to know) for columns that the file does not declare and that look like one that it does.
+
+    Other columns are known from the events only: a table that lacks one is refused when it is made.
+    """
+    stated = {*rule.column_types, *(rule.primary_key or ()), *rule.partition_by, *dict(rule.event_columns)}
+    for name, value in rule.options.items():
+        for column in dict.fromkeys(columns_named_by(name, value)):
+            meant = None if column in stated else misspelt_column(column, stated)
+            if meant is not None:
+                yield (
+                    name,
+                    f"option '{name}' names column {column!r}; did you mean {meant!r}? Declare {column!r} under"
+                    " columns.types if there are both",
+                )
