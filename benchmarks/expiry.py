@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.folders import folder_use
 from paimon_table import Table, WriterEnvironment, create_schema
 from paimon_table.maintenance.tidying import Tidied, tidy
 from paimon_table.row_kind import VALUE_KIND
@@ -105,13 +106,11 @@ def _rows(random: np.random.Generator, count: int) -> pa.Table:
 
 
 def _tell(batch: int, table: Table, root: Path) -> None:
-    files = [file for file in root.rglob("*") if file.is_file()]
-    size_mb = sum(file.stat().st_size for file in files if file.exists()) / 1e6
+    use, manifests = folder_use(root), folder_use(root / "manifest")
     first, last = table.snapshots.earliest_id() or 0, table.snapshots.latest_id() or 0
-    metadata = sum("manifest" in file.name for file in files)
     kept = last - first + 1
     print(
-        f"  batch {batch:4}: {len(files):6,} files ({metadata:,} manifests), {size_mb:8.1f} MB, "
+        f"  batch {batch:4}: {use.files:6,} files ({manifests.files:,} manifests), {use.size_bytes / 1e6:8.1f} MB, "
         f"{kept:4} of {last:4} snapshots kept",
         flush=True,
     )

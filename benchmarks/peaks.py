@@ -1,4 +1,4 @@
-"""The most memory and open files that a process has while something runs, looked at every few milliseconds."""
+"""Memory and open files of a process; the most that it has while something runs, looked at every few milliseconds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,41 @@ from types import TracebackType
 _PERIOD_S = 0.01
 
 
-@dataclass(slots=True)
-class Peaks:
-    """Use as a context manager; the numbers are there when the block has ended. Linux only.
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What one process takes at one moment.
 
     ``own_bytes`` is memory that belongs to the process alone; ``resident_bytes`` has the pages of mapped files as well,
     which the system takes back when it needs them.
     """
+
+    own_bytes: int
+    resident_bytes: int
+    open_files: int
+    threads: int
+
+
+def process_use(pid: int) -> ProcessUse:
+    """Linux only. OSError where the process is not there, or ends meanwhile."""
+    proc = Path(f"/proc/{pid}")
+    numbers = {}
+    for line in (proc / "status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in {"RssAnon", "VmRSS", "Threads"}:
+            numbers[name] = int(value.split()[0])
+    if len(numbers) < 3:
+        raise ProcessLookupError(f"process {pid} has ended")
+    return ProcessUse(
+        own_bytes=numbers["RssAnon"] << 10,
+        resident_bytes=numbers["VmRSS"] << 10,
+        open_files=len(os.listdir(proc / "fd")),
+        threads=numbers["Threads"],
+    )
+
+
+@dataclass(slots=True)
+class Peaks:
+    """Use as a context manager; the numbers are there when the block has ended. ``ProcessUse`` says what they are."""
 
     own_bytes: int = 0
     resident_bytes: int = 0
@@ -46,11 +74,10 @@ class Peaks:
                 return
 
     def _look(self) -> None:
-        lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
-        sizes = {line[0]: int(line[1]) << 10 for line in lines if line[0] in {"RssAnon:", "VmRSS:"}}
-        self.own_bytes = max(self.own_bytes, sizes["RssAnon:"])
-        self.resident_bytes = max(self.resident_bytes, sizes["VmRSS:"])
-        self.open_files = max(self.open_files, len(os.listdir("/proc/self/fd")))
+        use = process_use(os.getpid())
+        self.own_bytes = max(self.own_bytes, use.own_bytes)
+        self.resident_bytes = max(self.resident_bytes, use.resident_bytes)
+        self.open_files = max(self.open_files, use.open_files)
 
     def __str__(self) -> str:
         return (

@@ -74,19 +74,25 @@ def run_together(
 @contextlib.contextmanager
 def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`tidemark run FILE` in a session of its own, its messages in ``log``; killed at the end if it still runs."""
+    process = started(file, log)
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def started(file: Path, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """`tidemark run FILE` in a session of its own, its messages at the end of ``log``; whoever starts it ends it."""
     tidemark = Path(sys.executable).with_name("tidemark")
     with log.open("ab") as out:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [str(tidemark), "run", str(file)],
+            env={**os.environ, **(env or {})},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=_hear_hangups,
         )
-    try:
-        yield process
-    finally:
-        kill(process)
 
 
 def _hear_hangups() -> None:
