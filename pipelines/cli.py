@@ -25,6 +25,7 @@ from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
+from pipelines.report.safe_text import shown
 from pipelines.version import version
 
 FAILED = 1
@@ -332,7 +333,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail(text: str, code: int) -> None:
     if os.environ.get("TIDEMARK_DEBUG") == "1":
         traceback.print_exc()
-    typer.echo(failure_line(text) if _failures.as_json else text, err=True)
+    safe = "\n".join(shown(line) for line in text.split("\n"))  # names in it come from topics
+    typer.echo(failure_line(text) if _failures.as_json else safe, err=True)
     sys.exit(code)
 
 

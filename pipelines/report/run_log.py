@@ -18,6 +18,7 @@ from rich.text import Text
 
 from paimon_table.errors import TidemarkError
 from pipelines.report.json_log import JsonFormatter, JsonHandler, LogFormat
+from pipelines.report.safe_text import shown
 
 PACKAGES = ("pipelines", "sinks", "sources", "paimon_table")
 LEVEL_VARIABLE = "TIDEMARK_LOG_LEVEL"
@@ -46,7 +47,10 @@ def naming(pipeline: str) -> Iterator[None]:
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-03-01 12:00:00 shop: creating table lake.orders``; one line per message, whatever is in it."""
+    """``2026-03-01 12:00:00 shop: creating table lake.orders``; one line per message, whatever is in it.
+
+    Names and values in it come from topics: none ends the line, moves the cursor or turns the text.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -54,8 +58,7 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         name = _pipeline.get()
         text = record.message.removeprefix(f"pipeline {name}: ")
-        if name and not text.startswith(f"{name}: "):
-            record.message = f"{name}: {text}"
+        record.message = shown(f"{name}: {text}" if name and not text.startswith(f"{name}: ") else record.message)
         return super().formatMessage(record)
 
 

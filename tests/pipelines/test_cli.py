@@ -161,3 +161,10 @@ def test_refused_arguments_are_told_in_plain_words() -> None:
         "Invalid value for '--limit': expected a whole number\n"
     )
     assert "'-f': 'xml' is not one of" in tidemark("table", "scan", "x", "-f", "xml").stderr
+
+
+def test_last_words_act_on_no_terminal(tmp_path: Path) -> None:
+    done = tidemark("validate", str(tmp_path / "a\x1b[2J\u202e.yaml"))
+    assert done.returncode == 2
+    assert "a\\x1b[2J\\u202e.yaml" in done.stderr
+    assert "\x1b" not in done.stderr

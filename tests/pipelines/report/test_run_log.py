@@ -59,6 +59,13 @@ def test_each_line_has_date_time_and_pipeline(log: logging.Logger, lines: io.Str
     ]
 
 
+def test_a_name_makes_no_line_of_its_own_and_moves_no_cursor(log: logging.Logger, lines: io.StringIO) -> None:
+    with in_pipeline("shop"):
+        log.warning("column %r, %s", "id", "a\n2026-11-23 12:00:00 shop: all is well\r\x1b[2J\x9b31m\u202e")
+    (told,) = lines.getvalue().splitlines()
+    assert told[20:] == (r"shop: column 'id', a\n2026-11-23 12:00:00 shop: all is well\r\x1b[2J\x9b31m\u202e")
+
+
 def test_work_on_another_thread_keeps_its_pipeline(log: logging.Logger, lines: io.StringIO) -> None:
     compactions = Compactions()
     with in_pipeline("shop"):
