@@ -175,8 +175,9 @@ class LaneIndex:
         )
         return ConfigError(
             f"{self._ctx.paths.root}: the row with {values} is in {places}, so that nothing says which one counts; two"
-            " jobs wrote it at the same time, or the table was written with a fixed number of buckets: delete one of"
-            " the rows with the engine that wrote it, and let one job write the table"
+            " jobs wrote it at the same time, or the table was written with a fixed number of buckets: let one job"
+            f" write the table; `tidemark table remove-duplicates {self._ctx.paths.root}` lists such keys and leaves"
+            " one row of each"
         )
 
     # ------------------------------------------------------------ followed

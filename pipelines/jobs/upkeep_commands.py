@@ -1,6 +1,6 @@
-"""`tidemark table remove-orphans | repair`: looking after the files of a table, without Spark.
+"""`tidemark table remove-orphans | repair | remove-duplicates`: looking after the files of a table, without Spark.
 
-What the commands are called and take; ``upkeep`` does it, and is imported when one is called.
+What the commands are called and take; ``upkeep`` and ``duplicates`` do it, and are imported when one is called.
 """
 
 from __future__ import annotations
@@ -53,3 +53,28 @@ def repair(
     from pipelines.jobs import upkeep
 
     upkeep.repair(path, deep, dry_run, option)
+
+
+@table_app.command("remove-duplicates")
+def remove_duplicates(
+    path: TablePath,
+    newest_by: Annotated[
+        str | None,
+        typer.Option(
+            "--newest-by",
+            metavar="COLUMN",
+            help="The row with its greatest value stays; else that of the youngest file.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """List keys with rows in several partitions, and leave one row of each.
+
+    For tables whose rows move between partitions. Two jobs at once, or a fixed number of buckets before, leave such
+    keys, which pause the table in its pipelines. The deletes stand in the changelog. Stop the pipelines before.
+    """
+    from pipelines.jobs import duplicates
+
+    duplicates.remove_duplicates(path, newest_by, yes, dry_run, option)

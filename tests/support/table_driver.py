@@ -216,3 +216,16 @@ class TableDriver:
             values = rows_plain(rows, self.table.schema.fields)
             out.append(SnapshotChanges(snapshot.id, [[k, *row] for k, row in zip(kinds, values, strict=True)]))
         return out
+
+
+def prepared(of: TableDriver, rows: Iterable[Sequence[Plain]], *, notes: bool = True) -> list[CommitMessage]:
+    """What a job has written and not committed yet; Java's jobs do not note by which snapshot keys got their places."""
+    state = of.state()
+    assigned = of.table.assign(of.arrow(rows), state.live_files(), of._environment)
+    messages = []
+    for bucket, part in assigned.buckets.items():
+        writer = of._new_writer(of.table.context, bucket, state)
+        writer.write(part)
+        message = writer.prepare_append()
+        messages.append(assigned.noted(message) if notes else message)
+    return messages

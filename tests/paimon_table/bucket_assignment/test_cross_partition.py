@@ -12,14 +12,13 @@ import pytest
 
 from paimon_table.bucket_assignment.bucket_assigner import open_assigner
 from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit
-from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.support.changelog import replay_strictly
 from tests.support.plain_values import sorted_rows
-from tests.support.table_driver import TableDriver, new_table
+from tests.support.table_driver import TableDriver, new_table, prepared
 
 COLUMNS = [("pt", "STRING"), ("k", "INT"), ("v", "INT")]
 PARTITIONS = ("a", "b", "c")
@@ -210,19 +209,6 @@ def test_a_layout_of_other_lanes_is_noticed_and_shared_as_it_demands(tmp_path: P
 
     driver.commit([["+I", "b", k, 1] for k in range(40)])
     assert driver.content() == sorted_rows(["b", k, 1] for k in range(40))
-
-
-def prepared(of: TableDriver, rows: list[Row], *, notes: bool = True) -> list[CommitMessage]:
-    """What a job has written and not committed yet; Java's jobs do not note by which snapshot keys got their places."""
-    state = of.state()
-    assigned = of.table.assign(of.arrow(rows), state.live_files(), of._environment)
-    messages = []
-    for bucket, part in assigned.buckets.items():
-        writer = of._new_writer(of.table.context, bucket, state)
-        writer.write(part)
-        message = writer.prepare_append()
-        messages.append(assigned.noted(message) if notes else message)
-    return messages
 
 
 @pytest.mark.parametrize("partition", ["a", "b"])

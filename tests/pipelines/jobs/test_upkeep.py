@@ -1,4 +1,4 @@
-"""`tidemark table remove-orphans | repair` as they are called."""
+"""`tidemark table remove-orphans | repair | remove-duplicates` as they are called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from tests.support.command import tidemark
-from tests.support.table_driver import TableDriver, new_table
+from tests.support.table_driver import TableDriver, new_table, prepared
 
 
 def made(tmp_path: Path) -> TableDriver:
@@ -43,6 +43,28 @@ def test_orphans_are_listed_then_removed(tmp_path: Path) -> None:
     again = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "36 h")
     assert again.stdout.startswith("nothing to remove: of ")
     assert driver.content() == content
+
+
+def test_keys_in_two_partitions_are_listed_then_one_row_of_each_is_left(tmp_path: Path) -> None:
+    columns = [("k", "INT"), ("dt", "STRING"), ("v", "INT")]
+    table = new_table(tmp_path / "t", columns, ["k"], ["dt"], {"bucket": "-1"})
+    one, two = (TableDriver(table, tmp_path / name, name) for name in ("one", "two"))
+    unaware = prepared(one, [["+I", 7, "a", 9], ["+I", 8, "a", 1]], notes=False)
+    two.commit([["+I", 7, "b", 5], ["+I", 1, "b", 1]])
+    table.new_commit("one").commit(99, unaware, {})
+
+    command = ("table", "remove-duplicates", tmp_path / "t", "--newest-by", "v")
+    listed = tidemark(*command, "--dry-run")
+    assert listed.stdout == "would delete 1 row:\n  k = 7: dt=b, bucket 3 goes, that of dt=a, bucket 3 stays\n"
+    refused = tidemark(*command)
+    assert (refused.returncode, "nothing was deleted: add --yes" in refused.stderr) == (2, True)
+    assert len(two.content()) == 4
+    done = tidemark(*command, "--yes")
+    assert done.stdout.endswith("deleted 1 row, snapshot 3; each key has one row now\n")
+    assert sorted(two.content()) == [[1, "b", 1], [7, "a", 9], [8, "a", 1]]
+    assert tidemark(*command).stdout == "nothing to remove: no key is in two places\n"
+    two.commit([["+I", 7, "b", 10]])
+    assert sorted(two.content()) == [[1, "b", 1], [7, "b", 10], [8, "a", 1]]
 
 
 def test_a_day_is_the_least_unless_nobody_writes(tmp_path: Path) -> None:
