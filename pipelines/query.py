@@ -134,7 +134,7 @@ class PipelineQuery:
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
             self._note_new_tables()
-        self._side = SideWork(self._turns, self._left_out, self._catch_up, self._compactions.wait, self._noting_failure)
+        self._side = SideWork(self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure)
         self._finish_interrupted(spark, pipeline.query_id)
         desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
         if not self._checkpoint.is_new:
@@ -260,6 +260,11 @@ class PipelineQuery:
         log.info(
             "%s", start_line(self.config, reads, begins, closed, is_resuming, self._once), extra={"event": "started"}
         )
+
+    def _settle(self) -> None:
+        """Wait for what the last batch has left to do, in a turn."""
+        self._compactions.wait()
+        self._stream.await_closing()
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         with self._turns.turn():

@@ -108,7 +108,11 @@ class CatchUp:
         return self._work.reader.left(mark.position, self._stream.offset_after(closed), mark.topics or None)
 
     def step(self) -> Step:
-        """Do the next slice, or join the stream; to be called while no batch of the stream runs."""
+        """Do the next slice, join the stream, or both; to be called while no batch of the stream runs.
+
+        Whoever has read all that is closed joins before the next batch comes: a stream without pauses would always be
+        one batch ahead otherwise.
+        """
         plan = self._plan()
         if plan is not None:
             mark = self._mark
@@ -119,9 +123,8 @@ class CatchUp:
             self.record_count += report.record_count
             self._is_slice_done = True
             faults.reached("slice-done", plan.number)
-            return Step.SLICE
-        if not self._stream.is_settled:
-            return Step.WAITING
+        if not self._stream.is_settled or self._next_piece() is not None:
+            return Step.WAITING if plan is None else Step.SLICE
         faults.reached("before-joining", 0)
         self._left_out.readmit(self.identifier)
         faults.reached("after-joining", 0)
@@ -137,17 +140,20 @@ class CatchUp:
         mark = self._mark
         if mark.slice is not None and not self._is_slice_done:  # an earlier process may not have finished it
             return mark.slice
-        closed = self._stream.closed_batch
-        if closed is None:
-            return None
-        begin, number = self._begin(mark), 0 if mark.slice is None else mark.slice.number + 1
-        limit = self._stream.offset_after(closed)
-        piece = self._work.reader.next(begin, limit, mark.topics or None, self._work.most_records)
+        piece = self._next_piece()
         if piece is None:
             return None
-        plan = SlicePlan(number, piece.begin, piece.end, self._now_ms())
+        plan = SlicePlan(0 if mark.slice is None else mark.slice.number + 1, piece.begin, piece.end, self._now_ms())
         self._left_out.note(replace(mark, slice=plan))
         return plan
+
+    def _next_piece(self) -> Slice | None:
+        """What comes next of the batches that are closed."""
+        mark, closed = self._mark, self._stream.closed_batch
+        if closed is None:
+            return None
+        limit = self._stream.offset_after(closed)
+        return self._work.reader.next(self._begin(mark), limit, mark.topics or None, self._work.most_records)
 
     def _begin(self, mark: BehindMark) -> str | None:
         if mark.slice is None and mark.after is not None and self._stream.has_rows_of(mark.table, mark.batch):

@@ -179,7 +179,8 @@ class SideWork:
         if step is Step.JOINED:
             self._wanted.discard(identifier)
             self._trials.pop(identifier, None)
-            log.info("table %s has caught up (%s records) and is in the stream again", identifier, f"{before:,}")
+            total = f"{catch_up.record_count:,}"
+            log.info("table %s has caught up (%s records) and is in the stream again", identifier, total)
         elif step is Step.SLICE:
             trial.retries_s = list(RETRY_WAITS_S)
             trial.records_left = catch_up.records_left

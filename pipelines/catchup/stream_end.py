@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from paimon_table import Catalog, TableName
@@ -9,16 +10,28 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.table_sink import TableSink
 
+CLOSING_S = 2.0
+"""How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
+
+CLOSING_LOOK_S = 0.05
+
 
 class StreamEnd:
     """Of one run of a pipeline; ``last_batch`` is kept by what runs the batches."""
 
-    def __init__(self, checkpoint: Checkpoint, catalog: Catalog, tables: Callable[[], PipelineTables | None]) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        catalog: Catalog,
+        tables: Callable[[], PipelineTables | None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.last_batch: int | None = None
         """The last batch whose rows are in the tables; Spark may not have closed it yet."""
         self._checkpoint = checkpoint
         self._catalog = catalog
         self._tables = tables
+        self._now_s = now_s
 
     @property
     def closed_batch(self) -> int | None:
@@ -33,6 +46,12 @@ class StreamEnd:
     @property
     def is_settled(self) -> bool:
         return self.last_batch is None or self.last_batch == self.closed_batch
+
+    def await_closing(self) -> None:
+        """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""
+        given_up_s = self._now_s() + CLOSING_S
+        while not self.is_settled and self._now_s() < given_up_s:
+            time.sleep(CLOSING_LOOK_S)
 
     def offset_after(self, batch_id: int) -> str:
         return self._checkpoint.offset_after(batch_id)

@@ -127,7 +127,10 @@ class ReplayJob:
         return self._state
 
     def step(self) -> Progress:
-        """Do the next slice; to be called while no batch of the stream runs."""
+        """Do the next slice; to be called while no batch of the stream runs.
+
+        The replay ends with the slice that meets the stream: before the next step there may be more of it.
+        """
         if not self._state.is_begun:
             self._begin()
         if self._state.planned is None:
@@ -135,9 +138,10 @@ class ReplayJob:
         planned = self._state.planned
         if planned is not None:
             self._do(planned)
-            return self._progress(Step.SLICE)
+            if self._next_piece() is not None:
+                return self._progress(Step.SLICE)
         if self._state.end is None and self._work.stream.is_beyond(self._state.table):
-            return self._progress(Step.WAITING)
+            return self._progress(Step.WAITING if planned is None else Step.SLICE)
         self._note(replace(self._state, is_done=True))
         return self._progress(Step.DONE)
 
@@ -157,13 +161,16 @@ class ReplayJob:
 
     def _plan(self) -> None:
         """Plan the next slice durably, if there is one."""
-        limit = self._limit()
-        if limit is None:
-            return
-        piece = self._work.reader.next(self._state.position, limit, self._topics, self._work.most_records)
+        piece = self._next_piece()
         if piece is not None:
             self._note(replace(self._state, planned=Planned(piece.begin, piece.end, self._now_ms())))
             faults.reached("replay-planned", self._state.number)
+
+    def _next_piece(self) -> Slice | None:
+        limit = self._limit()
+        if limit is None:
+            return None
+        return self._work.reader.next(self._state.position, limit, self._topics, self._work.most_records)
 
     def _do(self, planned: Planned) -> None:
         state = self._state

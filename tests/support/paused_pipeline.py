@@ -143,8 +143,12 @@ class PausedPipeline:
         compactions.wait()
         self.stream.last_batch = number
         faults.reached("before-closing", number)
-        self._log("commits", number, 'v1\n{"nextBatchWatermarkMs":0}')
+        self.close_batch(number)
         return True
+
+    def close_batch(self, number: int) -> None:
+        """As Spark does once the rows of a batch are in the tables."""
+        self._log("commits", number, 'v1\n{"nextBatchWatermarkMs":0}')
 
     def run(self, batches: int | None = None) -> None:
         while batches is None or batches > 0:
@@ -171,6 +175,14 @@ class PausedPipeline:
             while catch_up.step() is not Step.JOINED:
                 if batch_between:
                     self.run_batch()
+
+    def catches_up_in(self, table: str) -> int:
+        """Bring a table up beside a stream that never rests; gives how many batches of it came meanwhile."""
+        catch_up, batches = self.catch_up(table), 0
+        while catch_up.step() is not Step.JOINED:
+            assert self.run_batch(), "the stream has ended"
+            batches += 1
+        return batches
 
     def rows(self, table: str) -> dict[int, dict[str, Any]]:
         return {row["id"]: row for row in self.table(table).to_arrow().to_pylist()}

@@ -117,6 +117,20 @@ def test_a_table_is_caught_up_while_the_stream_goes_on(tmp_path: Path) -> None:
     _check(first, orders, customers)
 
 
+def test_a_table_joins_a_stream_that_never_rests(tmp_path: Path) -> None:
+    source, orders, customers = _mixed()
+    first = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS], slice_size=20)
+    first.run(1)
+    first.pause("lake.sums")
+    first.run(3)
+
+    assert first.catches_up_in("lake.sums") <= 2
+    first.run()
+
+    assert first.behind == {}
+    _check(first, orders, customers)
+
+
 def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS]).run()

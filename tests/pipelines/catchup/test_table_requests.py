@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,3 +137,27 @@ def _raising_at_step(office: Office, fails: Callable[[str], object]) -> Callable
         return catch_up
 
     return make
+
+
+def test_work_beside_the_stream_waits_for_a_batch_to_be_closed(tmp_path: Path) -> None:
+    source = records(*(event("c", n, {"id": n}) for n in range(20)))
+    pipeline = PausedPipeline(tmp_path, source, [ITEMS])
+    pipeline.run(1)
+    pipeline.stream.last_batch = 1  # whose rows are in the tables
+    assert not pipeline.stream.is_settled
+
+    closing = threading.Thread(target=pipeline.close_batch, args=(1,))
+    closing.start()
+    pipeline.stream.await_closing()
+    closing.join()
+
+    assert pipeline.stream.is_settled
+
+
+def test_work_beside_the_stream_goes_on_where_a_batch_is_never_closed(tmp_path: Path) -> None:
+    pipeline = PausedPipeline(tmp_path, records(event("c", 0, {"id": 0})), [ITEMS])
+    pipeline.stream.last_batch = 0
+
+    pipeline.stream.await_closing()
+
+    assert not pipeline.stream.is_settled

@@ -192,18 +192,34 @@ def test_a_named_end_is_not_passed(tmp_path: Path) -> None:
 def test_a_replay_ends_where_it_meets_the_stream_and_not_before(tmp_path: Path) -> None:
     """The stream deletes a row that the replay has just brought back, in a batch that Spark has not closed yet."""
     topic = start(tmp_path)
-    one = job(topic, most=100)
-    one.step()
+    one = job(topic, most=9)
+    assert one.step().step is Step.SLICE
     run_batch(tmp_path, tmp_path / "shop.yaml", 2, delete(10, 3))
     topic.beyond = True
+    assert one.step().step is Step.SLICE
     assert one.step().step is Step.WAITING
     topic.records_.append(delete(10, 3))
     topic.closed, topic.beyond = 11, False
 
-    assert one.step().step is Step.SLICE
     assert one.step().step is Step.DONE
 
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
+
+
+def test_a_replay_meets_a_stream_that_never_rests(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    one = job(topic, most=6)
+    steps: list[Step] = []
+    while not steps or steps[-1] is not Step.DONE:
+        offset = len(topic.records_)
+        topic.records_.append(record(offset, envelope(offset, offset, v=offset)))
+        run_batch(tmp_path, tmp_path / "shop.yaml", offset, topic.records_[-1])
+        topic.closed = offset + 1
+        steps.append(one.step().step)
+
+        assert len(steps) <= 4
+
+    assert rows_of(tmp_path) == {**FINAL, **{offset: offset for offset in range(10, 10 + len(steps))}}
 
 
 class Killed(BaseException):
