@@ -83,6 +83,9 @@ class BranchStore:
         """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""
         self.check_there(name)
         branch = self.paths.branch(name)
+        if self.io.is_link(branch.root):  # what it leads to may be another table's
+            self.io.delete(branch.root)
+            return
         # Snapshots first: what is left of a deletion that is interrupted has none, and holds nothing.
         for directory in (branch.snapshot_dir, branch.tag_dir, branch.root):
             self.io.delete_tree(directory)

@@ -230,3 +230,16 @@ def test_consumers_are_listed_reset_and_forgotten(path: Path) -> None:
     assert done("consumers", "delete", path, "c", "--dry-run") == "would forget consumer c\n"
     assert done("consumers", "delete", path, "c") == "forgot consumer c\n"
     assert rows("consumers", "list", path) == []
+
+
+def test_of_a_branch_that_is_a_link_nothing_but_the_link_goes(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Path(table(tmp_path / "other").table.paths.root)
+    before = files(other)
+    (path / "branch").mkdir()
+    (path / "branch/branch-b").symlink_to(other, target_is_directory=True)
+
+    done("branches", "delete", path, "b", "--yes")
+
+    assert files(other) == before
+    assert not (path / "branch/branch-b").is_symlink()
