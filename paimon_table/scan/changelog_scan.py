@@ -2,7 +2,8 @@
 
 Implements the follow-up rule of Paimon's streaming readers: without a changelog producer the changes are the rows of
 the files that APPEND snapshots add, with their own kinds; with one, they are the rows of the changelog files. OVERWRITE
-snapshots are passed over. Rows come as stored: nothing is merged.
+snapshots are passed over. Rows come as stored: nothing is merged. Rows in postponed buckets are changes too where there
+is no producer: the compaction that shows them to scans is none of a stream's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
-from paimon_table.metadata.bucket_id import POSTPONED
 from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind, Snapshot
@@ -52,7 +52,7 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
     reader = ManifestReader(ctx.io, ctx.paths)
     refuse_unreadable(ctx.schema, ctx.options, reader.index_entries(snapshot))
     names = checked_columns(ctx.schema, columns)
-    entries = [e for e in _in_bucket_order(_entries(reader, snapshot, ctx.options)) if e.bucket.bucket != POSTPONED]
+    entries = _in_bucket_order(_entries(reader, snapshot, ctx.options))
     if not _moves_rows(ctx):
         for entry in entries:
             yield from _rows(ctx, entry, names)

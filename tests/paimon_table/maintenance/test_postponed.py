@@ -57,6 +57,21 @@ def test_rows_are_hidden_until_they_have_their_buckets(tmp_path: Path) -> None:
     assert settle(driver, tmp_path) == ()
 
 
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_each_row_is_a_change_once(tmp_path: Path, producer: str) -> None:
+    """Without producer the rows as they came; with one, what the compaction finds."""
+    driver = postponed(tmp_path, **{"changelog-producer": producer})
+    driver.commit([["+I", 1, 1], ["+U", 1, 2]])
+    settle(driver, tmp_path)
+    driver.commit([["-D", 1, 2]])
+    settle(driver, tmp_path)
+    expected = {
+        "none": {1: [["+I", 1, 1], ["+U", 1, 2]], 3: [["-D", 1, 2]]},
+        "lookup": {2: [["+I", 1, 2]], 4: [["-D", 1, 2]]},
+    }
+    assert {change.snapshot_id: change.rows for change in driver.changes()} == expected[producer]
+
+
 def test_files_are_as_java_writes_them(tmp_path: Path) -> None:
     driver = postponed(tmp_path)
     driver.commit([["+I", key, 1] for key in range(50)])
