@@ -64,6 +64,8 @@ class ReplayState:
     """What ``end`` means; None until it is known."""
     is_begun: bool = False
     """Whether ``position`` is known."""
+    begun_at_ms: int = 0
+    """Its commits cannot be older."""
     number: int = 0
     """Of the next slice, or of the planned one."""
     planned: Planned | None = None

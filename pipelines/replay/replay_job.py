@@ -27,7 +27,7 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
-from sinks.commit.positions import Position
+from sinks.commit.positions import Position, departed_property
 from sources.slices import Slice, SliceReader
 
 REPLAY_PROPERTY = "tidemark.replay"
@@ -98,9 +98,10 @@ def tables_of(config: PipelineConfig, own: OwnTables, state: ReplayState) -> Pip
         nested: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(position.offsets.items()):
             nested.setdefault(topic, {})[str(partition)] = offset
-        return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: json.dumps(nested, separators=(",", ":"))}
+        replayed = json.dumps(nested, separators=(",", ":"))
+        return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 
-    beside = BesideStream(recorded, lambda _name, _table: None)
+    beside = BesideStream(recorded, lambda _name, _table: None, state.begun_at_ms)
     return PipelineTables(config, commit_user_of(config, state), own, only=state.table, beside=beside)
 
 
@@ -148,7 +149,9 @@ class ReplayJob:
     def _begin(self) -> None:
         end = self._state.end
         limit = None if end is None else self._position(end)
-        self._note(replace(self._state, position=self._position(self._state.begin), limit=limit, is_begun=True))
+        position = self._position(self._state.begin)
+        begun = replace(self._state, position=position, limit=limit, is_begun=True, begun_at_ms=self._now_ms())
+        self._note(begun)
 
     def _position(self, point: Point) -> str | None:
         match point.kind:

@@ -20,3 +20,5 @@ class BesideStream:
     """What the snapshots record."""
     refusal: Callable[[str, Table], str | None]
     """Why a table, by its identifier, cannot take records that may be older than its rows; None where it can."""
+    since_ms: int | None = None
+    """When the first of several batches of such records was read; None where each batch stands for itself."""

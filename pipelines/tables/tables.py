@@ -482,9 +482,15 @@ class PipelineTables:
 
     def _sink(self, identifier: str, table: Table) -> TableSink:
         if self._beside is not None:
-            recorded_by = self._beside.properties_of
-            user, name = self.commit_user, self.config.name
-            return TableSink(identifier, table, name, user, resumes=False, recorded_by=recorded_by)
+            return TableSink(
+                identifier,
+                table,
+                self.config.name,
+                self.commit_user,
+                resumes=False,
+                recorded_by=self._beside.properties_of,
+                recorded_since_ms=self._beside.since_ms,
+            )
         policy = self.config.on_lost_checkpoint
         sink = TableSink(
             identifier,

@@ -141,9 +141,20 @@ def to_properties(pipeline: str, position: Position) -> dict[str, str]:
     if position.sources:
         fed = [{**asdict(source), "key": list(key)} for source, key in position.sources.items()]
         properties[SOURCES_PROPERTY] = json.dumps(fed, separators=(",", ":"))
-    if position.departed:
-        properties[DEPARTED_PROPERTY] = json.dumps(position.departed, separators=(",", ":"))
-    return properties
+    return properties | departed_property(position)
+
+
+def departed_property(position: Position) -> dict[str, str]:
+    """What departed in the last batches, if something did, as a property of the snapshot."""
+    if not position.departed:
+        return {}
+    return {DEPARTED_PROPERTY: json.dumps(position.departed, separators=(",", ":"))}
+
+
+def departed_of(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
+    """Batch id to the rows that departed in it, as ``snapshot`` records them."""
+    departed = json.loads((snapshot.properties or {}).get(DEPARTED_PROPERTY, "{}"))
+    return {int(batch): tuple(texts) for batch, texts in departed.items()}
 
 
 def _to_text(offsets: Mapping[TopicPartition, int]) -> str:
@@ -167,13 +178,12 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         FedBy(*(fed[name] for name in ("topic", "database", "schema", "table"))): tuple(fed["key"])
         for fed in json.loads(properties.get(SOURCES_PROPERTY, "[]"))
     }
-    departed = json.loads(properties.get(DEPARTED_PROPERTY, "{}"))
     return Position(
         checkpoint_user(snapshot.commit_user),
         _from_text(properties[OFFSETS_PROPERTY]),
         floors,
         sources,
-        {int(batch): tuple(texts) for batch, texts in departed.items()},
+        departed_of(snapshot),
         snapshot.commit_user,
         json.loads(properties.get(TOPICS_PROPERTY, "{}")),
         snapshot.id,

@@ -36,6 +36,7 @@ from sinks.commit.positions import (
     Position,
     TopicPartition,
     checkpoint_user,
+    departed_of,
     newest_positions,
     to_properties,
 )
@@ -61,11 +62,13 @@ class TableSink:
         resumes: bool,
         recorded_by: PropertiesOf | None = None,
         topic_ids: TopicIds = dict,
+        recorded_since_ms: int | None = None,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
         With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
-        counts as stored already, and the properties of their snapshots are what it makes of the positions read.
+        counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
+        departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         """
         self.identifier = identifier
@@ -84,7 +87,10 @@ class TableSink:
         self._properties_of = recorded_by or partial(to_properties, pipeline)
         if recorded_by is not None:
             self._is_lost_checkpoint = False
-            self._position = Position(commit_user, {}, {}, self._position.sources)
+            departed = {} if recorded_since_ms is None else self._departed_since(recorded_since_ms)
+            self._position = Position(
+                commit_user, {}, {}, self._position.sources, departed=departed, writer=commit_user
+            )
         is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
         self._others_up_to = 0
         if found is not None and recorded_by is None and found.writer != commit_user:
@@ -96,6 +102,10 @@ class TableSink:
             self._others_up_to = self._commit.state.snapshot_id
         self._key_lanes: int | None = None
         self._packer = FilePacker()
+
+    def _departed_since(self, time_ms: int) -> Mapping[int, tuple[str, ...]]:
+        newest = self.table.snapshots.newest_of_user(self._user, time_ms - CLOCK_SKEW_MS)
+        return {} if newest is None else departed_of(newest)
 
     @property
     def is_lost_checkpoint(self) -> bool:

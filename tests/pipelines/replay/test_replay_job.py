@@ -252,6 +252,31 @@ def test_a_killed_replay_goes_on_and_commits_no_slice_twice(
     assert {number for number, _ in commits} <= {0, 1, 2, 3}
 
 
+def changed_key(offset: int, key: int, header: tuple[str, int], value: bytes) -> dict[str, Any]:
+    """Half of a change of the primary key, with the header that names the other key."""
+    name, other = header
+    headers = [{"key": f"__debezium.{name}", "value": json.dumps({"id": other}).encode()}]
+    return {**record(offset, value, key=key), "headers": headers}
+
+
+def test_a_replay_killed_between_the_halves_of_a_changed_key_keeps_its_values(tmp_path: Path) -> None:
+    """The row came and went within one slice: no snapshot has it, and who reads the next slice is another process."""
+    renamed = [
+        record(0, envelope(1, 5, body="long")),
+        changed_key(1, 1, ("newkey", 7), delete(1, 1)["value"]),
+        changed_key(2, 7, ("oldkey", 1), envelope(7, 6, body="__debezium_unavailable_value")),
+    ]
+    run_batch(tmp_path, write_pipeline(tmp_path), 0, *renamed)
+    lose(tmp_path, 7)
+    topic = Topic(tmp_path, renamed, closed=3)
+    assert job(topic, most=2).step().step is Step.SLICE
+
+    finish(job(topic, most=2))
+
+    assert topic.runs == [(0, 2), (2, 3)]
+    assert table(tmp_path).to_arrow(["id", "n", "body"]).to_pylist() == [{"id": 7, "n": 6, "body": "long"}]
+
+
 def _kill(is_due: bool) -> None:
     if is_due:
         raise Killed
