@@ -16,6 +16,9 @@ from tests.stack.paths import PROJECT_DIR
 CI_SEEDS = 28
 """Two histories of each engine and changelog producer."""
 
+CI_JOURNEYS = (0, 1, 4, 6, 12, 18)
+"""Each bucket mode and each engine at least once."""
+
 LISTED_SEEDS = (900223, 900311, 900629)
 """Histories that differ by ``force-lookup`` with producer full-compaction, which the first seeds do not draw."""
 
@@ -25,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, default=CI_SEEDS, help="how many random histories to play")
     group.addoption("--first-seed", type=int, default=0, help="the first seed")
     group.addoption("--history", default=None, help="file with one history as a failure prints it")
+    group.addoption("--journeys", type=int, default=None, help="how many random journeys to play")
+    group.addoption("--first-journey", type=int, default=0, help="the seed of the first journey")
+    group.addoption("--journey", default=None, help="file with one journey as a failure prints it")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,11 +39,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = metafunc.config.getoption("seeds", default=CI_SEEDS)
         listed = LISTED_SEEDS if (first, count) == (0, CI_SEEDS) else ()
         metafunc.parametrize("seed", [*range(first, first + count), *listed])
+    if "journey_seed" in metafunc.fixturenames:
+        first = metafunc.config.getoption("first_journey", default=0)
+        count = metafunc.config.getoption("journeys", default=None)
+        seeds = CI_JOURNEYS if count is None else range(first, first + count)
+        metafunc.parametrize("journey_seed", seeds)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/differential/" in item.nodeid and "player" in getattr(item, "fixturenames", ()):
+        if "tests/differential/" in item.nodeid and "java_process" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.interop)
 
 

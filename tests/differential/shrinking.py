@@ -1,24 +1,28 @@
-"""Makes a history that shows a mismatch smaller, greedily: whole commits first, then rows, then full compactions."""
+"""Makes what shows a mismatch smaller, greedily: whole commits or steps first, then rows, then full compactions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from tests.differential.history import Commit, History
+from tests.differential.journey import Journey, Overwrite, RollBack, Step, Write
+
+T = TypeVar("T")
 
 
-def shrink(history: History, still_fails: Callable[[History], bool], tries: int = 120) -> History:
-    """A smaller history for which ``still_fails`` holds too; asks at most ``tries`` times."""
+def shrink(one: T, smaller: Callable[[T], Iterator[T]], still_fails: Callable[[T], bool], tries: int = 80) -> T:
+    """What is ``smaller`` and for which ``still_fails`` holds too; asks at most ``tries`` times."""
     for _ in range(tries):
-        smaller = next((h for h in _smaller(history) if (tries := tries - 1) >= 0 and still_fails(h)), None)
-        if smaller is None:
+        found = next((other for other in smaller(one) if (tries := tries - 1) >= 0 and still_fails(other)), None)
+        if found is None:
             break
-        history = smaller
-    return history
+        one = found
+    return one
 
 
-def _smaller(history: History) -> Iterator[History]:
+def smaller_histories(history: History) -> Iterator[History]:
     commits = history.commits
     for i in reversed(range(len(commits))):
         if len(commits) > 1:
@@ -34,3 +38,19 @@ def _smaller(history: History) -> Iterator[History]:
 
 def _replaced(commits: tuple[Commit, ...], position: int, commit: Commit) -> tuple[Commit, ...]:
     return (*commits[:position], commit, *commits[position + 1 :])
+
+
+def smaller_journeys(journey: Journey) -> Iterator[Journey]:
+    """Without a step, or a row; rollbacks go to the same steps as before."""
+    steps = journey.steps
+    for i in reversed(range(len(steps))):
+        yield journey.with_steps((*steps[:i], *(_renumbered(step, i + 1) for step in steps[i + 1 :])))
+    for i, step in enumerate(steps):
+        if isinstance(step, Write | Overwrite) and len(step.rows) > 1:
+            for j in reversed(range(len(step.rows))):
+                fewer = replace(step, rows=step.rows[:j] + step.rows[j + 1 :])
+                yield journey.with_steps((*steps[:i], fewer, *steps[i + 1 :]))
+
+
+def _renumbered(step: Step, gone: int) -> Step:
+    return replace(step, step=step.step - 1) if isinstance(step, RollBack) and step.step >= gone else step

@@ -17,7 +17,7 @@ from tests.differential.differences import DIFFERENCES, Difference, explanation_
 from tests.differential.drawing import draw_history
 from tests.differential.history import History, from_text
 from tests.differential.playing import Player
-from tests.differential.shrinking import shrink
+from tests.differential.shrinking import shrink, smaller_histories
 
 RecordProperty = Callable[[str, object], None]
 
@@ -48,7 +48,7 @@ def _check(history: History, player: Player, record_property: RecordProperty, re
     if known is not None:
         record_property("difference", known.name)
         return
-    small = shrink(history, lambda h: _is_unexplained(h, player))
+    small = shrink(history, smaller_histories, lambda h: _is_unexplained(h, player))
     shown = _verdict(small, player).mismatch
     pytest.fail(f"replay with: {replay}\n{verdict.mismatch}\nshrunk to\n{small.text()}\n{shown}", pytrace=False)
 

@@ -8,7 +8,7 @@ from tests.differential.comparison import compare
 from tests.differential.drawing import COMBINATIONS, draw_history
 from tests.differential.history import Commit, History, from_text
 from tests.differential.outcome import CommitOutcome, Rows, changes_of, failed
-from tests.differential.shrinking import shrink
+from tests.differential.shrinking import shrink, smaller_histories
 
 HISTORY = History(
     columns=(("k", "INT"), ("a", "ARRAY<INT>")),
@@ -68,5 +68,5 @@ def test_outcomes_after_different_compactions_are_not_compared_where_that_matter
 
 def test_history_shrinks_to_what_still_fails() -> None:
     history = HISTORY.with_commits((*HISTORY.commits, Commit((("+I", 3, None), ("+I", 4, None)))))
-    small = shrink(history, lambda h: any(row[1] == 4 for row in h.rows))
+    small = shrink(history, smaller_histories, lambda h: any(row[1] == 4 for row in h.rows))
     assert small.commits == (Commit((("+I", 4, None),)),)

@@ -15,13 +15,13 @@ from tests.stack.jars import resolve
 from tests.stack.paths import CACHE_DIR, StackUnavailable
 
 LOCK_FILE = Path(__file__).with_name("requirements-pypaimon.lock")
-_HADOOP_AND_LOGGING = ("hadoop-client-*", "slf4j-api-*", "log4j-*")
+_BORROWED = ("hadoop-client-*", "slf4j-api-*", "log4j-*", "rocksdbjni-*")
 
 
 def java_class_path() -> list[Path]:
-    """Paimon's bundle first, then the Hadoop and logging classes of the pyspark wheel."""
+    """Paimon's bundle first, then the Hadoop, logging and RocksDB classes of the pyspark wheel."""
     spark_jars = Path(str(files("pyspark"))) / "jars"
-    borrowed = [jar for pattern in _HADOOP_AND_LOGGING for jar in sorted(spark_jars.glob(f"{pattern}.jar"))]
+    borrowed = [jar for pattern in _BORROWED for jar in sorted(spark_jars.glob(f"{pattern}.jar"))]
     return [*sorted(resolve("paimon").glob("*.jar")), *borrowed]
 
 

@@ -104,6 +104,10 @@ class JavaPaimon:
         """Drop partitions, by the texts of their values."""
         self._ask("drop_partitions", path=path, partitions=[dict(partition) for partition in partitions])
 
+    def overwrite(self, path: str, rows: Rows, partition: Mapping[str, str] | None = None) -> None:
+        """INSERT OVERWRITE, of a static partition by the texts of its values or as the table's options say."""
+        self._ask("overwrite", path=path, rows=[list(row) for row in rows], partition=dict(partition or {}))
+
     def expire(self, path: str, options: Mapping[str, str]) -> tuple[int, int]:
         """Expire snapshots and long-lived changelogs with these options; gives how many of each are gone."""
         done = self._ask("expire", path=path, options=dict(options))

@@ -252,12 +252,39 @@ class JavaTables:
             case "HASH_DYNAMIC":
                 places = _DynamicPlaces(self.core, table, commit_user)
             case "KEY_DYNAMIC":
-                places = _FirstBucket()
+                places = _MovingPlaces(self.core, table, self.io_dir)
         try:
             yield table, write, commit, places
         finally:
+            if places is not None:
+                places.close()
             write.close()
             commit.close()
+
+    def overwrite(self, path: str, rows: list[list[Any]], partition: dict[str, str]) -> Json:
+        """INSERT OVERWRITE by one task; rows that move between partitions go to the first bucket of theirs."""
+        table = self._table(path)
+        builder = table.newBatchWriteBuilder().withOverwrite(self._options(partition))
+        write, commit = builder.newWrite(), builder.newCommit()
+        write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
+        options, types = table.coreOptions(), self._types(table.rowType())
+        target, most = options.dynamicBucketTargetRowNum(), options.dynamicBucketMaxBuckets()
+        assigner = self.core.index.SimpleHashBucketAssigner(1, 0, target, most)
+        keys = self.core.table.sink.RowPartitionKeyExtractor(table.schema())
+        for kind, *values in rows:
+            row = self._row(kind, values, types)
+            match str(table.bucketMode()):
+                case "HASH_DYNAMIC":
+                    hashed = int(keys.trimmedPrimaryKey(row).hashCode())
+                    write.write(row, int(assigner.assign(keys.partition(row).copy(), hashed)))
+                case "KEY_DYNAMIC":
+                    write.write(row, 0)
+                case _:
+                    write.write(row)
+        commit.commit(write.prepareCommit())
+        write.close()
+        commit.close()
+        return {}
 
     def _commit(
         self,
@@ -270,17 +297,19 @@ class JavaTables:
         compact: bool,
     ) -> None:
         types = self._types(table.rowType())
-        buckets = {}
+        buckets: dict[tuple[str, int], Any] = {}
+
+        def emit(row: Any, bucket: Any) -> None:
+            write.write(row, int(bucket))
+            partition = write.getPartition(row).copy()
+            buckets[(str(partition), int(bucket))] = partition
+
         for kind, *values in rows:
             row = self._row(kind, values, types)
             if places is None:
-                write.write(row)
+                emit(row, write.getBucket(row))
             else:
-                write.write(row, places.bucket(row))
-            if compact:
-                partition = write.getPartition(row).copy()
-                bucket = write.getBucket(row) if places is None else places.bucket(row)
-                buckets[(str(partition), bucket)] = partition
+                places.put(row, emit)
         if compact:
             for entry in table.newSnapshotReader().bucketEntries():
                 buckets[(str(entry.partition()), entry.bucket())] = entry.partition()
@@ -305,14 +334,19 @@ class JavaTables:
         return len(tasks)
 
     def compact_postponed(self, path: str, commit_user: str, identifier: int) -> Json:
-        """Give postponed rows their bucket, one per partition, as Java's job does: row by row in order of creation."""
-        table = self._table(path)
-        real = self.core.table.PostponeUtils.tableForFixBucketWrite(table)
-        builder = real.newStreamWriteBuilder().withCommitUser(commit_user)
-        write, commit = builder.newWrite(), builder.newCommit()
-        write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
-        messages = self.java.util.ArrayList()
+        """Give postponed rows their buckets as Java's job does: row by row in order of creation.
+
+        A new partition gets one; those that have some keep their number.
+        """
+        table, messages = self._table(path), self.java.util.ArrayList()
+        known = self.core.table.PostponeUtils.getKnownNumBuckets(table)
         for split in table.newSnapshotReader().withBucket(-2).read().dataSplits():
+            number = known.getOrDefault(split.partition(), self.java.lang.Integer.valueOf(1))
+            real = self.core.table.PostponeUtils.tableForFixBucketWrite(table).copy(
+                self._options({"bucket": str(number)})
+            )
+            write = real.newStreamWriteBuilder().withCommitUser(commit_user).newWrite()
+            write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
             files = sorted(split.dataFiles(), key=lambda file: int(file.creationTimeEpochMillis()))
             for file in files:
                 one = self.core.table.source.DataSplit.builder().withPartition(split.partition())
@@ -323,10 +357,12 @@ class JavaTables:
                     write.write(rows.next())
                 rows.close()
             messages.add(self._compaction(split, self._list(files), self._list([])))
-        for message in write.prepareCommit(True, identifier):
-            messages.add(self._compaction(message, self._list([]), message.newFilesIncrement().newFiles()))
+            for message in write.prepareCommit(True, identifier):
+                messages.add(self._compaction(message, self._list([]), message.newFilesIncrement().newFiles()))
+            write.close()
+        committed = self.core.table.PostponeUtils.tableForCommit(table)
+        commit = committed.newStreamWriteBuilder().withCommitUser(commit_user).newCommit()
         commit.commit(identifier, messages)
-        write.close()
         commit.close()
         return {}
 
@@ -462,19 +498,54 @@ class JavaTables:
 class _Places(Protocol):
     """Buckets of rows that do not follow from the row alone."""
 
-    def bucket(self, row: Any) -> int: ...
+    def put(self, row: Any, emit: Callable[[Any, Any], None]) -> None:
+        """Emit the row, and others that it needs, each with its bucket."""
+        ...
 
     def prepare_commit(self, identifier: int) -> None: ...
 
+    def close(self) -> None: ...
 
-class _FirstBucket:
-    """One bucket in each partition; Java's own index of keys needs RocksDB, so who gives the rows moves them."""
 
-    def bucket(self, row: Any) -> int:
-        return 0
+class _MovingPlaces:
+    """Places of rows that move between partitions: Java's index of keys over the RocksDB that Spark brings.
+
+    It is built from the table with the first row, in one assigner, which fits tables of any number of them.
+    """
+
+    def __init__(self, core: Any, table: Any, io_dir: str) -> None:
+        self._core = core
+        self._table = table
+        self._io_dir = io_dir
+        self._assigner: Any = None
+        self._taken: list[tuple[Any, Any]] = []
+
+    def _opened(self) -> Any:
+        core = self._core
+        assigner = core.crosspartition.GlobalIndexAssigner(self._table)
+        taken = {"accept": lambda row, bucket: self._taken.append((row, bucket))}
+        emit = jpype.JProxy("java.util.function.BiConsumer", dict=taken)
+        io = core.disk.IOManager.create(self._io_dir)
+        assigner.open(jpype.JLong(1 << 20), io, jpype.JInt(1), jpype.JInt(0), emit)
+        keys = jpype.JProxy("java.util.function.Consumer", dict={"accept": assigner.bootstrapKey})
+        core.crosspartition.IndexBootstrap(self._table).bootstrap(jpype.JInt(1), jpype.JInt(0), keys)
+        assigner.endBoostrap(False)
+        return assigner
+
+    def put(self, row: Any, emit: Callable[[Any, Any], None]) -> None:
+        if self._assigner is None:
+            self._assigner = self._opened()
+        self._assigner.processInput(row)
+        for placed, bucket in self._taken:
+            emit(placed, bucket)
+        self._taken.clear()
 
     def prepare_commit(self, identifier: int) -> None:
-        """Nothing is assigned."""
+        """Its index follows what it assigns."""
+
+    def close(self) -> None:
+        if self._assigner is not None:
+            self._assigner.close()
 
 
 class _DynamicPlaces:
@@ -495,15 +566,18 @@ class _DynamicPlaces:
             for number in range(self._count)
         ]
 
-    def bucket(self, row: Any) -> int:
+    def put(self, row: Any, emit: Callable[[Any, Any], None]) -> None:
         partition = self._keys.partition(row).copy()
         key = int(self._keys.trimmedPrimaryKey(row).hashCode())
         number = self._routes.computeAssigner(partition.hashCode(), key, self._count, self._count)
-        return int(self._assigners[int(number)].assign(partition, key))
+        emit(row, self._assigners[int(number)].assign(partition, key))
 
     def prepare_commit(self, identifier: int) -> None:
         for assigner in self._assigners:
             assigner.prepareCommit(identifier)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 COMMANDS = (
@@ -514,6 +588,7 @@ COMMANDS = (
     "pack",
     "compact_postponed",
     "drop_partitions",
+    "overwrite",
     "expire",
     "remove_orphans",
     "create_tag",

@@ -1,6 +1,6 @@
 """Tables whose rows move between partitions: Tidemark's are read by all, and Java and Tidemark write them in turns.
 
-Java moves rows by an index in RocksDB, which its bundle does not have: the rows of its commits come with their deletes.
+Java moves rows by its index in RocksDB; some rows of its commits come with their deletes all the same.
 """
 
 from __future__ import annotations
