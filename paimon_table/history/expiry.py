@@ -113,6 +113,7 @@ def _planned(ctx: TableContext, over: Sequence[Snapshot], first_left: Snapshot, 
         metadata.add_index_and_statistics(snapshot)
     removal = Removal(
         snapshots=tuple(snapshot.id for snapshot in over),
+        tags_seen=tuple(tag.name for tag in held.tags),
         earliest=end.id,
         witness=first_left.delta_manifest_list,
         keeps_changelogs=outlives,

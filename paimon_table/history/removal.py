@@ -9,7 +9,7 @@ whoever removes something next finishes the work, once it has proved again that 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,6 +33,8 @@ class Removal:
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
+    tags_seen: tuple[str, ...] = ()
+    """Where snapshots go: the tags that there were when this was planned."""
     tag_witnesses: tuple[str, ...] = ()
     """The delta manifest lists of their snapshots, one for each: a tag of another one was made under the name since."""
     earliest: int | None = None
@@ -58,7 +60,7 @@ def carry_out(
     record = f"{_records(paths)}/{new_uuid()}.json"
     io.write(record, json.dumps(asdict(removal)).encode())
     _make_invisible(io, paths, removal)
-    _remove_files(io, paths, removal, advance)
+    _remove_files(io, paths, _without_new_tags(io, paths, removal), advance)
     io.delete(record)
 
 
@@ -79,7 +81,7 @@ def finish_interrupted(ctx: TableContext) -> int:
             continue  # somebody else has finished it, and removed more since
         if left is not None:
             _make_invisible(io, paths, left)
-            _remove_files(io, paths, left, lambda _: None)
+            _remove_files(io, paths, _without_new_tags(io, paths, left), lambda _: None)
         io.delete(record)
     return len(names)
 
@@ -120,13 +122,8 @@ def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
     needed = all_names(ManifestReader(ctx.io, ctx.paths), [first]) | Held.of(ctx).everything()
     tags = TagStore(ctx.io, ctx.paths)
     same = [(n, w) for n, w in zip(removal.tags, removal.tag_witnesses, strict=False) if _is_still(tags.find(n), w)]
-    return replace(
-        removal,
-        tags=tuple(name for name, _ in same),
-        tag_witnesses=tuple(witness for _, witness in same),
-        files=tuple(path for path in removal.files if path.rpartition("/")[2] not in needed),
-        metadata=tuple(path for path in removal.metadata if path.rpartition("/")[2] not in needed),
-    )
+    names, witnesses = tuple(name for name, _ in same), tuple(witness for _, witness in same)
+    return replace(_without(removal, needed), tags=names, tag_witnesses=witnesses)
 
 
 def _is_still(tag: Tag | None, witness: str) -> bool:
@@ -151,6 +148,27 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
         io.write(paths.earliest_changelog_hint, str(removal.earliest).encode())
     for name in removal.tags:
         io.delete(paths.tag_file(name))
+
+
+def _without_new_tags(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
+    """The removal without the files of tags that somebody made of its snapshots while it was planned.
+
+    Nobody makes one from now on: the snapshots are gone, which whoever makes a tag looks for afterwards.
+    """
+    if not removal.snapshots:
+        return removal
+    tags = TagStore(io, paths)
+    found = [tags.find(name) for name in tags.names() if name not in removal.tags_seen]
+    new = [tag.snapshot for tag in found if tag is not None and tag.snapshot.id <= removal.snapshots[-1]]
+    return _without(removal, all_names(ManifestReader(io, paths), new)) if new else removal
+
+
+def _without(removal: Removal, needed: Collection[str]) -> Removal:
+    return replace(
+        removal,
+        files=tuple(path for path in removal.files if path.rpartition("/")[2] not in needed),
+        metadata=tuple(path for path in removal.metadata if path.rpartition("/")[2] not in needed),
+    )
 
 
 def _remove_files(io: FileIO, paths: TablePaths, removal: Removal, advance: Callable[[int], None]) -> None:

@@ -6,10 +6,11 @@ needs them nor the tag or snapshot that comes next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from paimon_table.errors import CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove
 from paimon_table.history.references import all_names
@@ -21,12 +22,22 @@ from paimon_table.metadata.table_context import TableContext
 
 
 def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
-    """What goes with a tag: nothing but its file while its snapshot is there, or another tag of that snapshot."""
+    """What goes with a tag: nothing but its file while its snapshot is there, or another tag of that snapshot.
+
+    Nor does anything else go with one that is damaged, or next to one.
+    """
     others = [t for t in TagStore(ctx.io, ctx.paths).all() if t.name != tag.name]
     alone = Expiry(Removal(tags=(tag.name,), tag_witnesses=(tag.snapshot.delta_manifest_list,)))
     is_there = ctx.io.exists(ctx.paths.snapshot_file(tag.snapshot.id))
     if is_there or any(other.snapshot.id == tag.snapshot.id for other in others):
         return alone
+    try:
+        return _with_files(ctx, tag, others, alone)
+    except CorruptFile:
+        return alone  # what it needs cannot be told: what nobody needs then is found by ``remove-orphans``
+
+
+def _with_files(ctx: TableContext, tag: Tag, others: Sequence[Tag], alone: Expiry) -> Expiry:
     files = FilesToRemove(ctx)
     # Proof: what lives on from the tag is in its next neighbour, what lived before it in the one before.
     needed = all_names(files.reader, _neighbours(ctx, tag, others))

@@ -94,14 +94,24 @@ class TagStore:
             raise ConfigError(f"{self.paths.root} has a tag {name!r} already; delete it first, or choose another name")
 
     def create(self, name: str, snapshot_text: bytes, now: datetime, retained_ms: int | None) -> bool:
-        """Tag the snapshot whose file has this text; False when the name is taken."""
+        """Tag the snapshot whose file has this text; False when the name is taken.
+
+        ConfigError, and no tag, when the snapshot is not there any more: whoever expired it may not have seen the tag.
+        """
         check_name("tag", name)
         text = snapshot_text
         if retained_ms is not None:
             seconds = retained_ms / 1000
             moment = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
             text = pretty({**json.loads(snapshot_text), _CREATED: moment, _RETAINED: seconds}).encode()
-        return self.io.publish(self.paths.tag_file(name), text)
+        path = self.paths.snapshot_file(from_json(snapshot_text, name).id)
+        if not self.io.publish(self.paths.tag_file(name), text):
+            return False
+        # An expiry looks for new tags once its snapshots are gone (``removal``): one of both sees the other.
+        if not self.io.exists(path):
+            self.io.delete(self.paths.tag_file(name))
+            raise ConfigError(f"{path} has expired while it was tagged; choose a later snapshot")
+        return True
 
 
 def _moment(parts: list[int]) -> datetime:
@@ -122,7 +132,3 @@ def create_tag(
     from_json(text, snapshot_path)
     if not tags.create(name, text, now(), retained_ms):
         raise ConfigError(f"{tags.paths.root} has a tag {name!r} already; delete it first, or choose another name")
-    if not tags.io.exists(snapshot_path):
-        # Made a moment ago, and its files may be going: whoever expired the snapshot may not have seen the tag.
-        tags.io.delete(tags.paths.tag_file(name))
-        raise ConfigError(f"{snapshot_path} has expired while it was tagged; choose a later snapshot")

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.errors import CommitConflict
+from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.history.expiry import plan_expiry
 from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.removal import carry_out
+from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import plan_rollback, plan_rollback_to_tag, roll_back
 from paimon_table.history.tag_removal import plan_tag_removal
 from paimon_table.history.tags import TagStore, create_tag
@@ -23,7 +25,7 @@ from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
-from paimon_table.surroundings import random_uuid
+from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.table import Table
 from tests.support.plain_values import Plain
 from tests.support.table_driver import TableDriver, new_table
@@ -203,6 +205,47 @@ def test_a_new_tag_outlives_the_interrupted_removal_of_one_of_its_name(tmp_path:
             check_readable(left, rows, rows, tmp_path)
             renewed += 1
     assert renewed > 1
+
+
+@pytest.mark.parametrize("at", ["planned", "invisible"])
+def test_a_tag_made_while_its_snapshot_expires_keeps_its_files_or_is_refused(tmp_path: Path, at: str) -> None:
+    """Behind the plan of the expiry; or when the snapshots are gone and their files are still there."""
+    disk, _, _ = written(tmp_path, {"changelog-producer": "lookup"})
+    io = MemoryFileIO(disk)
+    ctx = context(io, NEWEST_ALONE)
+    at_tag = TableDriver(Table.open(ROOT, io=io), tmp_path).content(5)
+    tags, path = TagStore(io, ctx.paths), ctx.paths.snapshot_file(5)
+    text = io.read(path)
+    removal = plan_expiry(ctx, Limits.of_snapshots(ctx.options.retention), now_ms()).removal
+
+    if at == "planned":
+        create_tag(tags, "new", path, now=lambda: datetime(2026, 1, 2), retained_ms=None)
+        carry_out(io, ctx.paths, removal, random_uuid)
+        names = all_names(ManifestReader(io, ctx.paths), [tags.read("new").snapshot])
+        assert names <= {path.rpartition("/")[2] for path in disk.files}
+        roll_back(ctx, plan_rollback_to_tag(ctx, "new"))
+        assert TableDriver(Table.open(ROOT, io=io), tmp_path).content() == at_tag
+    else:
+        carry_out(io, ctx.paths, removal, random_uuid)
+        with pytest.raises(ConfigError, match="has expired while it was tagged"):
+            tags.create("new", text, datetime(2026, 1, 2), None)
+        assert tags.find("new") is None
+
+
+def test_a_damaged_tag_can_be_deleted(tmp_path: Path) -> None:
+    """Else nothing would expire any more, and no orphan be found."""
+    disk, rows, at_tag = written(tmp_path, {"changelog-producer": "lookup"})
+    _expired(MemoryFileIO(disk))
+    io = MemoryFileIO(disk)
+    ctx = context(io, NEWEST_ALONE)
+    tag = TagStore(io, ctx.paths).read("t")
+    io.delete(ctx.paths.manifest_file(tag.snapshot.delta_manifest_list))
+
+    carry_out(io, ctx.paths, plan_tag_removal(ctx, tag).removal, random_uuid)
+
+    assert TagStore(io, ctx.paths).find("t") is None
+    _expired(io)
+    check_readable(disk, rows, at_tag, tmp_path)
 
 
 def _expired(io: MemoryFileIO) -> None:
