@@ -8,7 +8,7 @@ until the changelog of the snapshot that deletes them goes.
 from __future__ import annotations
 
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove, consumers_of
-from paimon_table.history.references import Held, metadata_names
+from paimon_table.history.references import Held, HeldNames, metadata_names
 from paimon_table.history.removal import Removal
 from paimon_table.history.retention import Limits, end_of_changelogs
 from paimon_table.metadata.manifest_store import ManifestReader
@@ -16,8 +16,11 @@ from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
 
 
-def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int) -> Expiry:
-    """The expiry of changelogs that is due; reads only. Nothing where changelogs go with their snapshots."""
+def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names: HeldNames | None = None) -> Expiry:
+    """The expiry of changelogs that is due; reads only. Nothing where changelogs go with their snapshots.
+
+    ``names`` as in ``plan_expiry``.
+    """
     ids = ctx.snapshots.changelog_ids()
     latest, first_left = ctx.snapshots.latest_id(), _earliest_snapshot(ctx)
     if not ids or latest is None or first_left is None or not ctx.options.retention.outlives_snapshots:
@@ -32,7 +35,7 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int) -> Exp
     last = ctx.snapshots.find_changelog(end.id)
     if not over or last is None:
         return Expiry(keeper=end.keeper)
-    held = Held.of(ctx)
+    held = Held.of(ctx, names)
     files = FilesToRemove(ctx)
     kept = _metadata_that_is_there(ctx, last) | metadata_names(files.reader, first_left)
     kept |= held.metadata_of_tags(over[0].id, end.id) | held.files_of_branches()

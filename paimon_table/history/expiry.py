@@ -15,7 +15,7 @@ from typing import TypeVar
 from paimon_table.errors import CorruptFile
 from paimon_table.history.claims import Claims, claimed, no_claims
 from paimon_table.history.consumers import ConsumerStore
-from paimon_table.history.references import Held, metadata_names
+from paimon_table.history.references import Held, HeldNames, metadata_names
 from paimon_table.history.removal import Removal, relative
 from paimon_table.history.retention import End, Keeper, Limits, end_of_snapshots
 from paimon_table.metadata.data_file import FileSource
@@ -42,8 +42,13 @@ class Expiry:
         return not self.removal.snapshots and not self.removal.changelogs
 
 
-def plan_expiry(ctx: TableContext, limits: Limits, now_ms: int, claims: Claims = no_claims) -> Expiry:
-    """The expiry that is due; reads only. CorruptFile when what a tag, branch or consumer needs cannot be told."""
+def plan_expiry(
+    ctx: TableContext, limits: Limits, now_ms: int, claims: Claims = no_claims, names: HeldNames | None = None
+) -> Expiry:
+    """The expiry that is due; reads only. CorruptFile when what a tag, branch or consumer needs cannot be told.
+
+    ``names`` spares who expires the table again and again what was read before.
+    """
     store = ctx.snapshots
     latest, earliest = store.latest_id(), store.earliest_id()
     if latest is None or earliest is None:
@@ -63,7 +68,7 @@ def plan_expiry(ctx: TableContext, limits: Limits, now_ms: int, claims: Claims =
     if not over or first_left is None:
         return Expiry(keeper=end.keeper)
     try:
-        return _planned(ctx, over, first_left, end)
+        return _planned(ctx, over, first_left, end, names)
     except CorruptFile:
         if store.find(end.id) is not None:
             raise
@@ -90,8 +95,10 @@ def _from_newest_to(ctx: TableContext, end_id: int) -> Iterator[Snapshot]:
         yield snapshot
 
 
-def _planned(ctx: TableContext, over: Sequence[Snapshot], first_left: Snapshot, end: End) -> Expiry:
-    held = Held.of(ctx)
+def _planned(
+    ctx: TableContext, over: Sequence[Snapshot], first_left: Snapshot, end: End, names: HeldNames | None
+) -> Expiry:
+    held = Held.of(ctx, names)
     files = FilesToRemove(ctx)
     outlives = ctx.options.retention.outlives_snapshots
     has_producer = ctx.options.changelog_producer != "none"

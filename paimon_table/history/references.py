@@ -41,21 +41,61 @@ def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
 
 
 @dataclass(slots=True)
+class HeldNames:
+    """What the tag that was asked for last needs, and all branches: for who expires one table again and again.
+
+    Snapshots are known by their manifest lists, which are never changed and whose names are never given again: a tag
+    that is made anew for another snapshot is another one here.
+    """
+
+    _tag: Snapshot | None = None
+    _of_tag: set[str] = field(default_factory=set)
+    _branches: tuple[Snapshot, ...] = ()
+    _of_branches: set[str] = field(default_factory=set)
+
+    def of_tag(self, reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+        """Its data files."""
+        if self._tag is None or _lists(self._tag) != _lists(snapshot):
+            self._of_tag = live_file_names(reader, snapshot)
+            self._tag = snapshot
+        return self._of_tag
+
+    def of_branches(self, reader: ManifestReader, branches: tuple[Snapshot, ...]) -> set[str]:
+        """Files of any kind of all these snapshots."""
+        if [_lists(snapshot) for snapshot in self._branches] != [_lists(snapshot) for snapshot in branches]:
+            names = all_names(reader, branches)
+            for snapshot in branches:
+                names |= changelog_names(reader, snapshot)
+            self._branches, self._of_branches = branches, names
+        return self._of_branches
+
+
+def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
+    """Names that say what a snapshot needs."""
+    return (
+        snapshot.base_manifest_list,
+        snapshot.delta_manifest_list,
+        snapshot.changelog_manifest_list,
+        snapshot.index_manifest,
+        snapshot.statistics,
+    )
+
+
+@dataclass(slots=True)
 class Held:
-    """Snapshots that stay when others expire: those of tags and branches. What they need is read once, when asked."""
+    """Snapshots that stay when others expire: those of tags and branches. What they need is read when asked for."""
 
     reader: ManifestReader
     tags: tuple[Tag, ...]
     branches: tuple[Snapshot, ...]
-    _files_of: dict[int, set[str]] = field(default_factory=dict)
-    _of_branches: set[str] | None = None
+    names: HeldNames
 
     @staticmethod
-    def of(ctx: TableContext) -> Held:
-        """All that a table's tags and branches hold now."""
+    def of(ctx: TableContext, names: HeldNames | None = None) -> Held:
+        """All that a table's tags and branches hold now; ``names`` are what the caller keeps for the next time."""
         tags = TagStore(ctx.io, ctx.paths).all()
         branches = BranchStore(ctx.io, ctx.paths).roots()
-        return Held(ManifestReader(ctx.io, ctx.paths), tuple(tags), tuple(branches))
+        return Held(ManifestReader(ctx.io, ctx.paths), tuple(tags), tuple(branches), names or HeldNames())
 
     def files_when_deleted_by(self, snapshot_id: int) -> set[str]:
         """Data files that the nearest tag before this snapshot needs.
@@ -64,15 +104,13 @@ class Held:
         these, the nearest one does.
         """
         nearest = max((tag.snapshot.id for tag in self.tags if tag.snapshot.id < snapshot_id), default=None)
-        return set() if nearest is None else self._live_at(nearest)
+        if nearest is None:
+            return set()
+        return self.names.of_tag(self.reader, next(tag.snapshot for tag in self.tags if tag.snapshot.id == nearest))
 
     def files_of_branches(self) -> set[str]:
         """Files of any kind that branches need."""
-        if self._of_branches is None:
-            self._of_branches = all_names(self.reader, self.branches) | {
-                name for snapshot in self.branches for name in changelog_names(self.reader, snapshot)
-            }
-        return self._of_branches
+        return self.names.of_branches(self.reader, self.branches)
 
     def metadata_of_tags(self, first_id: int, end_id: int) -> set[str]:
         """Metadata that tags need and snapshots of [first, end) may have: that of the tags there and the one before.
@@ -87,12 +125,6 @@ class Held:
         """All names that tags and branches need."""
         snapshots = {tag.snapshot.id: tag.snapshot for tag in self.tags}
         return all_names(self.reader, snapshots.values()) | self.files_of_branches()
-
-    def _live_at(self, snapshot_id: int) -> set[str]:
-        if snapshot_id not in self._files_of:
-            snapshot = next(tag.snapshot for tag in self.tags if tag.snapshot.id == snapshot_id)
-            self._files_of = {snapshot_id: live_file_names(self.reader, snapshot)}  # they are asked for in order
-        return self._files_of[snapshot_id]
 
 
 def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:

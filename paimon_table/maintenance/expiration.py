@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from paimon_table.history.changelog_expiry import plan_changelog_expiry
 from paimon_table.history.claims import Claims, no_claims
 from paimon_table.history.expiry import Expiry, plan_expiry
+from paimon_table.history.references import HeldNames
 from paimon_table.history.removal import carry_out, finish_interrupted
 from paimon_table.history.retention import Keeper, Limits
 from paimon_table.metadata.table_context import TableContext
@@ -17,12 +18,13 @@ from paimon_table.surroundings import now_ms, random_uuid
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Clock and random ids, what writers need, and who is told of files that are gone."""
+    """Clock and random ids, what writers need, who is told of files that are gone, and what is known of a table."""
 
     clock_ms: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = random_uuid
     claims: Claims = no_claims
     advance: Callable[[int], None] = field(default=lambda _: None)
+    names: HeldNames = field(default_factory=HeldNames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,11 @@ def expire(
     chosen = limits or Limits.of_snapshots(ctx.options.retention)
     of_logs = Limits.of_changelogs(ctx.options.retention)
     done = Expired(finished=finish_interrupted(ctx))
+    clock_ms, names = surroundings.clock_ms, surroundings.names
     done = _repeat(
-        ctx, surroundings, rounds, lambda: plan_expiry(ctx, chosen, surroundings.clock_ms(), surroundings.claims), done
+        ctx, surroundings, rounds, lambda: plan_expiry(ctx, chosen, clock_ms(), surroundings.claims, names), done
     )
-    done = _repeat(
-        ctx, surroundings, rounds, lambda: plan_changelog_expiry(ctx, of_logs, surroundings.clock_ms()), done
-    )
+    done = _repeat(ctx, surroundings, rounds, lambda: plan_changelog_expiry(ctx, of_logs, clock_ms(), names), done)
     _write_missing_hints(ctx)
     return done
 

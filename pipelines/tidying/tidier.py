@@ -11,9 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from paimon_table import Table, WriterEnvironment
 from paimon_table.errors import TidemarkError
+from paimon_table.history.references import HeldNames
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
@@ -35,6 +37,7 @@ class Tidier:
         self._tidy = tidy_table
         self._waiting: dict[str, Table] = {}
         self._checks: dict[str, PartitionChecks] = {}
+        self._names: dict[str, HeldNames] = {}
         self._told: dict[str, tuple[str, float]] = {}
         self._changed = threading.Condition()
         self._is_closed = self._drains = False
@@ -87,7 +90,8 @@ class Tidier:
         checks = self._checks.setdefault(identifier, PartitionChecks())
         is_due = checks.is_due(table, self._surroundings.clock_ms())
         job = Job(WriterEnvironment(self._scratch_dir))
-        return self._tidy(table, self._surroundings, job, checks_partitions=is_due)
+        surroundings = replace(self._surroundings, names=self._names.setdefault(identifier, HeldNames()))
+        return self._tidy(table, surroundings, job, checks_partitions=is_due)
 
     def _tell(self, identifier: str, done: Tidied) -> None:
         self._told.pop(identifier, None)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.history.branches import BranchStore
 from paimon_table.history.retention import Limits
+from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.table_state import advance_state, load_state
+from paimon_table.storage.counting_io import CountingFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
@@ -177,3 +182,54 @@ def test_tables_in_an_object_store_expire_too() -> None:
         assert table.io.list_names("s3://warehouse/t/snapshot") == ["EARLIEST", "LATEST", "snapshot-6"]
         assert table.io.list_names("s3://warehouse/t/tidemark/removals") == []
         assert len(table.state().files) == 1
+
+
+def _tagged(table: Table, name: str) -> None:
+    create_tag(
+        TagStore(table.io, table.paths),
+        name,
+        table.paths.snapshot_file(table.snapshots.latest_id() or 0),
+        now=datetime.now,
+        retained_ms=None,
+    )
+
+
+def test_what_a_tag_and_a_branch_need_is_read_once_while_snapshots_go_by() -> None:
+    io = CountingFileIO(MemoryFileIO())
+    table = Table.create("/w/t", orders_schema(), io=io)
+    commit = committer(table, is_new_user=True)
+    commit.commit(0, [message(new_files=[data_file("old")])], {})
+    held = table.snapshots.read(1)
+    manifests = {m.file_name for m in ManifestReader(io, table.paths).all_manifests(held)}
+    _tagged(table, "kept")
+    BranchStore(io, table.paths).create("line", TagStore(io, table.paths).read("kept"))
+    surroundings, reads = Surroundings(), list[int]()
+
+    for number in range(1, 5):
+        commit.commit(number, [message(new_files=[data_file(f"f{number}")])], {})
+        io.requests.clear()
+        assert expire(table.context, surroundings, Limits(1, 1, 0, 100)).snapshots == (number,)
+        reads.append(sum(kind == "read" and path.rpartition("/")[2] in manifests for kind, path in io.requests))
+
+    assert reads[0] > 0 and reads[1:] == [0, 0, 0]
+
+
+def test_a_tag_that_is_made_anew_keeps_what_it_needs_now() -> None:
+    table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
+    commit, surroundings, newest = committer(table, is_new_user=True), Surroundings(), Limits(1, 1, 0, 100)
+    first, second = data_file("first", 0), data_file("second", 0)
+    for file in (first, second):
+        table.io.write(f"/w/t/bucket-0/{file.file_name}", b"x")
+    commit.commit(0, [message(new_files=[first])], {})
+    _tagged(table, "kept")
+    commit.commit(1, [message(new_files=[second])], {})
+    expire(table.context, surroundings, newest)
+    table.io.delete(table.paths.tag_file("kept"))
+    _tagged(table, "kept")
+
+    merged = [message(compact_before=[first, second], compact_after=[data_file("both", 5)])]
+    commit.commit(2, merged, {})
+    commit.commit(3, [message(new_files=[data_file("last", 0)])], {})
+    assert expire(table.context, surroundings, newest).snapshots == (2, 3)
+
+    assert table.io.exists("/w/t/bucket-0/first") and table.io.exists("/w/t/bucket-0/second")
