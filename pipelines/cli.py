@@ -245,10 +245,10 @@ def compact(
 
     Trouble with one table does not keep the others waiting; exits with 1 if there was any, with --watch only tells it.
     """
-    from paimon_table.option_values import duration_ms
     from pipelines.jobs.compact_rounds import compact_warehouse
+    from pipelines.jobs.given_duration import given_duration_ms
 
-    interval_ms = duration_ms("--interval", interval)
+    interval_ms = given_duration_ms("--interval", interval)
     _failures.as_json = log_format is LogFormat.JSON
     compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, option, log_format)
 

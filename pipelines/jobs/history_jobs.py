@@ -22,9 +22,9 @@ from paimon_table.history.tags import create_tag as tag_snapshot
 from paimon_table.maintenance.expiration import Surroundings, would_expire
 from paimon_table.maintenance.partition_expiry import partitions_that_are_over
 from paimon_table.maintenance.tidying import Tidied, tags_to_delete, tidy
-from paimon_table.option_values import duration_ms
 from pipelines.config.config_values import parse_instant
 from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.history_rows import branch_rows, consumer_rows, tag_rows
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.report.output import RowFormat, quiet_pipe
@@ -75,7 +75,7 @@ def _limits(table: Table, least: int | None, most: int | None, older_than: str |
         of_options,
         least=of_options.least if least is None else least,
         most=of_options.most if most is None else most,
-        time_ms=of_options.time_ms if older_than is None else _duration(older_than, "--older-than"),
+        time_ms=of_options.time_ms if older_than is None else given_duration_ms("--older-than", older_than),
     )
     if limits.most < limits.least:
         raise ConfigError(
@@ -83,13 +83,6 @@ def _limits(table: Table, least: int | None, most: int | None, older_than: str |
             "--retain-max that fit"
         )
     return limits
-
-
-def _duration(text: str, option: str) -> int:
-    try:
-        return duration_ms(option, text)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(f"option {option!r}", option)) from None
 
 
 def _tell_tidied(done: Tidied, would: str) -> None:
@@ -220,7 +213,7 @@ def create_tag(
     chosen = snapshot if snapshot is not None else table.snapshots.latest_id()
     if chosen is None:
         raise ConfigError(f"{path} has no snapshot yet; write to it first")
-    lives_ms = table.options.retention.tag_default_time_ms if retained is None else _duration(retained, "--retained")
+    lives_ms = table.options.retention.tag_default_time_ms if retained is None else given_duration_ms("--retained", retained)
     tags = TagStore(table.io, table.paths)
     if dry_run:
         tags.check_new(name)

@@ -12,9 +12,9 @@ from paimon_table.maintenance.damage import Damage
 from paimon_table.maintenance.inspection import inspect, mend_hints, open_despite_damage
 from paimon_table.maintenance.orphans import Orphan, check_age, find_orphans
 from paimon_table.maintenance.orphans import remove_orphans as remove_files
-from paimon_table.option_values import duration_ms
 from paimon_table.storage.file_io import file_io_for
 from pipelines.inspect.table_views import Options, open_table, storage_options
+from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.remedies import remedies
 from sources.wording import counted, first_of
@@ -24,7 +24,7 @@ _LISTED = 20
 
 def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: bool, storage: Options) -> None:
     """Remove the files that nothing refers to, or list them."""
-    older_than_ms = duration_ms("--older-than", older_than)
+    older_than_ms = given_duration_ms("--older-than", older_than)
     check_age(older_than_ms, nobody_writes=nobody_writes)
     table = open_table(path, storage, for_reading=False)
     with watched() as progress:

@@ -87,6 +87,7 @@ def test_expire_says_who_keeps_more(path: Path) -> None:
     [
         (("--retain-max", "3"), "at most 3 snapshots are fewer than at least 10"),
         (("--older-than", "yesterday"), "--older-than: 'yesterday' is not understood"),
+        (("--older-than", "12"), "--older-than: '12' has no unit; write 12d, 12h, 12min or the like"),
         (("--retain-min", "0"), "should be greater than or equal to 1"),
     ],
 )
@@ -117,6 +118,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
     before = files(path)
     assert done("tags", "create", path, "monday", "--snapshot", "2", "--dry-run") == "would tag snapshot 2 as monday\n"
     assert files(path) == before
+    assert "--retained: '30' has no unit" in done("tags", "create", path, "monday", "--retained", "30", code=2)
     done("tags", "create", path, "monday", "--snapshot", "2")
     done("tags", "create", path, "newest", "--retained", "7d")
     done("expire", path, "--retain-min", "1", "--older-than", "0s")

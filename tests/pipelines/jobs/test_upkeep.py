@@ -73,6 +73,8 @@ def test_a_day_is_the_least_unless_nobody_writes(tmp_path: Path) -> None:
     refused = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "1h")
     assert (refused.returncode, "say that nobody writes" in refused.stderr) == (2, True)
     assert tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "soon").returncode == 2
+    bare = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "2", "--nobody-writes")
+    assert (bare.returncode, "--older-than: '2' has no unit" in bare.stderr) == (2, True)
     assert (tmp_path / "t" / young).exists()
     done = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "1h", "--nobody-writes")
     assert done.stdout == "removed 1 file of 1,234 bytes that nothing refers to\n"

@@ -1,0 +1,21 @@
+"""Durations as they are given on the command line: with a unit, as everywhere in the documentation."""
+
+from __future__ import annotations
+
+from paimon_table.errors import ConfigError
+from paimon_table.option_values import duration_ms
+
+
+def given_duration_ms(option: str, text: str) -> int:
+    """Milliseconds of a duration such as ``12h``; ConfigError that names ``option`` otherwise.
+
+    A number without a unit is refused: table options take it for milliseconds, and nobody who writes
+    ``--retained 30`` wants a tag that is gone at once.
+    """
+    bare = text.strip()
+    if bare.isascii() and bare.isdecimal():
+        raise ConfigError(f"{option}: {text!r} has no unit; write {bare[:20]}d, {bare[:20]}h, {bare[:20]}min or the like")
+    try:
+        return duration_ms(option, text)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"option {option!r}", option)) from None
