@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_table import Table
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import did_you_mean
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
@@ -26,7 +27,9 @@ def point_of(option: str, text: str, config: PipelineConfig, table: Table) -> Po
     if text.startswith(_SNAPSHOT):
         return Point(Kind.POSITION, _at_snapshot(option, text, config, table), text)
     if text.lstrip().startswith("{"):
-        return Point(Kind.POSITION, _offsets(option, text), "the offsets given")
+        offsets = _offsets(option, text)
+        _check_read(option, offsets, config, table)
+        return Point(Kind.POSITION, json.dumps(offsets, separators=(",", ":")), "the offsets given")
     try:
         instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text, zone=UTC)
     except ValueError as error:
@@ -61,7 +64,7 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
     return json.dumps(nested, separators=(",", ":"))
 
 
-def _offsets(option: str, text: str) -> str:
+def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:
     problem = f'{option}: expected offsets as {{"topic": {{"0": 42}}}}'
     try:
         document: Any = json.loads(text)
@@ -74,4 +77,19 @@ def _offsets(option: str, text: str) -> str:
             is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
             if not (partition.isascii() and partition.isdecimal() and is_offset):
                 raise ConfigError(f"{problem}, not {partition!r}: {offset!r} of topic {topic}")
-    return json.dumps(document, separators=(",", ":"))
+    return dict(document)
+
+
+def _check_read(option: str, offsets: dict[str, dict[str, int]], config: PipelineConfig, table: Table) -> None:
+    """Refuse topics and partitions that the table has read nothing of: where they are misspelt all would be replayed."""
+    position = newest_position(table.snapshots, config.name)
+    read: dict[str, set[str]] = {}
+    for topic, partition in () if position is None else position.offsets:
+        read.setdefault(topic, set()).add(str(partition))
+    for topic, places in offsets.items():
+        if topic not in read:
+            raise ConfigError(f"{option}: the table has read no topic {topic!r}; {did_you_mean(topic, read)}")
+        for partition in places:
+            if partition not in read[topic]:
+                known = ", ".join(sorted(read[topic], key=int))
+                raise ConfigError(f"{option}: the table has read no partition {partition} of {topic}; known: {known}")

@@ -98,13 +98,16 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
 
     assert point_of("--from", "2024-05-01T00:00:00", config, orders).value == "1714521600000"
     assert point_of("--from", "1714521600000", config, orders).value == "1714521600000"
-    assert json.loads(point_of("--from", '{"t": {"0": 5}}', config, orders).value) == {"t": {"0": 5}}
+    given = '{"shop.public.orders": {"0": 1}}'
+    assert json.loads(point_of("--from", given, config, orders).value) == {"shop.public.orders": {"0": 1}}
     assert json.loads(point_of("--from", "snapshot:1", config, orders).value) == {"shop.public.orders": {"0": 2}}
     for text, reason in {
         "snapshot:9": "the table has the snapshots 1 to",
         "snapshot:x": "expected a snapshot's id",
         '{"t": 5}': "not t: 5",
         '{"t": {"0": -1}}': "not '0': -1 of topic t",
+        '{"shop.public.order": {"0": 1}}': "no topic 'shop.public.order'; did you mean 'shop.public.orders'?",
+        '{"shop.public.orders": {"7": 1}}': "no partition 7 of shop.public.orders; known: 0",
         "yesterday": "expected earliest, a time",
     }.items():
         with pytest.raises(ConfigError, match="--from") as error:
