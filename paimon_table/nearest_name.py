@@ -23,7 +23,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known one, else all of them."""
     names = sorted(known)
     close = nearest(name, names)
-    return f"did you mean '{close}'?" if close else f"known: {', '.join(names)}"
+    return f"did you mean '{close}'?" if close else f"known: {', '.join(names) or 'none'}"
 
 
 def misspelt_column(name: str, columns: Iterable[str]) -> str | None:

@@ -8,16 +8,20 @@ from pathlib import Path
 import typer
 
 from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.nearest_name import did_you_mean
 from pipelines.checkpoint.lock import holder_of
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
 from pipelines.control.requests import State
+from pipelines.prepared import own_tables
 
 
 def ask_for_table(file: Path, command: str, table: str, reason: str = "") -> None:
     """Leave the request, wait for the running pipeline to take it, and say what became of it."""
     config = load_pipeline(file)
+    if holder_of(config) is None:
+        _check_known(config, table)
     arguments = {"table": table, **({"reason": reason} if reason else {})}
     _ask(config, command, arguments)
 
@@ -25,7 +29,18 @@ def ask_for_table(file: Path, command: str, table: str, reason: str = "") -> Non
 def ask_to_reload(file: Path) -> None:
     """Let the process that runs the pipeline take its changed file."""
     config = load_pipeline(file)
+    if holder_of(config) is None:
+        typer.echo(f"pipeline {config.name} does not run; its next start takes the file as it is then")
+        return
     _ask(config, "reload", {"file": str(file.resolve())})
+
+
+def _check_known(config: PipelineConfig, table: str) -> None:
+    """Refuse a misspelt table at once: nobody would see that the next start refuses it."""
+    written = map(str, own_tables(config).names())
+    known = {*written, *(rule.into for rule in config.tables if "{" not in rule.into)}
+    if table not in known:
+        raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(table, known)}")
 
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str]) -> None:
