@@ -14,7 +14,8 @@ def given_duration_ms(option: str, text: str) -> int:
     """
     bare = text.strip()
     if bare.isascii() and bare.isdecimal():
-        raise ConfigError(f"{option}: {text!r} has no unit; write {bare[:20]}d, {bare[:20]}h, {bare[:20]}min or the like")
+        units = ", ".join(f"{bare[:20]}{unit}" for unit in ("d", "h", "min"))
+        raise ConfigError(f"{option}: {text!r} has no unit; write {units} or the like")
     try:
         return duration_ms(option, text)
     except ConfigError as error:

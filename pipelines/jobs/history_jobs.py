@@ -213,7 +213,8 @@ def create_tag(
     chosen = snapshot if snapshot is not None else table.snapshots.latest_id()
     if chosen is None:
         raise ConfigError(f"{path} has no snapshot yet; write to it first")
-    lives_ms = table.options.retention.tag_default_time_ms if retained is None else given_duration_ms("--retained", retained)
+    of_options = table.options.retention.tag_default_time_ms
+    lives_ms = of_options if retained is None else given_duration_ms("--retained", retained)
     tags = TagStore(table.io, table.paths)
     if dry_run:
         tags.check_new(name)

@@ -81,7 +81,7 @@ def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:
 
 
 def _check_read(option: str, offsets: dict[str, dict[str, int]], config: PipelineConfig, table: Table) -> None:
-    """Refuse topics and partitions that the table has read nothing of: where they are misspelt all would be replayed."""
+    """Refuse topics and partitions that the table has read nothing of: misspelt ones would replay everything."""
     position = newest_position(table.snapshots, config.name)
     read: dict[str, set[str]] = {}
     for topic, partition in () if position is None else position.offsets:
@@ -89,7 +89,7 @@ def _check_read(option: str, offsets: dict[str, dict[str, int]], config: Pipelin
     for topic, places in offsets.items():
         if topic not in read:
             raise ConfigError(f"{option}: the table has read no topic {topic!r}; {did_you_mean(topic, read)}")
-        for partition in places:
-            if partition not in read[topic]:
-                known = ", ".join(sorted(read[topic], key=int))
-                raise ConfigError(f"{option}: the table has read no partition {partition} of {topic}; known: {known}")
+        unread = sorted({*places} - read[topic], key=int)
+        if unread:
+            known = ", ".join(sorted(read[topic], key=int))
+            raise ConfigError(f"{option}: the table has read no partition {unread[0]} of {topic}; known: {known}")
