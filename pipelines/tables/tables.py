@@ -31,6 +31,7 @@ from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_options import options_of_new_columns, with_options_of
 from pipelines.tables.schema_change_text import told
 from pipelines.tables.table_failure import TableFailure, blaming
@@ -321,6 +322,8 @@ class PipelineTables:
         if refusal is not None:
             raise Rejected(Rejection(refusal))
         check_same_mode(identifier, rule, self._rules[identifier])
+        if self._beside is None:
+            check_repeated_reads(self.config, sink, source.topic)
         try:
             check_sources(source, sink, rule)
         except ConfigError as error:

@@ -73,6 +73,7 @@ class TableSink:
         """
         self.identifier = identifier
         self.table = table
+        self._pipeline = pipeline
         self._user = commit_user
         self._topic_ids = topic_ids
         self._on_step: Callable[[str], None] = lambda _: None
@@ -123,6 +124,15 @@ class TableSink:
         """Topics that fed the table before the source tables were recorded."""
         topics = {topic for position in self._recorded.values() for topic, _ in position.offsets}
         return frozenset(topics - {source.topic for source in self.sources})
+
+    def read_by_others(self, topic: str) -> dict[str, dict[int, int]]:
+        """Next offsets of the pipelines that have brought records of ``topic``; none where this one has."""
+        read: dict[str, dict[int, int]] = {}
+        for pipeline, position in self._recorded.items():
+            for (name, partition), offset in position.among(self._topic_ids()).offsets.items():
+                if name == topic:
+                    read.setdefault(pipeline, {})[partition] = offset
+        return {} if self._pipeline in read else read
 
     def feed(self, source: FedBy, key: Sequence[str]) -> None:
         """Record with the next commit that ``source``, with this message key, feeds the table."""

@@ -1,0 +1,86 @@
+"""A second pipeline brings the records of a topic once more: refused where they would count twice, else told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_table import Table
+from paimon_table.errors import ConfigError
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.tables import PipelineTables
+from tests.pipelines.tables.test_merged_sources import items
+from tests.support.local_batches import pipeline_tables, run_batches
+
+LOG: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "mode": "append", "on_change": "log"}
+UPSERT: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+SUMS: dict[str, object] = {
+    **UPSERT,
+    "options": {"merge-engine": "aggregation", "fields.qty.aggregate-function": "sum", "ignore-delete": "true"},
+}
+TOPIC = "shop.public.items"
+
+
+def pipeline(directory: Path, rule: dict[str, object], name: str, start: object = None) -> PipelineTables:
+    """The same rules under a name of its own; with ``start`` the source is Kafka."""
+    config = pipeline_tables(directory, [{"options": {"bucket": "-1"}, **rule}]).config
+    document = {**config.model_dump(by_alias=True, exclude_none=True, exclude_unset=True), "name": name}
+    if start is not None:
+        kafka = {"bootstrap_servers": "localhost:1", "topics": [TOPIC], "start": start}
+        document["source"] = {"kafka": kafka, "format": "debezium-json"}
+    return PipelineTables(PipelineConfig.model_validate(document), f"tidemark-{name}-test")
+
+
+def filled(directory: Path, rule: dict[str, object]) -> None:
+    run_batches(pipeline(directory, rule, "shop"), [items("shop", 0, 1, 2)], directory)
+
+
+def quantities(directory: Path) -> list[int]:
+    rows = Table.open(str(directory / "warehouse" / "lake.db" / "items")).to_arrow()
+    return sorted(rows.column("qty").to_pylist())
+
+
+@pytest.mark.parametrize(("rule", "effect"), [(LOG, "adds its row again"), (SUMS, "counts again in qty")])
+def test_a_copy_of_a_pipeline_counts_nothing_twice(tmp_path: Path, rule: dict[str, object], effect: str) -> None:
+    filled(tmp_path, rule)
+
+    with pytest.raises(ConfigError, match=f"from pipeline shop: pipeline copy would .* each {effect}.*0: 2"):
+        run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2)], tmp_path)
+    run_batches(pipeline(tmp_path, rule, "shop"), [items("shop", 2, 3)], tmp_path, first_batch_id=1)
+
+    assert quantities(tmp_path) == [1, 2, 3]
+
+
+def test_another_pipeline_goes_on_behind_the_first_one(tmp_path: Path) -> None:
+    filled(tmp_path, LOG)
+
+    begun_early = pipeline(tmp_path, LOG, "second", {"offsets": {TOPIC: {0: 1}}})
+    with pytest.raises(ConfigError, match="each adds its row again"):
+        run_batches(begun_early, [items("shop", 1, 2)], tmp_path)
+    behind = pipeline(tmp_path, LOG, "second", {"offsets": {TOPIC: {0: 2}}})
+    run_batches(behind, [items("shop", 2, 3)], tmp_path)
+
+    assert quantities(tmp_path) == [1, 2, 3]
+
+
+def test_the_pipeline_itself_goes_on_under_a_new_checkpoint(tmp_path: Path) -> None:
+    filled(tmp_path, LOG)
+    tables = PipelineTables(pipeline(tmp_path, LOG, "shop").config, "tidemark-shop-other")
+    run_batches(tables, [items("shop", 0, 1, 2, 3)], tmp_path)
+    assert quantities(tmp_path) == [1, 2, 3]
+
+
+def test_where_rows_end_up_equal_it_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(tmp_path, UPSERT)
+    run_batches(pipeline(tmp_path, UPSERT, "copy"), [items("shop", 0, 1, 2)], tmp_path)
+    assert "from pipeline shop up to offsets 0: 2: of what pipeline copy reads again, older rows stand" in caplog.text
+    assert quantities(tmp_path) == [1, 2]
+
+
+def test_topics_of_their_own_are_no_matter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(tmp_path, LOG)
+    other = items("eu", 0, 7)
+    run_batches(pipeline(tmp_path, LOG, "second"), [other], tmp_path)
+    assert quantities(tmp_path) == [1, 2, 7]
+    assert "reads again" not in caplog.text
