@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from pathlib import PurePath
 
 from paimon_table import TableSchema, validate_table
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
@@ -32,6 +33,7 @@ from pipelines.config.options_without_effect import (
     options_without_effect,
     values_out_of_range,
 )
+from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -45,6 +47,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_option_warnings(config, file),
         *_spark_warnings(config, file),
         *_source_warnings(config, file),
+        *_start_warnings(config, file),
         *_kafka_problems(config, file, property_warnings),
     ]
     for problem in sorted(set(warnings)):
@@ -61,6 +64,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
     ]
 
 
+_EPOCH_YEAR = 1970
 _SCHEMES = ("file", "s3", "s3a")
 _STORAGE_OPTIONS = ("s3.path.style.access", *(f"s3.{f.name.replace('_', '-')}" for f in fields(S3Settings)))
 
@@ -79,6 +83,10 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         if scheme not in _SCHEMES:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
+    for path, location in locations.items():
+        found = _file_in_the_way(location) if location else None
+        if found is not None:
+            yield problem_at(file, path, f"{found} is a file; name a directory")
     if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
         yield problem_at(file, ("checkpoint",), overlap)
     for name in config.catalog.options:
@@ -90,6 +98,14 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _file_in_the_way(location: str) -> str | None:
+    """The file that stands where a local location, or a directory above it, is to be."""
+    path = PurePath(location.removeprefix("file://"))
+    if is_uri(location) and not location.startswith("file://"):
+        return None
+    return next((str(part) for part in (path, *path.parents) if os.path.isfile(part)), None)
 
 
 def _overlap(checkpoint: str, warehouse: str) -> str | None:
@@ -126,6 +142,15 @@ def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file, ("source", "files", "path"), "no file matches; a run with a new checkpoint would refuse this"
         )
+
+
+def _start_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Moments in the first year of the epoch, which are seconds where milliseconds are meant."""
+    start = None if config.source.kafka is None else config.source.kafka.start
+    if isinstance(start, StartTimestamp) and start.timestamp.year <= _EPOCH_YEAR:
+        moment = start.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = f"numbers are milliseconds since 1970, and this one is {moment}; where seconds are meant, add 000"
+        yield problem_at(file, ("source", "kafka", "start", "timestamp"), text)
 
 
 def _kafka_problems(

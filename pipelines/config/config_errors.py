@@ -166,6 +166,8 @@ def _words(kind: str, details: ErrorDetails) -> str:
             return f"expected a whole number, found {found}"
         case "greater_than_equal":
             return f"must be at least {context['ge']}"
+        case "less_than_equal":
+            return f"must be at most {context['le']}"
         case "string_type":
             return _text_words(details["input"], found)
         case "bool_type" | "bool_parsing":

@@ -260,3 +260,37 @@ def test_a_checkpoint_in_the_way_of_the_warehouse_is_refused(tmp_path: Path, che
         load_pipeline(file)
     file.write_text(GOOD.format(name="shop", checkpoint="lake/_state"))
     load_pipeline(file)
+
+
+def test_a_file_in_the_place_of_a_directory_is_told_before_a_run(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    file = tmp_path / "shop.yaml"
+    text = GOOD.format(name="shop", checkpoint="taken/state")
+    file.write_text(text.replace("warehouse: lake", "warehouse: taken"))
+
+    with pytest.raises(ConfigError) as error:
+        load_pipeline(file)
+
+    told = [line.split(": ", 1)[1] for line in str(error.value).splitlines()]
+    assert sorted(told) == [
+        f"{key}: {tmp_path}/taken is a file; name a directory" for key in ("catalog.warehouse", "checkpoint")
+    ]
+
+
+def test_a_start_in_seconds_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = "kafka: { bootstrap_servers: 'k:1', topics: [t], start: { timestamp: 1767225600 } }"
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint="state").replace("files: { path: dumps }", source))
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    (told,) = [r.getMessage() for r in caplog.records]
+    assert "source.kafka.start.timestamp: numbers are milliseconds since 1970, and this one is 1970-01-21T10" in told
+
+
+def test_a_port_beyond_the_last_one_says_the_last_one(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint="state") + "metrics: { port: 99999 }\n")
+    with pytest.raises(ConfigError, match=r"metrics\.port: must be at most 65535"):
+        load_pipeline(file)
