@@ -167,7 +167,8 @@ def compact_warehouse(
 ) -> None:
     """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
 
-    A single round ends with code 1 when a table could not be compacted.
+    A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
+    the first of many rounds only tells: the job may be started before the pipelines that make the tables.
     """
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     say = _json_line if form is LogFormat.JSON else _text_line
@@ -177,7 +178,10 @@ def compact_warehouse(
         found = len(rounds.names())
         if not found:
             what = f"that is called like {' or '.join(patterns)}" if patterns else "in it"
-            raise ConfigError(f"{warehouse} has no table {what}; a warehouse has them in DATABASE.db/TABLE")
+            nothing = f"{warehouse} has no table {what}; a warehouse has them in DATABASE.db/TABLE"
+            if interval_s is None:
+                raise ConfigError(nothing)
+            warn(f"{nothing}; those that are made later are compacted")
         if interval_s is not None:
             _watch(rounds, progress, interval_s)
             return

@@ -131,6 +131,25 @@ def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: 
         assert left == named
 
 
+def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*TIDEMARK, "compact", str(tmp_path / "w"), "--watch", "--interval", "300ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert "every 0.3 s" in process.stdout.readline()
+        first = table(tmp_path, "lake.a")
+        _wait(process, lambda: is_compacted(first))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and err.count("has no table in it") == 1
+
+
 def _wait(process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not is_done():
