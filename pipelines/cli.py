@@ -196,16 +196,18 @@ def pause(
     Records of it are not lost: `resume` catches it up. It stays paused over restarts.
     """
     from pipelines.control.table_commands import ask_for_table
+    from pipelines.prepared import table_names
 
-    ask_for_table(file, "pause", table, reason)
+    ask_for_table(file, "pause", table, table_names, reason)
 
 
 @app.command()
 def resume(file: File, table: OneTable) -> None:
     """Catch a paused table up from its own position, then let it go on with the others."""
     from pipelines.control.table_commands import ask_for_table
+    from pipelines.prepared import table_names
 
-    ask_for_table(file, "resume", table)
+    ask_for_table(file, "resume", table, table_names)
 
 
 @app.command("reload")

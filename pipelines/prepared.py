@@ -55,6 +55,11 @@ def own_tables(config: PipelineConfig) -> OwnTables:
     return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
 
 
+def table_names(config: PipelineConfig) -> set[str]:
+    """The tables that a pipeline has written, and those that its rules name without placeholders."""
+    return {*map(str, own_tables(config).names()), *(rule.into for rule in config.tables if "{" not in rule.into)}
+
+
 def commit_user(config: PipelineConfig, query_id: str) -> str:
     """Who commits, as snapshots say: the identity of the checkpoint."""
     return f"tidemark-{config.name}-{query_id}"

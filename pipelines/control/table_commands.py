@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import typer
@@ -14,14 +14,19 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
 from pipelines.control.requests import State
-from pipelines.prepared import own_tables
+
+NamesOf = Callable[[PipelineConfig], Collection[str]]
+"""The tables of a pipeline by their names."""
 
 
-def ask_for_table(file: Path, command: str, table: str, reason: str = "") -> None:
-    """Leave the request, wait for the running pipeline to take it, and say what became of it."""
+def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: str = "") -> None:
+    """Leave the request, wait for the running pipeline to take it, and say what became of it.
+
+    Where none runs a table that is not ``known`` is refused at once: nobody would see that the next start refuses it.
+    """
     config = load_pipeline(file)
-    if holder_of(config) is None:
-        _check_known(config, table)
+    if holder_of(config) is None and table not in (names := known(config)):
+        raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(table, names)}")
     arguments = {"table": table, **({"reason": reason} if reason else {})}
     _ask(config, command, arguments)
 
@@ -33,14 +38,6 @@ def ask_to_reload(file: Path) -> None:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the file as it is then")
         return
     _ask(config, "reload", {"file": str(file.resolve())})
-
-
-def _check_known(config: PipelineConfig, table: str) -> None:
-    """Refuse a misspelt table at once: nobody would see that the next start refuses it."""
-    written = map(str, own_tables(config).names())
-    known = {*written, *(rule.into for rule in config.tables if "{" not in rule.into)}
-    if table not in known:
-        raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(table, known)}")
 
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str]) -> None:

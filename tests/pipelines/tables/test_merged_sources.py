@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,21 +13,10 @@ from paimon_table.errors import ConfigError
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import SOURCES_PROPERTY
-from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.source_items import items
 
 SHARDS: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
-
-
-def items(database: str, offset: int, *ids: int, topic: str | None = None) -> pa.RecordBatch:
-    """Inserts into the table `items` of one shard."""
-    rows: list[dict[str, Any]] = []
-    for at, key in enumerate(ids, offset):
-        source = {"db": database, "schema": "public", "table": "items"}
-        value = {"before": None, "after": {"id": key, "qty": key}, "source": source, "op": "c"}
-        place = {"topic": topic or f"{database}.public.items", "partition": 0, "offset": at, "timestamp": 0}
-        rows.append({**place, "key": json.dumps({"id": key}).encode(), "value": json.dumps(value).encode()})
-    return pa.RecordBatch.from_pylist([{**row, "headers": None} for row in rows], schema=RECORD_SCHEMA)
 
 
 def both(*batches: pa.RecordBatch) -> pa.RecordBatch:

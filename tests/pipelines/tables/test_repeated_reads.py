@@ -10,8 +10,8 @@ from paimon_table import Table
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
-from tests.pipelines.tables.test_merged_sources import items
 from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.source_items import items
 
 LOG: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "mode": "append", "on_change": "log"}
 UPSERT: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
