@@ -183,7 +183,7 @@ class Page:
             asked = json.loads(body)
             pipeline, action = str(asked["pipeline"]), str(asked["action"])
             table, reason = (None if asked.get(key) is None else str(asked[key]) for key in ("table", "reason"))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise _Refused(400, "expected an object with pipeline, table and action") from None
         self._config(pipeline)
         if action == RETRY:

@@ -121,6 +121,7 @@ def test_requests_of_other_sites_change_nothing_even_with_the_token(page: LivePa
         (ACTION, {"Authorization": "Bearer {token}"}, 415),
         (ACTION, {"Authorization": "Bearer {token}", "Content_Type": "text/plain"}, 415),
         ("{", {"Authorization": "Bearer {token}", "Content_Type": "application/json"}, 400),
+        ("[" * 4_000, {"Authorization": "Bearer {token}", "Content_Type": "application/json"}, 400),
         ("[]", {"Authorization": "Bearer {token}", "Content_Type": "application/json"}, 400),
         ("{}", {"Authorization": "Bearer {token}", "Content_Type": "application/json"}, 400),
         (
