@@ -46,6 +46,8 @@ class Planned:
     end: str
     planned_at_ms: int
     """Its commits cannot be older."""
+    after_snapshot: int = 0
+    """The newest snapshot of the table when it was planned: its commits come behind that."""
 
 
 @dataclass(frozen=True, slots=True)

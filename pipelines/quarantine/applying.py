@@ -77,7 +77,7 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name}
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
-    beside = BesideStream(lambda _: recorded, check)
+    beside = BesideStream(lambda _: recorded, check, after=slice_.after)
     tables = PipelineTables(config, commit_user_of(config, slice_), own, beside=beside)
     decoder = config.source.format.decoder
     settings = TaskSettings(
@@ -107,7 +107,8 @@ def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
 def _is_written(own: OwnTables, name: TableName, user: str, slice_: Slice) -> bool:
     try:
         snapshots = own.catalog.files(name).snapshots
-        found = snapshots.search_user(user, snapshots.latest_id(), since_ms=slice_.started_ms - CLOCK_SKEW_MS)
+        since_ms = slice_.started_ms - CLOCK_SKEW_MS
+        found = snapshots.search_user(user, snapshots.latest_id(), slice_.after.get(str(name), 0), since_ms)
     except (TidemarkError, OSError):
         return True  # who cannot look does not give the slice up
     newest = found.newest

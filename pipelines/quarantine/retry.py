@@ -110,10 +110,15 @@ class Retry:
         for line, _ in chosen:
             taken.setdefault(line.file.place, []).append(digest(line.text))
         now_ms = time.time_ns() // 1_000_000
-        slice_ = Slice(self.name, number, self._even_if_older, now_ms, len(texts), taken)
+        fed = {self._quarantine.names.of(line) for line, _ in chosen}
+        after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
+        slice_ = Slice(self.name, number, self._even_if_older, now_ms, len(texts), taken, after)
         self.slices.write(slice_, texts.values())
         faults.reached("slice-written", number)
         return slice_
+
+    def _newest_snapshot(self, table: TableName) -> int:
+        return self._own.catalog.files(table).snapshots.latest_id() or 0
 
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
         """Apply a slice and take it out of the quarantine; gives it up if nothing of it could be applied."""

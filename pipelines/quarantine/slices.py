@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ class Slice:
     record_count: int
     taken: Mapping[str, Sequence[str]]
     """Per file below the quarantine the digests of the lines that the slice took."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """By table the newest snapshot when the slice was made: its commits come behind that."""
 
     @property
     def name(self) -> str:

@@ -21,6 +21,10 @@ class ClosedStream:
         closed = self._checkpoint.closed_batch
         return None if closed is None else self._checkpoint.offset_after(closed)
 
+    def newest_snapshot(self, identifier: str) -> int:
+        """The newest snapshot of a table, 0 where it has none."""
+        return self._catalog.files(TableName.of(identifier)).snapshots.latest_id() or 0
+
     def is_beyond(self, identifier: str) -> bool:
         """Whether the batch that Spark may run again has its rows in the table."""
         planned, closed = self._checkpoint.planned_batch, self._checkpoint.closed_batch

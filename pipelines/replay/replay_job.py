@@ -53,6 +53,10 @@ class Stream(Protocol):
         """Where the last batch ends that will not run again; None before there is one."""
         ...
 
+    def newest_snapshot(self, identifier: str) -> int:
+        """The newest snapshot of a table, 0 where it has none."""
+        ...
+
     def is_beyond(self, identifier: str) -> bool:
         """Whether a table may have rows of records behind ``end``."""
         ...
@@ -101,7 +105,8 @@ def tables_of(config: PipelineConfig, own: OwnTables, state: ReplayState) -> Pip
         replayed = json.dumps(nested, separators=(",", ":"))
         return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 
-    beside = BesideStream(recorded, lambda _name, _table: None, state.begun_at_ms)
+    after = 0 if state.planned is None else state.planned.after_snapshot
+    beside = BesideStream(recorded, lambda _name, _table: None, state.begun_at_ms, {state.table: after})
     return PipelineTables(config, commit_user_of(config, state), own, only=state.table, beside=beside)
 
 
@@ -166,7 +171,9 @@ class ReplayJob:
         """Plan the next slice durably, if there is one."""
         piece = self._next_piece()
         if piece is not None:
-            self._note(replace(self._state, planned=Planned(piece.begin, piece.end, self._now_ms())))
+            newest = self._work.stream.newest_snapshot(self._state.table)
+            planned = Planned(piece.begin, piece.end, self._now_ms(), newest)
+            self._note(replace(self._state, planned=planned))
             faults.reached("replay-planned", self._state.number)
 
     def _next_piece(self) -> Slice | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from paimon_table import Table
 from sinks.commit.table_sink import PropertiesOf
@@ -22,3 +22,5 @@ class BesideStream:
     """Why a table, by its identifier, cannot take records that may be older than its rows; None where it can."""
     since_ms: int | None = None
     """When the first of several batches of such records was read; None where each batch stands for itself."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """By table the newest snapshot before any commit of these records."""

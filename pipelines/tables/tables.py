@@ -493,6 +493,7 @@ class PipelineTables:
                 resumes=False,
                 recorded_by=self._beside.properties_of,
                 recorded_since_ms=self._beside.since_ms,
+                after=self._beside.after.get(identifier, 0),
             )
         policy = self.config.on_lost_checkpoint
         sink = TableSink(

@@ -63,12 +63,14 @@ class TableSink:
         recorded_by: PropertiesOf | None = None,
         topic_ids: TopicIds = dict,
         recorded_since_ms: int | None = None,
+        after: int = 0,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
         With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
         counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
         departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere.
+        ``after`` is a snapshot behind which the commits that are still to be told apart come.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         """
         self.identifier = identifier
@@ -93,7 +95,7 @@ class TableSink:
                 commit_user, {}, {}, self._position.sources, departed=departed, writer=commit_user
             )
         is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
-        self._others_up_to = 0
+        self._others_up_to = after
         if found is not None and recorded_by is None and found.writer != commit_user:
             # Those who commit for a pipeline follow each other: what this one had before was of earlier batches.
             self._others_up_to = found.snapshot_id

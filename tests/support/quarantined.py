@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table import Table
+from paimon_table.history.retention import Limits
 from paimon_table.ids import Offset
+from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
@@ -102,6 +104,11 @@ def run_batch(root: Path, file: Path, batch: int, *rows: dict[str, Any]) -> None
 
 def table(root: Path, name: str = "orders") -> Table:
     return Table.open(f"{root}/warehouse/lake.db/{name}")
+
+
+def forget_the_past(root: Path) -> None:
+    """Expire all snapshots of the table but the newest."""
+    expire(table(root).context, Surroundings(), Limits(1, 1, 0, 100))
 
 
 def rows_of(root: Path, name: str = "orders") -> dict[int, Any]:

@@ -25,6 +25,7 @@ from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
     QUERY,
     envelope,
+    forget_the_past,
     lines_left,
     offsets_left,
     record,
@@ -85,6 +86,16 @@ def test_records_are_applied_once_their_rule_is_right(tmp_path: Path) -> None:
     assert lines_left(tmp_path) == []
     assert retry(file).stdout.startswith("nothing to retry: ")
     assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+
+
+def test_a_table_whose_past_has_just_expired_takes_records(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    run_batch(tmp_path, file, 1, record(7, envelope(7, 7, v=7)))
+    forget_the_past(tmp_path)
+    widen(file)
+
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+    assert rows_of(tmp_path) == {**ALL, 7: 7}
 
 
 def test_records_are_applied_as_they_are_mended_in_a_file(tmp_path: Path) -> None:

@@ -28,7 +28,17 @@ from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
 from sources.slices import Slice
 from tests.support.local_batches import task_settings
-from tests.support.quarantined import QUERY, envelope, quarantine, record, rows_of, run_batch, table, write_pipeline
+from tests.support.quarantined import (
+    QUERY,
+    envelope,
+    forget_the_past,
+    quarantine,
+    record,
+    rows_of,
+    run_batch,
+    table,
+    write_pipeline,
+)
 
 TOPIC = "shop.public.orders"
 SEQUENCE = {"sequence.field": "v", "changelog-producer": "lookup"}
@@ -47,6 +57,9 @@ class Topic:
     @property
     def end(self) -> str:
         return str(self.closed)
+
+    def newest_snapshot(self, identifier: str) -> int:
+        return table(self.root).snapshots.latest_id() or 0
 
     def is_beyond(self, identifier: str) -> bool:
         return self.beyond
@@ -220,6 +233,19 @@ def test_a_replay_meets_a_stream_that_never_rests(tmp_path: Path) -> None:
         assert len(steps) <= 4
 
     assert rows_of(tmp_path) == {**FINAL, **{offset: offset for offset in range(10, 10 + len(steps))}}
+
+
+def test_a_table_whose_past_has_just_expired_is_replayed_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = start(tmp_path)
+    lose(tmp_path, 2, 4)
+    forget_the_past(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, _: _kill(point == "replay-planned"))
+        with pytest.raises(Killed):
+            job(topic).step()
+
+    assert finish(job(topic)).record_count == 10
+    assert rows_of(tmp_path) == FINAL
 
 
 class Killed(BaseException):
