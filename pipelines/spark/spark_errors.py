@@ -48,6 +48,13 @@ def first_cause(error: object) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
+    if "because SparkContext was shut down" in text:
+        return (
+            "Spark has ended by itself, perhaps for lack of memory (spark.driver.memory); start again, it goes on where"
+            " it stopped"
+        )
+    if cause.startswith("An error occurred while calling") and len(lines) > 1:  # py4j's own words come first
+        cause = lines[1].removeprefix(":").strip()
     if _is_overload(text):
         return f"{_OVERLOAD}; run fewer pipelines on it or give it more cores, and start again"
     if cause == "null" or "Python worker exited unexpectedly" in text:

@@ -163,6 +163,12 @@ Driver stacktrace:
             " (crashed)\nCaused by: java.io.EOFException",
             "lack of memory",
         ),
+        (
+            "An error occurred while calling o42.collectToPython.\n: org.apache.spark.SparkException: Job 8 cancelled"
+            " because SparkContext was shut down\n\tat org.apache.spark.scheduler.DAGScheduler.$anonfun$cleanUp",
+            "spark.driver.memory",
+        ),
+        ("An error occurred while calling o4265.collectToPython.\n: java.lang.Exception: no room\n\tat a.b", "no room"),
     ],
 )
 def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
