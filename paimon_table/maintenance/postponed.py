@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.maintenance.compaction import Chosen, compacting
 from paimon_table.maintenance.job import Job, remove_unpublished
 from paimon_table.maintenance.shares import Compacted, Shares
@@ -23,6 +23,7 @@ from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
+from paimon_table.options.names import BUCKET
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER
 from paimon_table.rows.groups import groups_of
@@ -42,7 +43,7 @@ def compact_postponed(
     """Give all postponed rows of the chosen partitions their buckets; ``fully`` as for ``compact``.
 
     Partitions without buckets so far get ``new_count`` of them, by default as many as the options say. CommitConflict
-    when others keep compacting the same files; what was published until then stays.
+    when others keep compacting the same files; what was published until then stays. ConfigError as for ``check_order``.
     """
     commit = job.commit_to(table)
     state = commit.refresh()
@@ -53,11 +54,42 @@ def compact_postponed(
 
     def one(live: LiveFiles, partition: bytes, is_told: bool) -> list[CommitMessage]:
         files = _waiting(live.files, partition)
+        check_order(table.context, live.files, partition)
         return _Replay(ctx, live, partition, files, job).run(fully, is_told) if files else []
 
     return Shares(ctx, commit, job, one, "try again later").run(
         "give buckets", {p: _waiting(state.files, p) for p in partitions}
     )
+
+
+def check_order(ctx: TableContext, files: Mapping[BucketId, Sequence[DataFileMeta]], partition: bytes) -> None:
+    """ConfigError where rows that wait may be older than rows of their keys that have their buckets.
+
+    Writers that do not look at what waits put rows into buckets once ALTER TABLE has given 'bucket' a number: files of
+    a schema with that number, younger than one that waits. Who sets the option to -2 again says that this is all right.
+    """
+    waiting = _waiting(files, partition)
+    if not waiting or ctx.options.is_postponed:
+        return
+    since_ms = waiting[0].creation_time_ms or 0
+    younger = [
+        file
+        for bucket, of_bucket in files.items()
+        for file in of_bucket
+        if bucket.partition == partition
+        and bucket.bucket != POSTPONED
+        and (file.creation_time_ms or 0) > since_ms
+        and ctx.schemas[file.schema_id].options.get(BUCKET, "") != str(POSTPONED)
+    ]
+    if younger:
+        place = ctx.partition_path(partition)
+        raise ConfigError(
+            f"{ctx.paths.root}: {f'in partition {place} ' if place else ''}rows wait for a bucket since before others"
+            f" were written into buckets, after 'bucket' had become {ctx.options.bucket}: given theirs now, older"
+            " values would come back over newer ones. Where no key is in both, or those that wait may win, set 'bucket'"
+            " to -2 (ALTER TABLE), compact, and set it again; else drop the partition and write its rows anew",
+            option=BUCKET,
+        )
 
 
 def bucket_number(options: TableOptions, present: int | None, files: Sequence[DataFileMeta]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.partitions import drop_partitions, partition_facts
 from paimon_table.maintenance.postponed import compact_postponed
@@ -172,6 +174,27 @@ def test_postponed_rows_get_their_buckets_from_whoever_compacts(
             driver(path).compact()
             driver(twin).compact()
         assert by_java(java, path) == driver(path).content() == by_java(java, twin)
+
+
+def test_rows_that_java_wrote_behind_waiting_ones_are_not_overwritten_by_these(
+    java: JavaPaimon, tmp_path: Path
+) -> None:
+    """Java gives the older rows their buckets as if they were the newest."""
+    path = tmp_path / "t"
+    new_table(path, COLUMNS[:2], ["k"], options={"bucket": "-2"})
+    java.write(str(path), [["+I", 1, "old"], ["+I", 2, "old"]], identifier=1)
+    table = Table.open(str(path)).evolve([SetOption("bucket", "1")], 0)
+    java.write(str(path), [["+I", 1, "new"]], identifier=2)
+    copy = Path(shutil.copytree(path, tmp_path / "copy"))
+
+    with pytest.raises(ConfigError, match=r"rows wait .* set 'bucket' to -2 \(ALTER TABLE\), compact"):
+        compact_postponed(table.refreshed(), job(path), lambda _: True)
+    assert driver(path).content() == [[1, "new"]]
+
+    again = table.refreshed().evolve([SetOption("bucket", "-2")], 0)
+    compact_postponed(again, job(path), lambda _: True)
+    java.compact_postponed(str(copy), identifier=3)
+    assert driver(path).content() == by_java(java, copy) == [[1, "old"], [2, "old"]]
 
 
 def test_files_of_several_commits_are_replayed_in_order_by_java(java: JavaPaimon, tmp_path: Path) -> None:
