@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from paimon_table.file_index.index_options import BloomFilterColumn
+from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn
 from paimon_table.option_declaration import (
     Meant,
     Need,
@@ -40,6 +40,7 @@ from paimon_table.options.field_options import AGGREGATING, AllFieldOptions
 from paimon_table.options.modifiable import only_when_modifiable
 from paimon_table.options.names import (
     AGGREGATION_REMOVE_ON_DELETE,
+    ASSIGNER_PARALLELISM,
     BUCKET,
     BUCKET_FUNCTION,
     CHANGELOG_FILE_COMPRESSION,
@@ -52,22 +53,30 @@ from paimon_table.options.names import (
     DATA_FILE_PREFIX,
     DEFAULT_AGGREGATE_FUNCTION,
     DELETION_VECTORS,
+    DYNAMIC_OVERWRITE,
     FILE_BLOCK_SIZE,
     FILE_COMPRESSION,
     FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
+    FORCE_LOOKUP,
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
     INDEX_BOOTSTRAP_PARALLELISM,
     INDEX_TTL,
     INITIAL_BUCKETS,
     LEGACY_PARTITION_NAME,
+    LOOKUP_COMPACT,
     MAX_BUCKETS,
     MERGE_ENGINE,
     NUM_LEVELS,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_GROUP,
+    PARTITION_DEFAULT_NAME,
+    PLAN_SORT_PARTITION,
+    POSTPONE_BUCKET_ROWS,
+    POSTPONE_BUCKET_SIZE,
+    POSTPONE_BUCKETS,
     RECORD_EXPIRE_TIME,
     RECORD_TIME_FIELD,
     ROW_DEDUPLICATE,
@@ -81,6 +90,7 @@ from paimon_table.options.names import (
     TARGET_BUCKET_ROW_COUNT,
     TARGET_FILE_ROW_COUNT,
     WRITE_ONLY,
+    ZSTD_LEVEL,
 )
 from paimon_table.options.retention_options import RetentionOptions
 
@@ -91,6 +101,8 @@ SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
 
 MOST_LEVELS = 1000
 """More than any table has runs; a writer keeps a list of them for each bucket."""
+
+_A_CHANGELOG = Need(CHANGELOG_PRODUCER, ("input", "lookup", "full-compaction"))
 
 _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
 
@@ -113,7 +125,7 @@ class TableOptions:
     dynamic_bucket_max_buckets: int = option(MAX_BUCKETS, integer(-1), -1, needs=Need(BUCKET, ("-1",)), with_key=True)
     """Buckets of a partition, at most; -1 for as many as its keys need."""
     dynamic_bucket_assigners: int | None = option(
-        "dynamic-bucket.assigner-parallelism", integer(1), None, needs=Need(BUCKET, ("-1",)), with_key=True
+        ASSIGNER_PARALLELISM, integer(1), None, needs=Need(BUCKET, ("-1",)), with_key=True
     )
     """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
     index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)), with_key=True)
@@ -202,11 +214,11 @@ class TableOptions:
     file_compression: str = option(FILE_COMPRESSION, lowered, "zstd")
     file_compression_per_level: tuple[tuple[int, str], ...] = option(FILE_COMPRESSION_PER_LEVEL, lowered_per_level, ())
     file_suffix_include_compression: bool = option("file.suffix.include.compression", boolean, False)
-    changelog_file_format: str | None = option(CHANGELOG_FILE_FORMAT, lowered, None)
-    changelog_file_compression: str | None = option(CHANGELOG_FILE_COMPRESSION, lowered, None)
-    changelog_file_stats_mode: str | None = option(CHANGELOG_FILE_STATS_MODE, plain, None)
+    changelog_file_format: str | None = option(CHANGELOG_FILE_FORMAT, lowered, None, needs=_A_CHANGELOG)
+    changelog_file_compression: str | None = option(CHANGELOG_FILE_COMPRESSION, lowered, None, needs=_A_CHANGELOG)
+    changelog_file_stats_mode: str | None = option(CHANGELOG_FILE_STATS_MODE, plain, None, needs=_A_CHANGELOG)
     zstd_level: int = option(
-        "file.compression.zstd-level",
+        ZSTD_LEVEL,
         integer(),
         1,
         meant=Meant(range(1, 23), "is not among the levels of zstd; write one from 1 to 22"),
@@ -214,14 +226,14 @@ class TableOptions:
     file_block_size_bytes: int | None = option(FILE_BLOCK_SIZE, size_bytes, None)
     """Size in the file of a row group of Parquet or a stripe of ORC; Avro knows none, as in Java."""
     data_file_prefix: str = option(DATA_FILE_PREFIX, file_prefix, "data-")
-    changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-")
+    changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-", needs=_A_CHANGELOG)
     write_only: bool = option(WRITE_ONLY, boolean, False, "write.compaction-skip")
     full_compaction_delta_commits: int | None = option(FULL_COMPACTION_DELTA_COMMITS, integer(1), None, waits=())
-    force_lookup: bool = option("force-lookup", boolean, False, change=never, read=True, with_key=True)
+    force_lookup: bool = option(FORCE_LOOKUP, boolean, False, change=never, read=True, with_key=True)
     force_up_level0: bool = option("compaction.force-up-level-0", boolean, False, with_key=True)
-    lookup_compact: str = option("lookup-compact", one_of("radical", "gentle"), "radical", with_key=True)
+    lookup_compact: str = option(LOOKUP_COMPACT, one_of("radical", "gentle"), "radical", with_key=True)
     lookup_compact_max_interval: int | None = option(
-        "lookup-compact.max-interval", integer(1), None, needs=Need("lookup-compact", ("gentle",))
+        "lookup-compact.max-interval", integer(1), None, needs=Need(LOOKUP_COMPACT, ("gentle",))
     )
     deletion_vectors: bool = option(
         DELETION_VECTORS, boolean, False, change=only_when_modifiable, read=True, waits=("true",)
@@ -233,7 +245,7 @@ class TableOptions:
     deletion_vectors_merge_on_read: bool = option(
         "deletion-vectors.merge-on-read", boolean, False, read=True, needs=Need(DELETION_VECTORS, ("true",))
     )
-    partition_default_name: str = option("partition.default-name", plain, "__DEFAULT_PARTITION__", read=True)
+    partition_default_name: str = option(PARTITION_DEFAULT_NAME, plain, "__DEFAULT_PARTITION__", read=True)
     legacy_partition_name: bool = option(LEGACY_PARTITION_NAME, boolean, True, read=True)
     stats_mode: str = option(STATS_MODE, plain, "truncate(16)")
     stats_mode_per_level: tuple[tuple[int, str], ...] = option(STATS_MODE_PER_LEVEL, per_level, ())
@@ -247,7 +259,9 @@ class TableOptions:
     """What ``fields.<column>.*`` says."""
     bloom_filters: tuple[BloomFilterColumn, ...] = ()
     """What ``file-index.bloom-filter.*`` says."""
-    file_index_in_manifest_bytes: int = option("file-index.in-manifest-threshold", size_bytes, 500)
+    file_index_in_manifest_bytes: int = option(
+        "file-index.in-manifest-threshold", size_bytes, 500, needs=Need(BLOOM_FILTER_COLUMNS.name)
+    )
     """Size up to which a file index stands in the manifest instead of a file of its own."""
     file_index_read: bool = option("file-index.read.enabled", boolean, True, read=True)
     aggregation_remove_record_on_delete: bool = option(
@@ -275,24 +289,20 @@ class TableOptions:
         columns=listed,
         needs=Need(MERGE_ENGINE, ("partial-update",)),
     )
-    scan_plan_sort_partition: bool = option("scan.plan-sort-partition", boolean, False, read=True)
+    scan_plan_sort_partition: bool = option(PLAN_SORT_PARTITION, boolean, False, read=True)
     """Whether partitions are read in the order of their values."""
     record_expire_time_ms: int | None = option(RECORD_EXPIRE_TIME, duration_ms, None)
     """Age at which compactions leave rows out."""
     record_time_field: str | None = option(
         RECORD_TIME_FIELD, plain, None, columns=single, needs=Need(RECORD_EXPIRE_TIME)
     )
-    postpone_default_bucket_num: int | None = option(
-        "postpone.default-bucket-num", integer(1), None, needs=Need(BUCKET, ("-2",))
-    )
+    postpone_default_bucket_num: int | None = option(POSTPONE_BUCKETS, integer(1), None, needs=Need(BUCKET, ("-2",)))
     """How many buckets a partition gets whose postponed rows are the first that are compacted."""
     postpone_target_row_num: int | None = option(
-        "postpone.target-row-num-per-bucket", integer(1, LONG_MAX), None, needs=Need(BUCKET, ("-2",))
+        POSTPONE_BUCKET_ROWS, integer(1, LONG_MAX), None, needs=Need(BUCKET, ("-2",))
     )
     """Without that number: the rows that are to be in one."""
-    postpone_target_size_bytes: int = option(
-        "postpone.target-size-per-bucket", size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",))
-    )
+    postpone_target_size_bytes: int = option(POSTPONE_BUCKET_SIZE, size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",)))
     """Without either: the size of the files with its rows."""
     retention: RetentionOptions = field(default_factory=RetentionOptions)
     """What is kept, and for how long."""
@@ -300,7 +310,7 @@ class TableOptions:
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
     manifest_merge_min_count: int = option("manifest.merge-min-count", integer(1), 30)
-    dynamic_partition_overwrite: bool = option("dynamic-partition-overwrite", boolean, True)
+    dynamic_partition_overwrite: bool = option(DYNAMIC_OVERWRITE, boolean, True)
     """Whether INSERT OVERWRITE of a partitioned table replaces the partitions of the new rows, and no others."""
     overwrite_upgrade: bool = option("overwrite-upgrade", boolean, True)
     """Whether the files of an overwrite go to the highest level when they need no merge."""

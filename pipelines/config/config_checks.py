@@ -27,6 +27,7 @@ from pipelines.config.kafka_checks import property_mistakes, property_warnings, 
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import misspelt_columns
+from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
     options_of_other_tables,
     options_that_wait,
@@ -239,6 +240,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *values_out_of_range(rule.options),
             *options_without_effect(stated, rule.options),
             *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
+            *options_replaced(stated, rule.options, rule.on_change is None, bool(rule.partition_by)),
             *misspelt_options(rule.options),
         ]
         for name, text in mistakes:

@@ -82,7 +82,7 @@ def options_of_other_tables(
 
 
 def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = _parsed(effective, (INITIAL_BUCKETS, MAX_BUCKETS))
+    options = parsed(effective, (INITIAL_BUCKETS, MAX_BUCKETS))
     if options is None or INITIAL_BUCKETS not in stated:
         return
     initial, most = options.dynamic_bucket_initial_buckets or 0, options.dynamic_bucket_max_buckets
@@ -94,7 +94,7 @@ def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) ->
 
 
 def _of_curves(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = _parsed(effective, (BUCKET, CLUSTERING_COLUMNS, CLUSTERING_STRATEGY))
+    options = parsed(effective, (BUCKET, CLUSTERING_COLUMNS, CLUSTERING_STRATEGY))
     name = next((name for name in (CLUSTERING_STRATEGY, CLUSTERING_COLUMNS) if name in stated), None)
     if name is None or options is None or not options.clustering_columns:
         return
@@ -143,7 +143,7 @@ def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = _parsed(effective, (*_declared(NUM_LEVELS).deciding_names, name))
+    options = parsed(effective, (*_declared(NUM_LEVELS).deciding_names, name))
     if options is None:
         return
     beyond = {level for level in options.named_levels if level > options.max_level}
@@ -156,7 +156,7 @@ def _of_levels_too_high(name: str, effective: Mapping[str, str]) -> Iterator[tup
 
 
 def _of_formats_without_blocks(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = _parsed(effective, (CHANGELOG_PRODUCER, *_FORMATS, *_declared(NUM_LEVELS).deciding_names))
+    options = parsed(effective, (CHANGELOG_PRODUCER, *_FORMATS, *_declared(NUM_LEVELS).deciding_names))
     formats = set() if options is None else {settings.format for settings in used_settings(options)}
     if formats and all(known in KNOWN_FORMATS and not KNOWN_FORMATS[known].has_blocks for known in formats):
         yield name, f"option '{name}' has no effect on files of format {', '.join(sorted(formats))}; remove it"
@@ -182,7 +182,7 @@ def values_out_of_range(effective: Mapping[str, str]) -> Iterator[tuple[str, str
     for field, declared in declared_in(TableOptions).items():
         meant, names = declared.meant, declared.deciding_names
         name = next((name for name in names if name in effective), None)
-        options = None if meant is None or name is None else _parsed(effective, names)
+        options = None if meant is None or name is None else parsed(effective, names)
         if meant is None or name is None or options is None:
             continue
         value = getattr(options, field)
@@ -196,7 +196,7 @@ def _declared(name: str) -> Declaration:
     return declared
 
 
-def _parsed(effective: Mapping[str, str], names: Collection[str]) -> TableOptions | None:
+def parsed(effective: Mapping[str, str], names: Collection[str]) -> TableOptions | None:
     """The typed values of some options that name no columns; None when one cannot be read, which is said elsewhere."""
     chosen = {name: effective[name] for name in names if name in effective}
     try:
