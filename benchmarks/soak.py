@@ -1,7 +1,6 @@
 """A pipeline as it lives for months, in an hour: kills, new columns, pauses, bad records; nothing is lost or grows.
 
-    python -m benchmarks.soak [--batches 1500] [--minutes 90] [--seed 1] [--kills 9] [--worker-kills 8]
-                             [--interval 200ms] [--out DIR]
+    python -m benchmarks.soak [--batches 1500] [--minutes 90] [--seed 1] [--kills 12] [--interval 200ms] [--out DIR]
 
 Starts a broker on loopback and a pipeline over seven tables of different kinds. Each closed batch is followed by a few
 hundred more changes, so that the load ends by itself and never runs ahead. The service is started again whenever it
@@ -47,14 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=1_500)
     parser.add_argument("--minutes", type=float, default=90.0, help="the load ends then, whatever was reached")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kills", type=int, default=9, help="of driver, JVM or both")
-    parser.add_argument("--worker-kills", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=12, help="of driver, JVM, one or all Python workers, all of these")
     parser.add_argument("--interval", default="200ms", help="trigger of the pipeline")
     parser.add_argument("--out", type=Path, default=Path("soak-output"))
     args = parser.parse_args(arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    steps = schedule(args.batches, args.kills, args.worker_kills, Random(args.seed))
+    steps = schedule(args.batches, args.kills, Random(args.seed))
     with _scratch() as root, running_kafka(root / "broker") as topics:
         soak = Soak(root, topics, args.seed, args.interval)
         try:

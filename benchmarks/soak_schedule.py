@@ -34,9 +34,8 @@ _PLACES = {
     Change.RESUME: 0.33,
     Change.NEW_TABLE: 0.36,
 }
-_PROCESS_KILLS = (0.05, 0.5)
-"""In which part of the run driver and JVM are killed: the rest is one long life, whose memory is judged."""
-_WORKER_KILLS = (0.05, 0.8)
+_KILLS = (0.05, 0.5)
+"""In which part of the run processes are killed: the rest is one long life, whose memory is judged."""
 _BAD_SHARE = 0.08
 
 
@@ -49,16 +48,11 @@ class Step:
     after_s: float = 0.0
 
 
-def schedule(batches: int, process_kills: int, worker_kills: int, random: Random) -> list[Step]:
+def schedule(batches: int, kills: int, random: Random) -> list[Step]:
     """All steps in the order of their batches."""
     steps = [Step(round(place * batches), change) for change, place in _PLACES.items()]
-    victims = (
-        (process_kills, (Victim.DRIVER, Victim.JVM, Victim.ALL), _PROCESS_KILLS),
-        (worker_kills, (Victim.WORKER, Victim.WORKERS), _WORKER_KILLS),
-    )
-    for count, kinds, (first, last) in victims:
-        for _, victim in zip(range(count), cycle(kinds), strict=False):
-            steps.append(Step(round(random.uniform(first, last) * batches), victim, random.uniform(0.0, 1.0)))
+    for _, victim in zip(range(kills), cycle(Victim), strict=False):
+        steps.append(Step(round(random.uniform(*_KILLS) * batches), victim, random.uniform(0.0, 1.0)))
     return sorted(steps, key=lambda step: step.batch)
 
 

@@ -91,10 +91,10 @@ class Service:
     left_behind: int = 0
     """Processes that went on after their driver had ended."""
     unasked_ends: list[int] = field(default_factory=list)
-    """Exit codes of lives that no kill of driver or JVM has ended."""
+    """Exit codes of lives in which nothing was killed. With a local master a killed worker ends the service too."""
     _process: subprocess.Popen[bytes] | None = None
     _session: int = 0
-    _killed_at_s: float | None = None
+    _is_hit: bool = False
 
     @property
     def life(self) -> int:
@@ -108,10 +108,10 @@ class Service:
         if self._process is not None:
             code = self._process.returncode
             self.tell(f"the service ended with {code}")
-            if self._killed_at_s is None:
+            if not self._is_hit:
                 self.unasked_ends.append(code)
             self._wait_for_the_others()
-        self._killed_at_s = None
+        self._is_hit = False
         self.starts.append(time.time())
         self._process = started(self.file, self.log, self.environment)
         self._session = self._process.pid
@@ -150,8 +150,7 @@ class Service:
                 hit = processes["workers"]
             case Victim.ALL:
                 hit = [one for kind in processes.values() for one in kind]
-        if victim not in (Victim.WORKER, Victim.WORKERS):
-            self._killed_at_s = time.monotonic()
+        self._is_hit = self._is_hit or bool(hit)
         for process in hit:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
