@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from paimon_table import Snapshot
 from paimon_table.history.claims import Claim, Claims
-from sinks.commit.positions import PIPELINE_PROPERTY
+from sinks.commit.positions import PIPELINE_PROPERTY, checkpoint_user
 
 LIVE_PIPELINE_MS = 7 * 86_400_000
 """A pipeline that has not committed for so long, while others have, is not waited for."""
@@ -33,7 +33,8 @@ def pipeline_claims(own: str | None) -> Claims:
             found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
         if any(name.startswith(_OURS) for name in snapshot.properties):
             text = f"commit user {snapshot.commit_user} finds there what it has committed"
-            found.append(Claim(("user", snapshot.commit_user), LIVE_USER_MS, text))
+            # Who catches a table up and the stream of its checkpoint take turns: neither looks for what it had before.
+            found.append(Claim(("user", checkpoint_user(snapshot.commit_user)), LIVE_USER_MS, text))
         return found
 
     return claims

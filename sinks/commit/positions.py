@@ -29,14 +29,15 @@ ASIDE = "+"
 """Parts the commit user of a checkpoint from the rest in the name of who commits for it beside its stream."""
 
 
-def aside_user(commit_user: str, name: object) -> str:
+def aside_user(commit_user: str, number: int) -> str:
     """Who commits for a checkpoint beside its stream, with identifiers of its own."""
-    return f"{commit_user}{ASIDE}{name}"
+    return f"{commit_user}{ASIDE}{number}"
 
 
 def checkpoint_user(commit_user: str) -> str:
     """The commit user of the checkpoint for which somebody commits."""
-    return commit_user.partition(ASIDE)[0]
+    user, _, number = commit_user.rpartition(ASIDE)
+    return user if user and number.isascii() and number.isdigit() else commit_user  # names of pipelines may have a +
 
 
 @dataclass(frozen=True, slots=True)

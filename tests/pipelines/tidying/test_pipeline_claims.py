@@ -10,7 +10,7 @@ from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.table import Table
 from pipelines.tidying.pipeline_claims import LIVE_PIPELINE_MS, LIVE_USER_MS, pipeline_claims
-from sinks.commit.positions import newest_position
+from sinks.commit.positions import aside_user, newest_position
 from sinks.commit.table_sink import TableSink
 from tests.support.table_sinks import message, table
 
@@ -74,3 +74,27 @@ def test_snapshots_of_jobs_are_kept_by_nobody(tmp_path: Path) -> None:
         commit(often, batch_id, tmp_path)
 
     assert expired(target, "often", LIVE_PIPELINE_MS + 1) == list(range(1, target.snapshots.latest_id() or 0))
+
+
+def test_who_has_caught_a_table_up_keeps_nothing_once_its_stream_goes_on(tmp_path: Path) -> None:
+    target = table(MemoryDisk())
+    commit(sink(target, "shop", "user"), 0, tmp_path)
+    aside = sink(target, "shop", aside_user("user", 1_700_000_000_000))
+    for number in (0, 1):
+        commit(aside, number, tmp_path)
+    assert expired(target, "shop") == [1, 2]
+    assert aside.is_appended(1, 0)
+
+    commit(sink(target, "shop", "user"), 5, tmp_path)
+    assert expired(target, "shop") == [3]
+    assert sink(target, "shop", "user").is_appended(5, 0)
+
+
+def test_checkpoints_of_pipelines_with_a_plus_in_their_names_are_told_apart(tmp_path: Path) -> None:
+    target = table(MemoryDisk())
+    commit(sink(target, "a+b", "tidemark-a+b-1111"), 0, tmp_path)
+
+    assert sink(target, "a+b", "tidemark-a+b-2222").is_lost_checkpoint
+    assert not sink(target, "a+b", aside_user("tidemark-a+b-1111", 7)).is_lost_checkpoint
+    commit(sink(target, "a+c", "tidemark-a+c-3333"), 0, tmp_path)
+    assert expired(target, "a+c") == []
