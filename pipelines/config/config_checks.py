@@ -29,6 +29,7 @@ from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import misspelt_columns
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
+    durations_without_unit,
     options_of_other_tables,
     options_that_wait,
     options_without_effect,
@@ -238,6 +239,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         mistakes = [
             *option_mistakes(rule),
             *values_out_of_range(rule.options),
+            *durations_without_unit(rule.options),
             *options_without_effect(stated, rule.options),
             *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
             *options_replaced(stated, rule.options, rule.on_change is None, bool(rule.partition_by)),

@@ -48,7 +48,8 @@ otherwise: skip
   `${env:NAME:-text}` falls back to the text when the variable is unset or empty. `${NAME}` is refused. Contents of
   variables are never printed.
 - **Paths** are relative to the directory of the YAML file; URIs (`file:///...`, `s3://...`) stay as they are.
-- **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`.
+- **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`. Without one table options are refused: Paimon takes them for
+  milliseconds.
 - **Patterns** are regular expressions that must match the whole name; a plain name matches itself.
 - **Types** of columns are Paimon's as SQL text: `INT`, `DECIMAL(10, 2)`, `TIMESTAMP_LTZ(6)`, `ARRAY<STRING>`, ...
 - **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. A table rule

@@ -12,7 +12,7 @@ from paimon_table import TableOptions, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.formats.known_formats import KNOWN_FORMATS
 from paimon_table.option_declaration import Declaration, Need, declared_in
-from paimon_table.option_values import is_per_level
+from paimon_table.option_values import duration_ms, is_per_level
 from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
 from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
@@ -188,6 +188,24 @@ def values_out_of_range(effective: Mapping[str, str]) -> Iterator[tuple[str, str
         value = getattr(options, field)
         if value not in meant.values:
             yield name, f"option '{name}': {value} {meant.otherwise}"
+
+
+_SHOWN = 20
+
+
+def durations_without_unit(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) for durations that are bare numbers.
+
+    Paimon takes them for milliseconds: `record-level.expire-time: 30` would take all rows away at once.
+    """
+    for name, text in effective.items():
+        known, bare = declaration(name), text.strip()[:_SHOWN]
+        if known is not None and known.parse is duration_ms and bare.isascii() and bare.isdecimal() and bare.strip("0"):
+            yield (
+                name,
+                f"option '{name}': '{bare}' has no unit, which Paimon takes for milliseconds; write {bare} d, {bare} h,"
+                f" {bare} s or {bare} ms",
+            )
 
 
 def _declared(name: str) -> Declaration:

@@ -294,3 +294,16 @@ def test_a_port_beyond_the_last_one_says_the_last_one(tmp_path: Path) -> None:
     file.write_text(GOOD.format(name="shop", checkpoint="state") + "metrics: { port: 99999 }\n")
     with pytest.raises(ConfigError, match=r"metrics\.port: must be at most 65535"):
         load_pipeline(file)
+
+
+def test_a_duration_without_a_unit_is_refused(tmp_path: Path) -> None:
+    """Paimon's own reading, milliseconds, would take rows and snapshots away at once."""
+    file = tmp_path / "shop.yaml"
+    text = GOOD.format(name="shop", checkpoint="state")
+    options = "{ snapshot.time-retained: 12, changelog.time-retained: 12 h, tag.default-time-retained: '0' }"
+    file.write_text(f"{text}defaults: {{ options: {options} }}\n")
+    with pytest.raises(ConfigError) as error:
+        load_pipeline(file)
+    (told,) = str(error.value).splitlines()
+    assert "option 'snapshot.time-retained': '12' has no unit" in told
+    assert told.endswith("write 12 d, 12 h, 12 s or 12 ms")
