@@ -31,9 +31,12 @@ def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
 
 
 def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """The manifest list of its changelog, the manifests, the files."""
+    """The manifest list of its changelog, the manifests, the files.
+
+    None where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
+    """
     listed = snapshot.changelog_manifest_list
-    if listed is None:
+    if listed is None or not reader.io.exists(reader.paths.manifest_file(listed)):
         return set()
     manifests = reader.list_of(listed, snapshot.changelog_manifest_list_size)
     files = {entry.file.file_name for entry in reader.entries_in(manifests)}

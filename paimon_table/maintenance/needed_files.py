@@ -63,7 +63,8 @@ class NeededFiles:
     def add(self, holder: Holder, snapshot: Snapshot) -> None:
         """The content of ``holder``."""
         changelog = snapshot.changelog_manifest_list
-        if changelog is not None:
+        is_there = not holder.may_lack_changelog or self._is_there(changelog)
+        if changelog is not None and is_there:
             manifests = self._manifests(holder, changelog, snapshot.changelog_manifest_list_size)
             for entry in self._entries(holder, manifests or ()) or ():
                 self._need_all(holder, entry)
@@ -78,6 +79,9 @@ class NeededFiles:
                 self._need_all(holder, entry)
         self._add_index(holder, snapshot)
         self._check_statistics(holder, snapshot)
+
+    def _is_there(self, manifest_list: str | None) -> bool:
+        return manifest_list is not None and self._ctx.io.exists(self._ctx.paths.manifest_file(manifest_list))
 
     def end_chain(self) -> None:
         """The next snapshot does not follow the one before, or its files are not known."""

@@ -55,8 +55,9 @@ class References:
             lists.append((snapshot.base_manifest_list, snapshot.base_manifest_list_size))
         elif not self._is_there(snapshot.delta_manifest_list):
             lists = []  # the expiry of its snapshot has removed what only readers of the snapshot need
-        if snapshot.changelog_manifest_list is not None:
-            lists.append((snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
+        changelog = snapshot.changelog_manifest_list
+        if changelog is not None and (not holder.may_lack_changelog or self._is_there(changelog)):
+            lists.append((changelog, snapshot.changelog_manifest_list_size))
         for name, size_bytes in lists:
             self._add_list(name, size_bytes)
         index = snapshot.index_manifest

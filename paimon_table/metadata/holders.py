@@ -40,6 +40,14 @@ class Holder:
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" + (f" of branch {self.branch}" if self.branch else "")
 
+    @property
+    def may_lack_changelog(self) -> bool:
+        """Whether the changelog that it names can be gone: it goes with the snapshot, tags do not hold it.
+
+        A branch begins with the snapshot of a tag.
+        """
+        return self.kind is Holding.TAG or self.branch is not None
+
     def read(self, io: FileIO) -> Snapshot:
         """Its content; FileNotFoundError when it is gone meanwhile, CorruptFile when it cannot be read."""
         return from_json(io.read(self.path), self.path)

@@ -7,11 +7,17 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.history.branches import BranchStore
+from paimon_table.history.rollback import plan_rollback_to_tag, roll_back
+from paimon_table.history.tags import TagStore, create_tag
+from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.inspection import inspect, open_despite_damage
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.orphans import Orphans, check_age, find_orphans, remove_orphans
 from paimon_table.metadata.manifest_store import ManifestReader
@@ -274,3 +280,28 @@ def test_a_table_within_the_directory_of_another_keeps_its_files(tmp_path: Path)
     assert find_orphans(driver.table, job(tmp_path), DAY_MS).unknown == (str(tmp_path / "t/dt=inner"),)
     assert removed(driver.table, tmp_path) == []
     assert inner.content() == [[1, "a"]]
+
+
+def test_a_tag_does_not_hold_the_changelog_of_its_snapshot(tmp_path: Path) -> None:
+    """It went with the snapshot: that is no damage, nor in a branch that begins at the tag, and all work goes on."""
+    options = {"changelog-producer": "input", "snapshot.num-retained.min": "1", "snapshot.time-retained": "0 ms"}
+    driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"], options=options), tmp_path / "lookup")
+    for commit in range(4):
+        driver.commit([["+I", key, f"v{commit}"] for key in range(3)])
+    table, at_tag = driver.table, driver.content(2)
+    tags, branches = TagStore(table.io, table.paths), BranchStore(table.io, table.paths)
+    create_tag(tags, "t", table.paths.snapshot_file(2), now=datetime.now, retained_ms=None)
+    expire(table.context, Surroundings())
+    named = tags.read("t").snapshot.changelog_manifest_list
+    assert named is not None and not table.io.exists(table.paths.manifest_file(named))
+
+    for _ in ("tag", "branch"):
+        assert find_orphans(table, job(tmp_path), -DAY_MS).files == ()
+        assert inspect(open_despite_damage(table.io, table.paths.root), job(tmp_path)).damages == ()
+        driver.commit([["+I", 1, "more"]])
+        expire(table.context, Surroundings())
+        assert table.snapshots.earliest_id() == table.snapshots.latest_id()
+        if not branches.names():
+            branches.create("b", tags.read("t"))
+    roll_back(table.context, plan_rollback_to_tag(table.context, "t"))
+    assert driver.content(2) == at_tag
