@@ -40,6 +40,17 @@ _DEFAULTS = {
 }
 """Properties that differ from Spark's own defaults; the YAML's `spark:` block wins over them."""
 
+_KAFKA = {
+    "spark.kafka.consumer.fetchedData.cache.timeout": "30s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
+    "spark.kafka.consumer.cache.timeout": "2m",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
+}
+"""How long the JVM keeps what a query has fetched of a partition and not read (up to 10,000 records), and consumers.
+
+Each slice of a table that catches up is a query of its own: with Spark's 5 minutes what they leave fills the JVM.
+"""
+
 _WORKERS = {
     "spark.python.daemon.module": "pipelines.worker_daemon",
     "spark.shuffle.compress": "false",
@@ -90,7 +101,7 @@ def session_properties(
     properties = {**_DEFAULTS, **given}
     if any(c.source.kafka is not None for c in configs):
         packages = with_kafka_connector(given.get("spark.jars.packages"), given.get("spark.jars", ""))
-        properties = {**{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
+        properties = {**_KAFKA, **{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
     is_local = master is not None and master.startswith("local")
     log4j = Path(__file__).with_name("log4j2.properties")
     java_options = given.get("spark.driver.extraJavaOptions", "")

@@ -102,3 +102,17 @@ def test_the_jvm_of_a_short_run_compiles_once_and_the_file_has_the_last_word(tmp
     assert "-XX:TieredStopAtLevel=1" in java_options(True)
     given = java_options(True, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
     assert re.findall(r"-XX:TieredStopAtLevel=\d", given)[-1] == "-XX:TieredStopAtLevel=4"
+
+
+def test_what_a_query_has_fetched_and_not_read_goes_soon_after_it(tmp_path: Path) -> None:
+    def of_kafka(**spark: str) -> dict[str, str]:
+        source = {"kafka": {"bootstrap_servers": "k:9092", "topics": ["t"]}, "format": "debezium-json"}
+        given = {"version": 1, "name": "shop", "source": source, "checkpoint": str(tmp_path), "otherwise": "create"}
+        catalog = {"warehouse": str(tmp_path)}
+        read = PipelineConfig.model_validate({**given, "catalog": catalog, "spark": spark})
+        return session_properties([read], "local[2]", False, [str(tmp_path)])
+
+    timeout = "spark.kafka.consumer.fetchedData.cache.timeout"
+    assert of_kafka()[timeout] == "30s"
+    assert of_kafka(**{timeout: "1h"})[timeout] == "1h"
+    assert timeout not in properties(tmp_path, "local[2]")
