@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_table import Catalog
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
@@ -27,6 +28,7 @@ class PreparedPipeline:
     catalog: Catalog
     own: OwnTables
     topics: TopicRecord
+    counts: CommitCounts
     reader: SourceReader
 
 
@@ -46,7 +48,9 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     topics = TopicRecord(checkpoint)
     reader = source_reader(config, checkpoint, own, topics)
     reader.check()
-    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, topics, reader)
+    return PreparedPipeline(
+        config, checkpoint, query_id, record, catalog, own, topics, CommitCounts(checkpoint), reader
+    )
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:

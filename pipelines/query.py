@@ -40,6 +40,7 @@ from pipelines.batch.spool_exchange import SpoolExchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
+from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.side_work import SideWork
 from pipelines.catchup.spark_slices import run_slice, slice_settings
 from pipelines.catchup.standing import Standing, tell_tables_behind
@@ -114,6 +115,7 @@ class PipelineQuery:
         self._record = pipeline.record
         self._own = pipeline.own
         self._topics = pipeline.topics
+        self._counts = pipeline.counts
         self._reader = pipeline.reader
         self._settings = TaskSettings(
             config.source.format.decoder,
@@ -134,6 +136,7 @@ class PipelineQuery:
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
             self._note_new_tables()
+            leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure)
         self._finish_interrupted(spark, pipeline.query_id)
         desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
@@ -299,6 +302,7 @@ class PipelineQuery:
     def _ended(self, report: BatchReport) -> None:
         self._reported_batch = report.batch_id
         self._reader.read_to(dict(report.ends), report.newest_s)
+        self._note_commits()
         opened = self.open_tables()
         for table in report.tables:
             self._tidier.note(table.identifier, opened[table.identifier].table)
@@ -372,6 +376,12 @@ class PipelineQuery:
             read = self._reader.slices().topics(self._checkpoint.offset_after(closed))
             written = {str(name) for name in self._own.names()}
             note_new_tables(self.config, self._left_out, written, read, closed + 1)
+
+    def _note_commits(self) -> None:
+        """Let the checkpoint know what the tables have by now."""
+        sinks = self.open_tables()
+        counts = {name: commits_of(sink) for name, sink in sinks.items() if sink.position.commit_count}
+        self._counts.note(counts)
 
     def _catch_up(self, identifier: str) -> CatchUp:
         """What brings a table up; called in a turn, once the pipeline's tables are known."""

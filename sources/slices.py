@@ -6,9 +6,11 @@ checkpoint keeps them for the source; None stands for the first record that ther
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from sources.positions import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +44,10 @@ class SliceReader(Protocol):
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         """Where the first records lie that are not older than a time, in the topics given or in all that are read."""
+        ...
+
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        """Where a table stands that has all before these offsets; None where they do not tell it."""
         ...
 
     def earlier(self, position: str, other: str) -> str:

@@ -103,6 +103,19 @@ class LeftOut:
         faults.reached("table-left-out", batch_id)
         return mark
 
+    def go_back(self, identifier: str, reason: str, batch_id: int, begin: str | None, topics: Collection[str]) -> None:
+        """Leave a table out that misses all from ``begin`` on, whatever its mark said; durable when this returns.
+
+        One that was paused by hand stays so.
+        """
+        with self._lock:
+            known = self.marks.get(identifier)
+            is_asked = known is not None and known.cause is Cause.ASKED
+            cause = Cause.ASKED if is_asked else Cause.FAILED
+            named = tuple(sorted({*topics, *(() if known is None else known.topics)}))
+            self._marks.put(BehindMark(identifier, cause, reason, self._now_ms(), batch_id, begin, topics=named))
+        faults.reached("table-left-out", batch_id)
+
     def note(self, mark: BehindMark) -> None:
         """What has changed in the mark of a table that is behind."""
         with self._lock:

@@ -16,6 +16,7 @@ from paimon_table import Snapshot, SnapshotStore
 PIPELINE_PROPERTY = "tidemark.pipeline"
 OFFSETS_PROPERTY = "tidemark.offsets"
 TOPICS_PROPERTY = "tidemark.topics"
+COMMITS_PROPERTY = "tidemark.commits"
 FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
 DEPARTED_PROPERTY = "tidemark.departed"
@@ -69,6 +70,8 @@ class Position:
     """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches anew."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that the offsets are of, where they are known."""
+    commit_count: int = 0
+    """How often the pipeline has committed to the table, under whatever checkpoint; 0 where nobody has counted yet."""
     snapshot_id: int = field(default=0, compare=False)
     """The snapshot that it was read from."""
 
@@ -80,11 +83,19 @@ class Position:
     def taken_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint, whose batches count from 0."""
         departed = {-1: self.departed_texts} if self.departed else {}
-        return Position(commit_user, self.offsets, self.offsets, self.sources, departed, topics=self.topics)
+        return Position(
+            commit_user,
+            self.offsets,
+            self.offsets,
+            self.sources,
+            departed,
+            topics=self.topics,
+            commit_count=self.commit_count,
+        )
 
     def started_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
-        return Position(commit_user, {}, {}, self.sources)
+        return Position(commit_user, {}, {}, self.sources, commit_count=self.commit_count)
 
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
         """The position of a table that ``source`` feeds too; what is known of it already stays."""
@@ -135,6 +146,8 @@ class Position:
 def to_properties(pipeline: str, position: Position) -> dict[str, str]:
     """Snapshot properties for a commit of ``pipeline``."""
     properties = {PIPELINE_PROPERTY: pipeline, OFFSETS_PROPERTY: _to_text(position.offsets)}
+    if position.commit_count:
+        properties[COMMITS_PROPERTY] = str(position.commit_count)
     if position.topics:
         properties[TOPICS_PROPERTY] = json.dumps(position.topics, separators=(",", ":"), sort_keys=True)
     if position.floors:
@@ -187,6 +200,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         departed_of(snapshot),
         snapshot.commit_user,
         json.loads(properties.get(TOPICS_PROPERTY, "{}")),
+        int(properties.get(COMMITS_PROPERTY, "0")),
         snapshot.id,
     )
 

@@ -256,9 +256,8 @@ class TableSink:
         """
         with self._lock:
             known = self._position if self._position.writer == self._user else self._position.counted_from(batch_id)
-            position = replace(
-                known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed), writer=self._user
-            )
+            reached = known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed)
+            position = replace(reached, writer=self._user, commit_count=known.commit_count + 1)
             self._on_step = on_step
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
@@ -268,7 +267,8 @@ class TableSink:
                 if not self.is_appended(batch_id, started_ms):
                     raise
                 result = CommitResult(None, None, False)
-            self._position = position
+            is_published = result.append is not None or result.compact is not None
+            self._position = position if is_published else replace(position, commit_count=known.commit_count)
             return result
 
     def _lane_properties(self) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,6 +11,7 @@ from sources.dumps.dump_file import DumpFile, FilePosition, advanced
 from sources.dumps.dump_source import DumpPlanner, Positions, dump_files, offset_text, positions_of
 from sources.dumps.planned_stream import SHARE
 from sources.dumps.settings import DumpSettings
+from sources.positions import Place
 from sources.slices import Slice
 
 
@@ -49,6 +50,10 @@ class DumpSlices:
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         raise ConfigError("dump files are not in the order of time: read them again from the earliest record")
+
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        """Files come in any order, whatever the offsets of their records are."""
+        return None
 
     def earlier(self, position: str, other: str) -> str:
         named, ends = positions_of(position), positions_of(other)

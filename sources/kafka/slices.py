@@ -57,6 +57,9 @@ class KafkaSlices:
             names = [name for name in there if (name in topics if topics else self._settings.topics.selects(name))]
             return _text(admin.offsets_at(names, time_ms))
 
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        return _text(offsets)
+
     def earlier(self, position: str, other: str) -> str:
         named = offsets_of(position)
         return _text({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})

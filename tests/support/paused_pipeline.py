@@ -21,10 +21,12 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
+from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.spark_slices import slice_settings
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.left_out import LeftOut
@@ -33,6 +35,7 @@ from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import aside_user
 from sources.changes import Decoder
+from sources.positions import Place
 from sources.slices import Slice
 from tests.support.local_batches import task_settings
 
@@ -61,6 +64,13 @@ class ListSlices:
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         raise NotImplementedError("records have no times here")
+
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        rows = self._records.select(["topic", "partition", "offset"]).to_pylist()
+        beyond = [
+            at for at, row in enumerate(rows) if row["offset"] >= offsets.get((row["topic"], row["partition"]), 0)
+        ]
+        return position(min(beyond, default=len(rows)))
 
     def earlier(self, position: str, other: str) -> str:
         return min(position, other, key=at_of)
@@ -116,6 +126,8 @@ class PausedPipeline:
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
         self._own = OwnTables(self.config, catalog_of(self.config))
         self._slices = ListSlices(records)
+        self.counts = CommitCounts(self.checkpoint)
+        leave_out_older(self.config, self._own, self.counts, self.left_out, self._slices, {})
         self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.left_out.has_passed = lambda topic: (
@@ -142,6 +154,7 @@ class PausedPipeline:
         )
         compactions.wait()
         self.stream.last_batch = number
+        self.counts.note({name: commits_of(sink) for name, sink in self.tables.sinks.items()})
         faults.reached("before-closing", number)
         self.close_batch(number)
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
+from sources.positions import Place
 from sources.slices import Slice
 from tests.support.local_batches import task_settings
 from tests.support.quarantined import (
@@ -76,6 +77,9 @@ class Topic:
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         return str(next(r["offset"] for r in self.records_ if r["timestamp"] >= time_ms * 1000))
+
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        return str(max(offsets.values()))
 
     def earlier(self, position: str, other: str) -> str:
         return str(min(int(position), int(other)))
@@ -329,3 +333,20 @@ def test_other_tables_of_the_topics_are_left_alone(tmp_path: Path) -> None:
     finish(job(topic))
 
     assert not (tmp_path / "warehouse" / "lake.db" / "items").exists()
+
+
+def test_a_batch_that_spark_closes_as_the_replay_ends_is_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = start(tmp_path)
+    one = job(topic, most=20)
+    assert one.step().step is Step.SLICE
+    topic.records_.append(record(10, envelope(3, 33, v=10), key=3))
+
+    def closes_it(_: str) -> bool:
+        topic.closed = 11
+        return False
+
+    monkeypatch.setattr(topic, "is_beyond", closes_it)
+    assert one.step().step is Step.WAITING
+    assert finish(one).record_count == 11

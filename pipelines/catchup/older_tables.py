@@ -1,0 +1,97 @@
+"""Tables that are older than the checkpoint: restored from a backup or rolled back while the stream went on.
+
+Each says itself how far it has come, so it is left out and caught up from there, like a table that was paused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from paimon_table import TableName
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.commit_counts import CommitCounts, Commits
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.known_routes import may_write
+from pipelines.tables.left_out import LeftOut
+from pipelines.tables.own_tables import OwnTables
+from sinks.commit.positions import Position
+from sinks.commit.table_sink import TableSink
+from sources.slices import SliceReader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OlderTable:
+    """A table that lacks commits which the checkpoint remembers."""
+
+    name: str
+    known: Commits
+    position: Position | None
+    """None: it has no snapshot at all."""
+
+    @property
+    def missing_count(self) -> int:
+        return self.known.count - (0 if self.position is None else self.position.commit_count)
+
+
+def older_tables(counts: CommitCounts, own: OwnTables, topic_ids: Mapping[str, str]) -> Iterator[OlderTable]:
+    """The tables that are older than what the checkpoint remembers of them; those that cannot be read are left out.
+
+    One whose snapshots do not say any more what the pipeline has committed, because others have expired them, is not.
+    ``topic_ids`` are the topics that are read.
+    """
+    if not counts.all:
+        return
+    unreadable: set[str] = set()
+    written = own.written(lambda name, _: unreadable.add(str(name)))
+    positions = {str(table.name): table.position for table in written}
+    for name, known in counts.all.items():
+        position = positions.get(name)
+        if name in unreadable or (position is not None and position.commit_count >= known.count):
+            continue
+        files = own.catalog.files(TableName.of(name))
+        if files.created_ms() != known.created_ms:
+            continue
+        if position is not None or files.snapshots.latest_id() is None:
+            yield OlderTable(name, known, None if position is None else position.among(topic_ids))
+
+
+def commits_of(sink: TableSink) -> Commits:
+    """What the checkpoint is to remember of a table."""
+    topics = sorted({topic for topic, _ in sink.position.offsets})
+    return Commits(sink.table.created_ms, sink.position.commit_count, tuple(topics))
+
+
+def leave_out_older(
+    config: PipelineConfig,
+    own: OwnTables,
+    counts: CommitCounts,
+    left_out: LeftOut,
+    reader: SliceReader,
+    topic_ids: Mapping[str, str],
+) -> None:
+    """Let the older tables be caught up from where they stand; ConfigError where the source cannot go back to there."""
+    for table in older_tables(counts, own, topic_ids):
+        if not may_write(config, TableName.of(table.name)):
+            continue
+        offsets = {} if table.position is None else table.position.offsets
+        begin = reader.position_at_offsets(offsets) if offsets else None
+        if begin is None and offsets:
+            raise ConfigError(
+                f"table {table.name} lacks the last {table.missing_count} commits of pipeline {config.name} that"
+                f" checkpoint {config.checkpoint} has (was it restored from a backup, or rolled back?), and dump files"
+                " cannot be read again from there: move the checkpoint directory away and start again, a new one goes"
+                " on from the positions in the tables (on_lost_checkpoint: resume)"
+            )
+        commits = "commit" if table.missing_count == 1 else "commits"
+        reason = (
+            f"it lacks the last {table.missing_count} {commits} of the pipeline: restored from a backup, or rolled back"
+        )
+        batch_id, _ = left_out.next_batch
+        left_out.go_back(table.name, reason, batch_id, begin, table.known.topics)
+        log.warning("table %s: %s; it is read again from where it stands", table.name, reason)
+        count = table.known.count - table.missing_count
+        counts.note({table.name: replace(table.known, count=count)})

@@ -1,0 +1,62 @@
+"""How often the pipeline had committed to each table: a small file of ours that tells tables older than it.
+
+The stream is past what such a table misses: it was restored from a backup, or rolled back. Snapshots count the commits
+of their pipeline; the checkpoint keeps the count of each table behind every batch. After a kill it may be lower than
+that of the table, never higher.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from pipelines.checkpoint.checkpoint import Checkpoint
+
+FILE = "tidemark/commits.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Those of one table."""
+
+    created_ms: int
+    """Of the table: one that was made anew under its name has another."""
+    count: int
+    topics: tuple[str, ...]
+    """Those that fed it."""
+
+
+class CommitCounts:
+    """The counts of one checkpoint, kept up by the driver."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._known: Mapping[str, Commits] | None = None
+
+    @property
+    def all(self) -> Mapping[str, Commits]:
+        """By table; read when they are first needed."""
+        if self._known is None:
+            self._known = {} if self._checkpoint.is_new else self._read()
+        return self._known
+
+    def note(self, counts: Mapping[str, Commits]) -> None:
+        """Keep the counts of these tables durably; costs nothing where nothing is new."""
+        new = {**self.all, **counts}
+        if new != self.all:
+            document = {table: asdict(commits) for table, commits in sorted(new.items())}
+            self._checkpoint.write(FILE, json.dumps(document, indent=1).encode())
+            self._known = new
+
+    def _read(self) -> dict[str, Commits]:
+        try:
+            document = json.loads(self._checkpoint.io.read(f"{self._checkpoint.path}/{FILE}"))
+            return {
+                str(table): Commits(int(of["created_ms"]), int(of["count"]), tuple(map(str, of["topics"])))
+                for table, of in document.items()
+            }
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._checkpoint.damaged(FILE, "is not what was written") from error

@@ -1,0 +1,178 @@
+"""A table that is older than the checkpoint gets what it lacks once, from where it stands itself."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.catchup.older_tables import leave_out_older, older_tables
+from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import FILE, CommitCounts
+from pipelines.storage import catalog_of
+from pipelines.tables.own_tables import OwnTables
+from sources.changes import RECORD_SCHEMA
+from sources.dumps.settings import DumpSettings
+from sources.dumps.slices import DumpSlices
+from tests.support.changelog import replay_strictly
+from tests.support.events import History, records_of
+from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
+
+RULES = [
+    {"match": {"table": "orders"}, "into": "lake.orders"},
+    {"match": {"table": "items"}, "into": "lake.items"},
+]
+
+
+@pytest.fixture
+def histories() -> list[History]:
+    return [History(name, seed=seed, partitions=1, keys=9).extend(14) for seed, name in enumerate(("orders", "items"))]
+
+
+def interleaved(histories: list[History]) -> pa.RecordBatch:
+    by_turns = zip_longest(*(records_of(history).to_pylist() for history in histories))
+    return pa.RecordBatch.from_pylist([row for rows in by_turns for row in rows if row], schema=RECORD_SCHEMA)
+
+
+def process(root: Path, histories: list[History]) -> PausedPipeline:
+    return PausedPipeline(root, interleaved(histories), RULES)
+
+
+def directory(root: Path, table: str) -> Path:
+    return root / "warehouse" / "lake.db" / table
+
+
+def check(pipeline: PausedPipeline, histories: list[History]) -> None:
+    for history in histories:
+        identifier = f"lake.{history.table}"
+        assert pipeline.rows(identifier) == history.rows
+        changes = [rows for _, rows in pipeline.table(identifier).changes()]
+        assert replay_strictly(changes, ["id"]) == {(key,): row for key, row in history.rows.items()}
+
+
+def restored(root: Path, histories: list[History]) -> None:
+    """Let the pipeline read all, then put an older copy of one table in its place."""
+    first = process(root, histories)
+    first.run(1)
+    shutil.copytree(directory(root, "orders"), root / "copy")
+    first.run()
+    shutil.rmtree(directory(root, "orders"))
+    shutil.copytree(root / "copy", directory(root, "orders"))
+
+
+def test_a_table_restored_from_a_backup_is_caught_up_from_where_it_stands(
+    tmp_path: Path, histories: list[History]
+) -> None:
+    restored(tmp_path, histories)
+    second = process(tmp_path, histories)
+    (mark,) = second.left_out.marks.values()
+    assert mark.cause is Cause.FAILED and mark.topics == (histories[0].topic,)
+    assert "commits of the pipeline: restored from a backup, or rolled back" in mark.reason
+
+    second.caught_up()
+    check(second, histories)
+    assert not process(tmp_path, histories).behind
+
+
+def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(
+    tmp_path: Path, histories: list[History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored(tmp_path, histories)
+    step, is_done = 0, False
+    while not is_done:
+        step += 1
+        root = tmp_path / f"at-{step}"
+        for name in ("warehouse", "checkpoint"):
+            shutil.copytree(tmp_path / name, root / name)
+        with killed_at(monkeypatch, step) as was_killed:
+            with contextlib.suppress(Killed):
+                process(root, histories).caught_up()
+            is_done = not was_killed()
+        again = process(root, histories)
+        again.caught_up()
+        check(again, histories)
+    assert step > 5
+
+
+def test_a_table_that_was_rolled_back_is_caught_up(tmp_path: Path, histories: list[History]) -> None:
+    first = process(tmp_path, histories)
+    first.run()
+    table = first.table("lake.items")
+    roll_back(table.context, plan_rollback(table.context, 2))
+
+    second = process(tmp_path, histories)
+    assert list(second.behind) == ["lake.items"]
+    second.caught_up()
+    check(second, histories)
+
+
+def test_a_table_restored_from_before_its_first_commit_is_filled_from_the_first_record(
+    tmp_path: Path, histories: list[History]
+) -> None:
+    first = process(tmp_path, histories)
+    first.run()
+    for name in ("snapshot", "manifest", "tidemark"):
+        shutil.rmtree(directory(tmp_path, "orders") / name)
+
+    second = process(tmp_path, histories)
+    assert list(second.behind) == ["lake.orders"]
+    second.caught_up()
+    check(second, histories)
+
+
+def test_a_paused_table_that_is_restored_stays_paused_and_goes_on_where_it_stands(
+    tmp_path: Path, histories: list[History]
+) -> None:
+    first = process(tmp_path, histories)
+    first.run(1)
+    shutil.copytree(directory(tmp_path, "orders"), tmp_path / "copy")
+    first.run(1)
+    first.pause("lake.orders")
+    first.run()
+    shutil.rmtree(directory(tmp_path, "orders"))
+    shutil.copytree(tmp_path / "copy", directory(tmp_path, "orders"))
+
+    second = process(tmp_path, histories)
+    assert second.left_out.marks["lake.orders"].cause is Cause.ASKED
+    second.caught_up()
+    check(second, histories)
+
+
+def test_tables_without_rows_dropped_ones_and_those_of_no_rule_are_none_of_them(
+    tmp_path: Path, histories: list[History]
+) -> None:
+    first = process(tmp_path, histories)
+    first.run()
+    assert not process(tmp_path, histories).behind
+    shutil.rmtree(directory(tmp_path, "orders"))
+    assert not process(tmp_path, histories).behind
+    items = first.table("lake.items")
+    roll_back(items.context, plan_rollback(items.context, 2))
+    assert not PausedPipeline(tmp_path, interleaved(histories), RULES[:1]).behind
+
+
+def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: list[History]) -> None:
+    restored(tmp_path, histories)
+    config = process(tmp_path, histories).config
+    slices, counts = DumpSlices(DumpSettings(str(tmp_path))), CommitCounts(Checkpoint(config))
+    own = OwnTables(config, catalog_of(config))
+    counts.note({name: replace(of, count=of.count + 3) for name, of in counts.all.items()})
+
+    assert {table.missing_count for table in older_tables(counts, own, {})} == {3}
+    with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
+        leave_out_older(config, own, counts, process(tmp_path, histories).left_out, slices, {})
+
+
+def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:
+    process(tmp_path, histories).run(2)
+    (tmp_path / "checkpoint" / FILE).write_text('{"lake.orders": 3}')
+    with pytest.raises(CorruptFile, match=FILE):
+        process(tmp_path, histories)
