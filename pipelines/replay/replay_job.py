@@ -139,6 +139,7 @@ class ReplayJob:
         """
         if not self._state.is_begun:
             self._begin()
+        end = self._work.stream.end
         if self._state.planned is None:
             self._plan()
         planned = self._state.planned
@@ -146,7 +147,8 @@ class ReplayJob:
             self._do(planned)
             if self._next_piece() is not None:
                 return self._progress(Step.SLICE)
-        if self._state.end is None and self._work.stream.is_beyond(self._state.table):
+        stream = self._work.stream  # one more batch may have been closed since, or be about to run again
+        if self._state.end is None and (stream.is_beyond(self._state.table) or stream.end != end):
             return self._progress(Step.WAITING if planned is None else Step.SLICE)
         self._note(replace(self._state, is_done=True))
         return self._progress(Step.DONE)

@@ -15,6 +15,7 @@ from pipelines.batch import attempts
 from pipelines.catchup.catch_up import Step
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.report.table_report import all_snapshots
+from sinks import faults
 from sinks.commit.table_sink import TableSink
 from sinks.write.bucket_task import WriteTask
 from sources.changes import RECORD_SCHEMA
@@ -390,3 +391,35 @@ def test_a_table_does_not_join_before_spark_has_closed_the_last_batch(tmp_path: 
 
 def _sums_of(pipeline: PausedPipeline) -> int:
     return sum(row["amount"] for row in pipeline.rows("lake.sums").values())
+
+
+def test_a_batch_that_spark_closes_while_a_table_is_about_to_join_is_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, orders, customers = _mixed()
+    pipeline = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
+    pipeline.run(2)
+    pipeline.pause("lake.sums")
+    with monkeypatch.context() as patched:
+        patched.setattr(faults, "reached", lambda point, _: _end_at("before-closing", point))
+        with pytest.raises(Killed):
+            pipeline.run_batch()
+    look = pipeline.stream.offset_after
+
+    def closed_after_the_look(batch_id: int) -> str:
+        text = look(batch_id)
+        pipeline.close_batch(2)
+        return text
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline.stream, "offset_after", closed_after_the_look)
+        assert pipeline.catch_up("lake.sums").step() is Step.WAITING
+
+    pipeline.caught_up()
+    pipeline.run()
+    _check(pipeline, orders, customers)
+
+
+def _end_at(wanted: str, point: str) -> None:
+    if point == wanted:
+        raise Killed
