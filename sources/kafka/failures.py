@@ -18,7 +18,10 @@ _OPTIONS = "source.kafka.options"
 
 
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
-    """ConfigError where the pipeline file must change, SinkUnavailable where Kafka must."""
+    """ConfigError where the pipeline file is wrong whatever Kafka says, SinkUnavailable where Kafka refuses or fails.
+
+    A login, a certificate or rights that Kafka refuses may be mended on either side: starting again helps then.
+    """
     names = {name for name, _ in causes}
     text = " | ".join(message for _, message in causes if message)
     return (
@@ -88,7 +91,7 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
             f"PLAINTEXT or SASL_PLAINTEXT under {_OPTIONS}"
         )
     if re.search(r"fatal alert|bad_certificate|certificate_required", text):
-        return ConfigError(
+        return SinkUnavailable(
             f"Kafka at {servers} refuses our own certificate ({detail}): check ssl.keystore.* under {_OPTIONS}"
         )
     return ConfigError(f"no TLS connection to Kafka at {servers} ({detail}): check ssl.* under {_OPTIONS}")
@@ -101,7 +104,7 @@ def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause])
             f"security.protocol under {_OPTIONS}"
         )
     if "SaslAuthenticationException" in names:
-        return ConfigError(
+        return SinkUnavailable(
             f"Kafka at {servers} refuses the login ({_message_of(causes, 'SaslAuthenticationException')}): check user "
             f"and password in sasl.jaas.config, and sasl.mechanism, under {_OPTIONS}"
         )
@@ -161,7 +164,7 @@ def _of_groups(names: set[str]) -> TidemarkError | None:
 
 def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
     if any(name.endswith("AuthorizationException") for name in names):
-        return ConfigError(
+        return SinkUnavailable(
             f"Kafka at {servers} does not let this user do it ({_innermost(causes)}): the user needs Describe and Read "
             "on the topics, and Read on groups that begin with spark-kafka-source and on group_id"
         )

@@ -34,6 +34,7 @@ class S3Server(ThreadingHTTPServer):
         self.fail_next_put: int | None = None
         """Status with which the next conditional put is answered after it has been carried out."""
         self.is_unreachable = False
+        self.refuses_keys = False
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -78,6 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _target(self) -> tuple[str, dict[str, str]]:
         if self.server.is_unreachable:
             self.connection.close()
+            raise ConnectionAbortedError
+        if self.server.refuses_keys:
+            self._error(403, "InvalidAccessKeyId")
             raise ConnectionAbortedError
         parts = urlsplit(self.path)
         query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}

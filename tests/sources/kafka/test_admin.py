@@ -115,7 +115,7 @@ def _refusal(jvm: Any, servers: str, options: Mapping[str, str]) -> TidemarkErro
 
 def test_a_wrong_password_is_called_that(jvm: Any, broker: SecureKafka) -> None:
     error = _refusal(jvm, broker.with_login, _login(broker, password="not it"))
-    assert isinstance(error, ConfigError)
+    assert isinstance(error, SinkUnavailable)
     assert "refuses the login" in str(error) and "password" in str(error) and "not it" not in str(error)
 
 

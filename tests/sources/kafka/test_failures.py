@@ -27,14 +27,15 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
 @pytest.mark.parametrize(
     ("causes", "kind", "told"),
     [
-        ([("TopicAuthorizationException", "Not authorized to access topics: [a]")], ConfigError, "Describe and Read"),
+        ([("TopicAuthorizationException", "Not authorized to access")], SinkUnavailable, "Describe and Read"),
         (
             [("KafkaException", "x"), ("LoginException", "No key to store")],
             ConfigError,
             "before Kafka is asked (No key",
         ),
         ([("ConfigException", "Invalid value -1 for configuration x")], ConfigError, "refuses properties"),
-        ([("SSLHandshakeException", "Received fatal alert: bad_certificate")], ConfigError, "our own certificate"),
+        ([("SaslAuthenticationException", "Authentication failed")], SinkUnavailable, "refuses the login"),
+        ([("SSLHandshakeException", "Received fatal alert: bad_certificate")], SinkUnavailable, "our own certificate"),
         (
             [("SslAuthenticationException", "f"), ("CertPathValidatorException", "NotBefore: x")],
             SinkUnavailable,
