@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,24 @@ def problems(expression: str) -> Iterator[str]:
     for left, right in ("()", "{}", "[]"):
         if expression.count(left) != expression.count(right):
             yield f"unbalanced {left}{right}"
+
+
+@pytest.mark.slow
+def test_alerts_fire_as_their_examples_say() -> None:
+    found = subprocess.run([ROOT / "scripts/promtool.sh"], capture_output=True, text=True, check=False, timeout=300)
+    if found.returncode:
+        pytest.skip(f"no promtool: {found.stderr.strip() or 'scripts/promtool.sh failed'}")
+    examples = ROOT / "deploy/prometheus-alerts.test.yaml"
+    done = subprocess.run(
+        [found.stdout.strip(), "test", "rules", examples], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_an_example() -> None:
+    tests = YAML(typ="safe").load((ROOT / "deploy/prometheus-alerts.test.yaml").read_text())["tests"]
+    fired = {rule["alertname"] for test in tests for rule in test["alert_rule_test"] if rule["exp_alerts"]}
+    assert fired == {rule["alert"] for rule in RULES}
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
