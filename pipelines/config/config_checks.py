@@ -89,6 +89,8 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         found = _file_in_the_way(location) if location else None
         if found is not None:
             yield problem_at(file, path, f"{found} is a file; name a directory")
+    if (missing := _missing_file_system(schemes.get(("checkpoint",)), config.spark.properties)) is not None:
+        yield problem_at(file, ("checkpoint",), missing)
     if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
         yield problem_at(file, ("checkpoint",), overlap)
     for name in config.catalog.options:
@@ -108,6 +110,23 @@ def _file_in_the_way(location: str) -> str | None:
     if is_uri(location) and not location.startswith("file://"):
         return None
     return next((str(part) for part in (path, *path.parents) if os.path.isfile(part)), None)
+
+
+def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> str | None:
+    """Why Spark, which writes the checkpoint by file systems of its own, cannot do so there.
+
+    A cluster may have one that the pipeline file does not show; naming its class says so.
+    """
+    by_jar = scheme == "s3a" and any(
+        "hadoop-aws" in properties.get(f"spark.{name}", "") for name in ("jars", "jars.packages")
+    )
+    if scheme not in ("s3", "s3a") or by_jar or f"spark.hadoop.fs.{scheme}.impl" in properties:
+        return None
+    return (
+        f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (when it is lost,"
+        " the tables say where to go on), or give Spark one: s3a:// with hadoop-aws in spark.jars.packages, or the"
+        f" class that the cluster has in spark.hadoop.fs.{scheme}.impl"
+    )
 
 
 def _overlap(checkpoint: str, warehouse: str) -> str | None:

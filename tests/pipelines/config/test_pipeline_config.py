@@ -107,12 +107,13 @@ def test_the_config_travels_by_pickle(tmp_path: Path) -> None:
         ("./a/../b", "{dir}/b"),
         ("/abs/b", "/abs/b"),
         ("file:///x/y/", "file:///x/y"),
-        ("s3://lake/x", "s3://lake/x"),
+        ("s3a://lake/x", "s3a://lake/x"),
     ],
 )
 def test_paths_are_relative_to_the_file_and_uris_stay(tmp_path: Path, text: str, path: str) -> None:
     file = tmp_path / "shop.yaml"
-    file.write_text(KAFKA.replace("START", "latest").replace("OTHERWISE", "skip").replace("state/shop", text))
+    given = KAFKA.replace("spark: {", "spark: { spark.jars.packages: 'org.apache.hadoop:hadoop-aws:3.4.1',")
+    file.write_text(given.replace("START", "latest").replace("OTHERWISE", "skip").replace("state/shop", text))
     assert load_pipeline(file, {}).checkpoint == path.replace("{dir}", str(tmp_path))
 
 

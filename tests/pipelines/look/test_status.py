@@ -136,7 +136,8 @@ def test_a_state_that_cannot_be_written_is_told_once_and_ends_nothing(
 
 
 def test_the_state_of_a_checkpoint_on_object_storage_lies_on_this_machine(tmp_path: Path) -> None:
-    file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse")
+    spark = {"spark.hadoop.fs.s3.impl": "com.example.FileSystem"}
+    file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse", spark=spark)
     path = state_path(load_pipeline(file))
     assert path.name.startswith("shop-") and path.parent.name == "state"
 
