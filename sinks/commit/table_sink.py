@@ -129,12 +129,15 @@ class TableSink:
 
     def read_by_others(self, topic: str) -> dict[str, dict[int, int]]:
         """Next offsets of the pipelines that have brought records of ``topic``; none where this one has."""
+        own = self._recorded.get(self._pipeline)
+        if own is not None and any(name == topic for name, _ in own.offsets):
+            return {}
         read: dict[str, dict[int, int]] = {}
         for pipeline, position in self._recorded.items():
             for (name, partition), offset in position.among(self._topic_ids()).offsets.items():
                 if name == topic:
                     read.setdefault(pipeline, {})[partition] = offset
-        return {} if self._pipeline in read else read
+        return read
 
     def feed(self, source: FedBy, key: Sequence[str]) -> None:
         """Record with the next commit that ``source``, with this message key, feeds the table."""
