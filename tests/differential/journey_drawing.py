@@ -133,8 +133,8 @@ class _Drawing:
         return list(rng.choices(draws, weights)[0]())
 
     def _compact(self) -> Compact:
-        """Postponed rows of first-row by Tidemark: what is left of Java's job here does not compact."""
-        is_half = self.mode == "postponed" and self.engine == "first-row"
+        """Postponed rows by Tidemark where they count once compacted: the worker's copy of Java's job does not."""
+        is_half = self.mode == "postponed" and (self.engine == "first-row" or self.expires)
         return Compact(By.TIDEMARK if is_half else self._by())
 
     def _write(self) -> Write:

@@ -211,7 +211,7 @@ def play(journey: Journey, java: JavaPaimon, directory: Path) -> Found | None:
             found = _difference(journey, step, table, twin, (before, twin_before), seen)
         except (TidemarkError, WorkerError) as error:
             found = f"{type(error).__name__}: {error}"
-        if isinstance(step, Tag):
+        if isinstance(step, Tag) and not table.waits:  # Java takes the table's options of today for a branch
             tags[step.name] = table.content(By.JAVA)
         if found is not None:
             return Found(number, step, found)
