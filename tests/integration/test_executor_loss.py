@@ -11,7 +11,7 @@ import pytest
 from paimon_table.table import Table
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
-from tests.support.pipeline_run import running, wait_until, write_pipeline
+from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
@@ -39,6 +39,32 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert rows() == history.rows
     replay_strictly((changes for _, changes in Table.open(table_path).changes()), ["id"])
     assert len(re.findall(r"batch \d+:", log.read_text())) >= 2
+
+
+def test_rows_that_move_outlive_an_executor_and_the_driver(tmp_path: Path) -> None:
+    """Blobs go through Spark's own shuffle; with an executor its index of keys is gone, with the driver all of them."""
+    history = History("orders", seed=11, regions=4).extend(2_500)
+    write_dump(tmp_path / "dumps", [history])
+    rule = "  - { match: { table: orders }, into: lake.orders, partition_by: [region] }\n"
+    buckets = "bucket: -1, dynamic-bucket.initial-buckets: 2, dynamic-bucket.target-row-num: 20"
+    spark = "local-cluster[2,1,1024]"
+    file = write_pipeline(tmp_path, tmp_path / "dumps", 350, master=spark, buckets=buckets, rules=rule)
+    log = tmp_path / "tidemark.log"
+
+    with running(file, log) as process:
+        wait_until(lambda: "batch 1:" in log.read_text() or process.poll() is not None, 180, "the second batch")
+        executors = [p for p in psutil.Process(process.pid).children(recursive=True) if is_executor(p)]
+        executors[0].kill()
+        wait_until(lambda: "batch 4:" in log.read_text() or process.poll() is not None, 240, "batches behind the loss")
+        assert process.poll() is None, log.read_text()
+    restarted = run_once(file)
+    assert restarted.returncode == 0, restarted.stderr
+
+    table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
+    content = table.to_arrow().to_pylist()
+    assert {row["id"]: row for row in content} == history.rows
+    assert len(content) == len(history.rows), "a key is in two partitions"
+    assert set(replay_strictly((changes for _, changes in table.changes()), ["id"])) == {(key,) for key in history.rows}
 
 
 def is_executor(process: psutil.Process) -> bool:

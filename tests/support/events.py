@@ -24,6 +24,8 @@ class History:
     seed: int
     partitions: int = 2
     keys: int = 300
+    regions: int = 0
+    """With some, rows have a column ``region``, which updates change."""
     rows: dict[int, Row] = field(default_factory=dict)
     """Content of the source table after the events so far, by primary key."""
     events: list[tuple[int, Row | None, Row | None]] = field(default_factory=list)
@@ -47,6 +49,8 @@ class History:
                 "amount": self._random.randrange(10_000),
                 "step": self._step,
             }
+            if self.regions:
+                row["region"] = f"r{self._random.randrange(self.regions)}"
             dice = self._random.random()
             if key not in self.rows:
                 self.rows[key] = row

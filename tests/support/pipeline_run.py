@@ -30,8 +30,11 @@ spark:
 defaults:
   options: {{ {buckets}, changelog-producer: {producer} }}
 tables:
-  - match: {{ schema: public, table: '(.*)' }}
-    into: 'lake.{{table}}'
+"""
+
+ALL_TABLES = """\
+  - match: { schema: public, table: '(.*)' }
+    into: 'lake.{table}'
 """
 
 
@@ -42,11 +45,12 @@ def write_pipeline(
     producer: str = "lookup",
     master: str = "local[2]",
     buckets: str = "bucket: 2",
+    rules: str = "",
 ) -> Path:
-    """A pipeline file below ``root`` that reads ``dumps`` into ``root/warehouse``."""
+    """A pipeline file below ``root`` that reads ``dumps`` into ``root/warehouse``, by ``rules`` before one for all."""
     file = root / "pipeline.yaml"
     given = {"max_records": max_records, "producer": producer, "master": master, "buckets": buckets}
-    file.write_text(YAML.format(name="shop", dumps=dumps, root=root, **given))
+    file.write_text(YAML.format(name="shop", dumps=dumps, root=root, **given) + rules + ALL_TABLES)
     return file
 
 
