@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
 from sinks.faults import CRASH_VARIABLE, POINTS
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
@@ -78,6 +83,48 @@ def test_killed_batches_leave_no_key_in_two_dynamic_buckets(tmp_path: Path) -> N
     assert len(table.state().files) > 4
     indexed = [read_hashes(table.io, table.paths, entry.file) for entry in table.state().index]
     assert len(np.unique(np.concatenate(indexed))) == sum(map(len, indexed))
+
+
+RULES = """\
+  - match: { table: moves }
+    into: lake.moves
+    partition_by: [region]
+    options: { bucket: -1, dynamic-bucket.initial-buckets: 2, changelog-producer: lookup }
+  - { match: { table: waits }, into: lake.waits, options: { bucket: -2 } }
+  - match: { table: log }
+    into: lake.log
+    mode: append
+    on_change: log
+    options: { bucket: -1, compaction.min.file-num: 2 }
+"""
+"""Rows that move between partitions, rows that wait for buckets, and all events in a table without key."""
+
+
+def test_killed_batches_of_other_kinds_of_tables_are_neither_lost_nor_doubled(tmp_path: Path) -> None:
+    """Each restart has no index of keys left; the last kills fall into the packing of the table without key."""
+    histories = [History(name, seed=5, keys=60, regions=3).extend(250) for name in ("moves", "waits", "log")]
+    mixed = chain.from_iterable(zip_longest(*(history.lines() for history in histories)))
+    (tmp_path / "dumps").mkdir()
+    (tmp_path / "dumps" / "shop.jsonl").write_text("".join(f"{line}\n" for line in mixed if line is not None))
+    file = write_pipeline(tmp_path, tmp_path / "dumps", 200, producer="none", rules=RULES)
+
+    for batch, point in enumerate(("between-data-files", "after-append", "between-compactions"), 1):
+        _run_until_killed(file, point, batch)
+    restarted = run_once(file)
+    assert restarted.returncode == 0, restarted.stderr
+
+    moves, waits, log = (Table.open(f"{tmp_path}/warehouse/lake.db/{name}") for name in ("moves", "waits", "log"))
+    compact_postponed(waits, Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
+    for table, history in ((moves, histories[0]), (waits.refreshed(), histories[1])):
+        rows = table.to_arrow().to_pylist()
+        assert {row["id"]: row for row in rows} == history.rows
+        assert len(rows) == len(history.rows), "a key is there twice"
+    followed = replay_strictly((changes for _, changes in moves.changes()), ["id"])
+    assert followed == {(key,): row for key, row in histories[0].rows.items()}
+    stored = [(row["event_partition"], row["event_offset"], row["event_kind"]) for row in log.to_arrow().to_pylist()]
+    assert len(stored) == len(set(stored)), "an event is there twice"
+    events = {(line["partition"], line["offset"]) for line in map(json.loads, histories[2].lines()) if line["payload"]}
+    assert {(partition, offset) for partition, offset, _ in stored} == events
 
 
 def _run_until_killed(file: Path, point: str, batch: int) -> None:
