@@ -55,7 +55,9 @@ def test_rows_that_move_outlive_an_executor_and_the_driver(tmp_path: Path) -> No
         wait_until(lambda: "batch 1:" in log.read_text() or process.poll() is not None, 180, "the second batch")
         executors = [p for p in psutil.Process(process.pid).children(recursive=True) if is_executor(p)]
         executors[0].kill()
-        wait_until(lambda: "batch 3:" in log.read_text() or process.poll() is not None, 240, "two batches behind the loss")
+        wait_until(
+            lambda: "batch 3:" in log.read_text() or process.poll() is not None, 240, "two batches behind the loss"
+        )
         assert process.poll() is None, log.read_text()
     restarted = run_once(file)
     assert restarted.returncode == 0, restarted.stderr
