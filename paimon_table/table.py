@@ -85,6 +85,11 @@ class Table:
         return _load(storage, TablePaths(root), _writing_options)
 
     @staticmethod
+    def open_line(io: FileIO, paths: TablePaths) -> Table | None:
+        """Open what has its schemas and snapshots at these paths, a branch for one; None when there is no schema."""
+        return _load(io, paths, _writing_options)
+
+    @staticmethod
     def create(
         path: str, schema: TableSchema, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
     ) -> Table:
@@ -285,7 +290,12 @@ class Table:
         raise CommitConflict(f"others keep changing the schema of {self.paths.root}; nothing was changed: retry later")
 
     def _opened_again(self) -> Table:
-        return replace(Table.open(self.paths.root, io=self.io), publisher=self.publisher)
+        table = _load(self.io, self.paths, _writing_options)
+        if table is None:
+            raise ConfigError(
+                f"the schemas of {self.paths.schema_dir} are gone; somebody has dropped what they describe"
+            )
+        return replace(table, publisher=self.publisher)
 
 
 def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None) -> tuple[FileIO, str]:

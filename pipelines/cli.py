@@ -158,31 +158,53 @@ def replay(
     file: File,
     table: OneTable,
     begin: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--from", metavar="BEGIN", help="earliest, a time, snapshot:ID, or offsets as JSON.", show_default=False
+            "--from",
+            metavar="BEGIN",
+            help="earliest (what --rebuild begins with), a time, snapshot:ID, or offsets as JSON.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     end: Annotated[
         str | None,
         typer.Option("--to", metavar="END", help="Where to end before the stream is met; in the same forms."),
     ] = None,
     into_place: Annotated[bool, typer.Option("--into-place", help="Put the records into the table as it is.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build the rows anew beside the table, then switch in one step.")
+    ] = False,
+    missing: Annotated[
+        bool,
+        typer.Option("--allow-missing", help="With --rebuild: also when rows may be lost that the table has now."),
+    ] = False,
     abandon: Annotated[
-        bool, typer.Option("--abandon", help="Give up an unfinished replay of the table over another range.")
+        bool,
+        typer.Option(
+            "--abandon",
+            help="Give up an unfinished replay of the table over another range, or with --rebuild its rebuild.",
+        ),
     ] = False,
 ) -> None:
     """Read a range of a table's topics again, while the pipeline runs or not.
 
-    For tables in which applying records again is right: the others are refused with the reason. What was killed goes on
-    when it is called again.
+    Into the table as it is, where applying records again is right (others are refused with the reason), or into a new
+    one that takes its place. What was killed goes on when it is called again.
     """
-    if not into_place:
-        raise ConfigError("say --into-place: the records are put into the table as it is")
+    if into_place == rebuild:
+        raise ConfigError(
+            "say --into-place (the records are put into the table as it is) or --rebuild (its rows are built anew)"
+        )
+    if rebuild and end is not None:
+        raise ConfigError("--to: a rebuild ends where it meets the stream; leave --to out")
+    if missing and not rebuild:
+        raise ConfigError("--allow-missing: only a --rebuild can lose rows; leave it out")
+    if begin is None and not rebuild:
+        raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
 
-    replay_table(file, Wanted(table, begin, end, abandon))
+    replay_table(file, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
 
 
 @app.command()

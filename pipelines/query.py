@@ -344,9 +344,10 @@ class PipelineQuery:
         if self.tables is None:
             raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
         if self._replays is None:
-            stream = ClosedStream(self.config.name, self.tables.commit_user, self._checkpoint, self._catalog)
+            user = self.tables.commit_user
+            stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
             given = (self._spark, self.config, self._reader, self._settings, self._slice_exchange, stream)
-            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, spark_work(*given))
+            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, spark_work(*given), user)
         return self._replays.handle(request, tell)
 
     def _known_tables(self) -> set[str]:

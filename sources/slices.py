@@ -42,6 +42,14 @@ class SliceReader(Protocol):
         """How many records lie between two positions, about; None when that is not known."""
         ...
 
+    def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
+        """What the source no longer has between two positions, in words; None when all of it is there.
+
+        ``begin`` None stands for the first record that there ever was; ``topics`` that ``limit`` does not know count as
+        missing.
+        """
+        ...
+
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         """Where the first records lie that are not older than a time, in the topics given or in all that are read."""
         ...

@@ -39,6 +39,7 @@ from paimon_table.commit.overwrite import (
     overwrite_delta,
     replaced_partitions,
     replacing_delta,
+    whole_delta,
 )
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
@@ -56,7 +57,7 @@ from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import read_schema
-from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
@@ -223,6 +224,21 @@ class TableCommit:
         """
         request = Commit(identifier=identifier, properties=properties, started_ms=started_ms)
         return self._overwrite(request, partial(replacing_delta, messages, read))
+
+    def replace_all(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        properties: Mapping[str, str],
+        before: SnapshotIdentity,
+    ) -> CommitResult:
+        """Replace everything that the table holds at the snapshot ``before``, in one OVERWRITE snapshot.
+
+        As ``replace``: CommitConflict when there is a later snapshot of whatever kind, and nothing is published. The
+        user is one that has no other commits.
+        """
+        request = Commit(identifier=identifier, properties=properties)
+        return self._overwrite(request, partial(whole_delta, messages, before))
 
     def _overwrite(self, request: Commit, delta_at: DeltaAt) -> CommitResult:
         """Publish one OVERWRITE snapshot unless it is there."""

@@ -19,7 +19,7 @@ from paimon_table.errors import BrokenInvariant, ConfigError
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
-from paimon_table.metadata.snapshot import CommitKind
+from paimon_table.metadata.snapshot import CommitKind, SnapshotIdentity
 from paimon_table.metadata.table_state import TableState
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import deserialize_row, serialize_row
@@ -105,6 +105,14 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
         IndexEntry(ADD, m.bucket, file) for m in messages for file in (*m.append_index.after, *m.compact_index.after)
     ]
     return Delta(CommitKind.OVERWRITE, tuple(gone + come), (), tuple(index_gone + index_come))
+
+
+def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, state: TableState) -> Delta:
+    """As ``overwrite_delta`` of the whole table; in conflict with every other state than the one ``before`` it."""
+    delta = overwrite_delta(messages, lambda _: True, state)
+    if state.identity == before:
+        return delta
+    return replace(delta, conflict=f"others have committed to the table since snapshot {before.id}")
 
 
 # ---------------------------------------------------------------- replacing what was read

@@ -172,7 +172,7 @@ def _without(removal: Removal, needed: Collection[str]) -> Removal:
 
 
 def _remove_files(io: FileIO, paths: TablePaths, removal: Removal, advance: Callable[[int], None]) -> None:
-    everything = [_absolute(paths, path) for path in (*removal.files, *removal.metadata)]
+    everything = [absolute(paths, path) for path in (*removal.files, *removal.metadata)]
     for at in range(0, len(everything), _AT_A_TIME):
         part = everything[at : at + _AT_A_TIME]
         io.delete_all(part)
@@ -192,7 +192,8 @@ def relative(paths: TablePaths, path: str) -> str:
     return path.removeprefix(f"{paths.root}/")
 
 
-def _absolute(paths: TablePaths, path: str) -> str:
+def absolute(paths: TablePaths, path: str) -> str:
+    """The path that ``relative`` was given."""
     return path if path.startswith("/") or "://" in path else f"{paths.root}/{path}"
 
 

@@ -75,7 +75,7 @@ class LaneIndex:
         key_schema = pa.schema([schema.field(name) for name in ctx.schema.primary_keys])
         self.order = whole_key_order(ctx.schema, ctx.options)
         self._runs = IndexRuns(place.cache, self.order, key_schema)
-        self._files = IndexFiles(place.lookup_dir, ctx.paths.root, lane, key_schema)
+        self._files = IndexFiles(place.lookup_dir, ctx.paths.snapshot_dir, lane, key_schema)
         self._index = self._opened()
 
     # ------------------------------------------------------------ asked

@@ -123,6 +123,46 @@ class TablePaths:
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 
 
+@dataclass(frozen=True, slots=True)
+class BranchPaths(TablePaths):
+    """Paths of a branch that is written as a table.
+
+    Its line of versions is its own; manifests, index files and data files lie with those of the table.
+    """
+
+    name: str
+
+    @property
+    def line(self) -> TablePaths:
+        """Where its schemas, snapshots and tags lie."""
+        return TablePaths(self.root).branch(self.name)
+
+    @property
+    def schema_dir(self) -> str:
+        return self.line.schema_dir
+
+    @property
+    def snapshot_dir(self) -> str:
+        return self.line.snapshot_dir
+
+    @property
+    def changelog_dir(self) -> str:
+        return self.line.changelog_dir
+
+    @property
+    def tag_dir(self) -> str:
+        return self.line.tag_dir
+
+    @property
+    def consumer_dir(self) -> str:
+        return self.line.consumer_dir
+
+    @property
+    def branch_dir(self) -> str:
+        """Branches have none; nothing is ever there."""
+        return self.line.branch_dir
+
+
 def external_file(uri: str) -> str:
     """The path of a file that a manifest gives as a URI (``data-file.external-paths``), as ``FileIO`` takes it.
 

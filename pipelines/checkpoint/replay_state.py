@@ -51,6 +51,36 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """The step in which the rebuilt content becomes that of the table: noted before it is tried."""
+
+    user: str
+    """Who commits it."""
+    tried_at_ms: int
+    tag: str
+    """Keeps the old content."""
+    old_rows: int
+    new_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What a replay needs beside its range that builds the content of the table anew."""
+
+    branch: str
+    """Where it is built."""
+    options: Mapping[str, str | None]
+    """Options that the table gets with the new content; None: reset."""
+    rules: str
+    """Digest of what decides how rows come out."""
+    checked_id: int
+    """Snapshots of the table up to this one have been looked at for rows of others."""
+    allows_missing: bool
+    """Whether rows of the table may be missing from what is built."""
+    switch: Switch | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayState:
     """One replay. Positions are in the text of the source."""
 
@@ -75,9 +105,11 @@ class ReplayState:
     failed_count: int = 0
     """Records that could not be read again either."""
     is_done: bool = False
+    rebuild: Rebuild | None = None
+    """None: the records go into the table as it is."""
 
-    def same_as(self, other: ReplayState) -> bool:
-        """Whether both are to read the same range into the same table."""
+    def same_range(self, other: ReplayState) -> bool:
+        """Whether both are to read the same range of the same table."""
         return (self.table, self.begin, self.end) == (other.table, other.begin, other.end)
 
     @property
@@ -99,12 +131,20 @@ class ReplayState:
                 "end": None if end is None else _point(end),
                 "topics": tuple(document["topics"]),
                 "planned": None if planned is None else Planned(**planned),
+                "rebuild": _rebuild(document.get("rebuild")),
             }
         )
         numbers = [state.number, state.record_count, state.failed_count]
         if not all(type(number) is int for number in numbers) or not isinstance(state.position, str | None):
             raise TypeError("a number or a position is of another kind")
         return state
+
+
+def _rebuild(document: Mapping[str, Any] | None) -> Rebuild | None:
+    if document is None:
+        return None
+    switch = document["switch"]
+    return Rebuild(**{**document, "switch": None if switch is None else Switch(**switch)})
 
 
 def _point(document: Mapping[str, str]) -> Point:
@@ -144,8 +184,11 @@ class Replays:
         return found
 
     def unfinished(self, table: str) -> ReplayState | None:
-        """The replay of a table that has not ended."""
-        return next((state for state in self.all() if state.table == table and not state.is_done), None)
+        """The replay of a table that has not ended, or a rebuild whose end nobody has been told."""
+        return next(
+            (s for s in self.all() if s.table == table and (s.rebuild is not None or not s.is_done)),
+            None,
+        )
 
     def remove(self, id_: str) -> None:
         """Forget a replay."""

@@ -43,6 +43,6 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)
         work = spark_work(spark, config, pipeline.reader, settings, exchange, stream)
-        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work)
+        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
     finally:
         spark.stop()

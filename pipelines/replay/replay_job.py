@@ -11,11 +11,11 @@ table: whatever the stream did to a key meanwhile has been read again then, in i
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 from pipelines.batch.batch_report import BatchReport
@@ -27,7 +27,7 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
-from sinks.commit.positions import Position, departed_property
+from sinks.commit.positions import Position, departed_property, offsets_text
 from sources.slices import Slice, SliceReader
 
 REPLAY_PROPERTY = "tidemark.replay"
@@ -43,6 +43,33 @@ class Step(StrEnum):
     WAITING = "waiting"
     """All is read that the stream is done with; a batch of it is about to be."""
     DONE = "done"
+
+
+class Destination(Protocol):
+    """Where the records of a replay go."""
+
+    def open(self, state: ReplayState) -> PipelineTables:
+        """The tables of the replay: its table alone."""
+        ...
+
+    def check(self, state: ReplayState, limit: str) -> None:
+        """Raise when what is to be read up to ``limit`` must not go there, before anything of it is planned."""
+        ...
+
+    def after_slice(self, state: ReplayState) -> None:
+        """Tidy up behind a slice that is done."""
+        ...
+
+    def is_settled(self, state: ReplayState) -> bool:
+        """Whether no more slices may go there: what follows them has been done."""
+        ...
+
+    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | None:
+        """Do what follows the slices, in the turn in which the stream is met; ``note`` makes steps of it durable.
+
+        Idempotent. None when the stream has not come far enough for it.
+        """
+        ...
 
 
 class Stream(Protocol):
@@ -95,19 +122,37 @@ def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
     return f"replay-{state.id}-{config.name}"
 
 
-def tables_of(config: PipelineConfig, own: OwnTables, state: ReplayState) -> PipelineTables:
-    """The tables of a replay: its table alone."""
+def recorded(state: ReplayState, position: Position) -> dict[str, str]:
+    """What snapshots of a replay say."""
+    replayed = offsets_text(position.offsets)
+    return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 
-    def recorded(position: Position) -> dict[str, str]:
-        nested: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(position.offsets.items()):
-            nested.setdefault(topic, {})[str(partition)] = offset
-        replayed = json.dumps(nested, separators=(",", ":"))
-        return {REPLAY_PROPERTY: state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 
-    after = 0 if state.planned is None else state.planned.after_snapshot
-    beside = BesideStream(recorded, lambda _name, _table: None, state.begun_at_ms, {state.table: after})
-    return PipelineTables(config, commit_user_of(config, state), own, only=state.table, beside=beside)
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """The table itself, as it is."""
+
+    config: PipelineConfig
+    own: OwnTables
+
+    def open(self, state: ReplayState) -> PipelineTables:
+        after = 0 if state.planned is None else state.planned.after_snapshot
+        beside = BesideStream(
+            partial(recorded, state), lambda _name, _table: None, state.begun_at_ms, {state.table: after}
+        )
+        return PipelineTables(
+            self.config, commit_user_of(self.config, state), self.own, only=state.table, beside=beside
+        )
+
+    def check(self, state: ReplayState, limit: str) -> None: ...
+
+    def after_slice(self, state: ReplayState) -> None: ...
+
+    def is_settled(self, state: ReplayState) -> bool:
+        return False
+
+    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState:
+        return state
 
 
 class ReplayJob:
@@ -118,13 +163,13 @@ class ReplayJob:
         replays: Replays,
         state: ReplayState,
         work: Work,
-        open_tables: Callable[[ReplayState], PipelineTables],
+        destination: Destination,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._replays = replays
         self._state = state
         self._work = work
-        self._open_tables = open_tables
+        self._destination = destination
         self._tables: PipelineTables | None = None
         self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
 
@@ -137,20 +182,27 @@ class ReplayJob:
 
         The replay ends with the slice that meets the stream: before the next step there may be more of it.
         """
+        if self._state.is_done:
+            return self._progress(Step.DONE)
         if not self._state.is_begun:
             self._begin()
-        end = self._work.stream.end
-        if self._state.planned is None:
-            self._plan()
-        planned = self._state.planned
-        if planned is not None:
-            self._do(planned)
-            if self._next_piece() is not None:
-                return self._progress(Step.SLICE)
-        stream = self._work.stream  # one more batch may have been closed since, or be about to run again
-        if self._state.end is None and (stream.is_beyond(self._state.table) or stream.end != end):
-            return self._progress(Step.WAITING if planned is None else Step.SLICE)
-        self._note(replace(self._state, is_done=True))
+        end, is_slice = self._work.stream.end, False
+        if not self._destination.is_settled(self._state):
+            if self._state.planned is None:
+                self._plan()
+            planned = self._state.planned
+            is_slice = planned is not None
+            if planned is not None:
+                self._do(planned)
+                if self._next_piece() is not None:
+                    return self._progress(Step.SLICE)
+            stream = self._work.stream  # one more batch may have been closed since, or be about to run again
+            if self._state.end is None and (stream.is_beyond(self._state.table) or stream.end != end):
+                return self._progress(Step.SLICE if is_slice else Step.WAITING)
+        finished = self._destination.finish(self._state, self._note)
+        if finished is None:
+            return self._progress(Step.SLICE if is_slice else Step.WAITING)
+        self._note(replace(finished, is_done=True))
         return self._progress(Step.DONE)
 
     def _begin(self) -> None:
@@ -171,7 +223,9 @@ class ReplayJob:
 
     def _plan(self) -> None:
         """Plan the next slice durably, if there is one."""
-        piece = self._next_piece()
+        limit, piece = self._limit(), self._next_piece()
+        if limit is not None:
+            self._destination.check(self._state, limit)
         if piece is not None:
             newest = self._work.stream.newest_snapshot(self._state.table)
             planned = Planned(piece.begin, piece.end, self._now_ms(), newest)
@@ -186,7 +240,7 @@ class ReplayJob:
 
     def _do(self, planned: Planned) -> None:
         state = self._state
-        self._tables = self._tables or self._open_tables(state)
+        self._tables = self._tables or self._destination.open(state)
         run = BatchRun(state.number, planned.planned_at_ms)
         try:
             report = self._work.run(run, self._tables, Slice(planned.begin, planned.end), self._topics)
@@ -194,6 +248,7 @@ class ReplayJob:
             self._tables = None
             raise failure.error from failure
         faults.reached("replay-done", state.number)
+        self._destination.after_slice(state)
         self._note(
             replace(
                 state,

@@ -19,15 +19,17 @@ LINE_S = 10.0
 class ReplayProgress:
     """Shows the steps of one replay."""
 
-    def __init__(self, table: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, table: str, console: Console, clock: Callable[[], float] = time.monotonic, doing: str = "replaying"
+    ) -> None:
         self._console = console
-        self._table = table
+        self._doing = f"{doing} {table}"
         self._clock = clock
         self._first: tuple[float, int] | None = None
         self._told_s = clock()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
         self.bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task: TaskID = self.bars.add_task(f"replaying {table}", total=None, words="")
+        self._task: TaskID = self.bars.add_task(self._doing, total=None, words="")
 
     def show(self, progress: Progress) -> None:
         """Note what a step came to."""
@@ -39,7 +41,7 @@ class ReplayProgress:
         self.bars.update(self._task, completed=progress.record_count, total=total, words=words)
         if not self._console.is_terminal and now_s - self._told_s >= LINE_S:
             self._told_s = now_s
-            self._console.print(f"replaying {self._table}: {words}", highlight=False)
+            self._console.print(f"{self._doing}: {words}", highlight=False)
 
     def _words(self, progress: Progress, now_s: float) -> str:
         """The rate counts from the first step on, which has waited for the pipeline and for Spark."""
@@ -62,8 +64,8 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def shown_progress(table: str) -> Iterator[ReplayProgress]:
+def shown_progress(table: str, doing: str = "replaying") -> Iterator[ReplayProgress]:
     """On stderr for the length of the block."""
-    progress = ReplayProgress(table, Console(stderr=True))
+    progress = ReplayProgress(table, Console(stderr=True), doing=doing)
     with progress.bars:
         yield progress

@@ -12,7 +12,7 @@ from paimon_table.nearest_name import did_you_mean
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
-from sinks.commit.positions import newest_position, position_of
+from sinks.commit.positions import newest_position, offsets_text, position_of
 
 _SNAPSHOT = "snapshot:"
 _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such as {"topic": {"0": 42}}'
@@ -58,10 +58,7 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
             f"{option} {text}: the snapshot's offsets are of topics that were made anew since: {', '.join(ended)};"
             " choose a later snapshot, or `earliest`"
         )
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(position.offsets.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(nested, separators=(",", ":"))
+    return offsets_text(position.offsets)
 
 
 def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:

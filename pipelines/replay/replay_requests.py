@@ -13,7 +13,9 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules
-from pipelines.replay.replay_job import Progress, ReplayJob, Step, Work, tables_of
+from pipelines.jobs.job_progress import new_job
+from pipelines.replay.rebuilding import Rebuilding
+from pipelines.replay.replay_job import Destination, InPlace, Progress, ReplayJob, Step, Work
 from pipelines.tables.own_tables import OwnTables
 
 COMMAND = "replay-slice"
@@ -23,13 +25,20 @@ class ReplaySlices:
     """Does the next slice of a replay, for a request or for a command that holds the checkpoint."""
 
     def __init__(
-        self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, work: Callable[[ReplayState], Work]
+        self,
+        config: PipelineConfig,
+        checkpoint: Checkpoint,
+        own: OwnTables,
+        work: Callable[[ReplayState], Work],
+        commit_user: str,
     ) -> None:
+        """``commit_user`` is that of the stream."""
         self._config = config
         self._checkpoint = checkpoint
         self._replays = Replays(checkpoint)
         self._own = own
         self._work = work
+        self._commit_user = commit_user
         self._jobs: dict[str, ReplayJob] = {}
 
     def handle(self, request: Request, _tell: Tell) -> Answer:
@@ -46,12 +55,18 @@ class ReplaySlices:
         check_in_stream(self._checkpoint, state.table)
         job = self._jobs.get(id_)
         if job is None or job.state != state:
-            job = ReplayJob(self._replays, state, self._work(state), lambda s: tables_of(self._config, self._own, s))
+            work = self._work(state)
+            job = ReplayJob(self._replays, state, work, self._destination(state, work))
         self._jobs[id_] = job
         progress = job.step()
         if progress.step is Step.DONE:
             del self._jobs[id_]
         return progress
+
+    def _destination(self, state: ReplayState, work: Work) -> Destination:
+        if state.rebuild is None:
+            return InPlace(self._config, self._own)
+        return Rebuilding(self._config, self._own, work, self._commit_user, new_job)
 
 
 def check_in_stream(checkpoint: Checkpoint, table: str) -> None:

@@ -23,6 +23,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
+from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of
@@ -46,24 +47,51 @@ class Wanted:
     begin: str
     end: str | None
     abandons: bool
-    """Give up an unfinished replay of the table with another range."""
+    """Give up an unfinished replay of the table with another range; with ``rebuilds`` its unfinished rebuild."""
+    rebuilds: bool = False
+    """Build the content of the table anew beside it, then switch."""
+    allows_missing: bool = False
+    """Rebuild also what may lack rows that the table has."""
 
 
 def replay(file: Path, wanted: Wanted) -> None:
-    """Replay a range of a table's topics into the table."""
+    """Replay a range of a table's topics into the table, or build its content anew from it."""
     config = load_pipeline(file)
     checkpoint = Checkpoint(config)
+    if wanted.rebuilds and wanted.abandons:
+        _give_up(config, checkpoint, wanted.table)
+        return
     state = _noted(config, checkpoint, wanted)
-    name = f"replay {state.id} of {state.table}"
+    name = f"{_kind(state)} {state.id} of {state.table}"
     try:
-        with _slices(config) as do, shown_progress(state.table) as progress:
+        with _slices(config) as do, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
             done = _driven(do, state.id, progress)
     except KeyboardInterrupt:
         typer.echo(f"{name} stays where it is; the same command goes on with it", err=True)
         raise
-    Replays(checkpoint).remove(state.id)
+    replays = Replays(checkpoint)
+    state = replays.get(state.id)
+    replays.remove(state.id)
     failed = f", {done.failed_count:,} could not be read and are in the quarantine" if done.failed_count else ""
     typer.echo(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
+    for line in told(state) if state.rebuild is not None else ():
+        typer.echo(line)
+
+
+_KINDS = (("replay", "replaying"), ("rebuild", "rebuilding"))
+
+
+def _kind(state: ReplayState) -> str:
+    return _KINDS[state.rebuild is not None][0]
+
+
+def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) -> None:
+    table, replays = _table(own_tables(config), config, identifier), Replays(checkpoint)
+    before = replays.unfinished(identifier)
+    if before is None or before.rebuild is None:
+        raise ConfigError(f"table {identifier} has no unfinished rebuild; there is nothing to give up")
+    give_up(replays, before, table)
+    typer.echo(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
 
 
 def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> ReplayState:
@@ -75,24 +103,26 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
         raise ConfigError(f"pipeline {config.name} has not written table {wanted.table}; there is nothing to replay")
     if checkpoint.closed_batch is None:
         raise ConfigError(f"pipeline {config.name} has finished no batch under checkpoint {config.checkpoint} yet")
-    why = refusal(wanted.table, table, ends_early=wanted.end is not None)
+    why = None if wanted.rebuilds else refusal(wanted.table, table, ends_early=wanted.end is not None)
     if why is not None:
-        raise ConfigError(f"--into-place: {why}")
+        raise ConfigError(f"--into-place: {why}; --rebuild builds its rows anew")
     check_in_stream(checkpoint, wanted.table)
     begin = point_of("--from", wanted.begin, config, table)
     end = None if wanted.end is None else point_of("--to", wanted.end, config, table)
     id_ = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
     topics = tuple(sorted({topic for topic, _ in position.offsets}))
     state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)
-    before = replays.unfinished(wanted.table)
-    if before is not None and before.same_as(state):
-        typer.echo(f"going on with replay {before.id}: {before.record_count:,} records were read", err=True)
-        return before
-    if before is not None and not wanted.abandons:
+    before, allows = replays.unfinished(wanted.table), wanted.allows_missing
+    if before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state):
+        typer.echo(f"going on with {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
+        return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
+    if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(
-            f"a replay of {wanted.table} {before.words} has not ended: call it again with that range to go on, or add"
-            " --abandon to give it up"
+            f"a {_kind(before)} of {wanted.table} {before.words} has not ended: call it again with that range to go on,"
+            f" or give it up (--{'rebuild' if before.rebuild is not None else 'into-place'} --abandon)"
         )
+    if wanted.rebuilds:
+        state = with_rebuild(config, state, table, allows_missing=allows)
     if before is not None:
         replays.remove(before.id)
     replays.put(state)

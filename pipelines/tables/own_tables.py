@@ -26,6 +26,10 @@ class OwnTables:
         """Of the names, those that have no mark yet."""
         self._marked: set[TableName] = set()
 
+    def through(self, catalog: Catalog) -> OwnTables:
+        """The same tables, opened by another catalog."""
+        return OwnTables(self._config, catalog, self._record)
+
     def names(self) -> list[TableName]:
         """The tables that earlier runs have written, under whatever checkpoint; some may be gone."""
         if self._names is None:

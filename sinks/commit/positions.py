@@ -145,13 +145,13 @@ class Position:
 
 def to_properties(pipeline: str, position: Position) -> dict[str, str]:
     """Snapshot properties for a commit of ``pipeline``."""
-    properties = {PIPELINE_PROPERTY: pipeline, OFFSETS_PROPERTY: _to_text(position.offsets)}
+    properties = {PIPELINE_PROPERTY: pipeline, OFFSETS_PROPERTY: offsets_text(position.offsets)}
     if position.commit_count:
         properties[COMMITS_PROPERTY] = str(position.commit_count)
     if position.topics:
         properties[TOPICS_PROPERTY] = json.dumps(position.topics, separators=(",", ":"), sort_keys=True)
     if position.floors:
-        properties[FLOORS_PROPERTY] = _to_text(position.floors)
+        properties[FLOORS_PROPERTY] = offsets_text(position.floors)
     if position.sources:
         fed = [{**asdict(source), "key": list(key)} for source, key in position.sources.items()]
         properties[SOURCES_PROPERTY] = json.dumps(fed, separators=(",", ":"))
@@ -171,7 +171,8 @@ def departed_of(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
     return {int(batch): tuple(texts) for batch, texts in departed.items()}
 
 
-def _to_text(offsets: Mapping[TopicPartition, int]) -> str:
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets as snapshots record them, and Spark's checkpoint those in Kafka."""
     nested: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset

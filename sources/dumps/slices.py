@@ -48,6 +48,10 @@ class DumpSlices:
             for name, last in positions_of(limit).items()
         )
 
+    def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
+        """Nothing: files that were read and are gone stop ``next``."""
+        return None
+
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         raise ConfigError("dump files are not in the order of time: read them again from the earliest record")
 

@@ -51,6 +51,21 @@ class KafkaSlices:
         begins, ends = self._range(begin, limit, topics)
         return sum(max(0, end - begins[place]) for place, end in ends.items())
 
+    def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
+        """See ``SliceReader``; offsets that a compacted topic has left out in between do not count."""
+        ends = {place: at for place, at in offsets_of(limit).items() if not topics or place[0] in topics}
+        with self._admin() as admin:
+            there = admin.topic_ids()
+            bounds = admin.bounds({topic for topic, _ in ends if topic in there})
+        begins = offsets_of(begin or "{}")
+        losses = lost_records(
+            {place: begins.get(place, 0) for place, at in ends.items() if begins.get(place, 0) < at}, bounds
+        )
+        unread = sorted(set(topics) - {topic for topic, _ in ends})
+        told = [loss_words(losses)] if losses else []
+        told += [f"topic {topic} is not read any more" for topic in unread]
+        return "; ".join(told) or None
+
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         with self._admin() as admin:
             there = admin.topic_ids()

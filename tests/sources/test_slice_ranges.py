@@ -15,6 +15,7 @@ from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.slices import KafkaSlices, offsets_of
+from sources.positions import Bounds
 from sources.topics import TopicSelection
 
 
@@ -26,6 +27,9 @@ class Admin:
 
     def offsets_at(self, topics: list[str], time_ms: int) -> dict[tuple[str, int], int]:
         return {(topic, 0): time_ms // 1000 for topic in topics}
+
+    def bounds(self, topics: set[str]) -> dict[tuple[str, int], Bounds]:
+        return {(topic, 0): Bounds(3, 9, 9) for topic in topics}
 
 
 def kafka() -> KafkaSlices:
@@ -44,6 +48,30 @@ def test_a_time_is_looked_up_in_the_topics_of_the_table_or_in_all_that_are_read(
     topics: tuple[str, ...], read: set[str]
 ) -> None:
     assert offsets_of(kafka().position_at(5_000, topics)) == {(topic, 0): 5 for topic in read}
+
+
+@pytest.mark.parametrize(
+    ("begin", "limit", "topics", "words"),
+    [
+        (None, {"a": 9}, ("a",), "topic a partition 0: offsets 0 to 2 are gone (retention, or deleted records)"),
+        ({"a": 3}, {"a": 9}, ("a",), None),
+        (
+            {"a": 3},
+            {"a": 9, "b": 9},
+            (),
+            "topic b partition 0: offsets 0 to 2 are gone (retention, or deleted records)",
+        ),
+        (None, {"a": 0}, ("a",), None),
+        ({"a": 3}, {"a": 9}, ("a", "old"), "topic old is not read any more"),
+        (None, {"gone": 4}, ("gone",), "topic gone partition 0: offsets from 0 on are gone (the topic was deleted)"),
+    ],
+    ids=["begin", "whole", "new partition", "empty", "unread", "deleted"],
+)
+def test_what_a_topic_no_longer_has_is_told(
+    begin: dict[str, int] | None, limit: dict[str, int], topics: tuple[str, ...], words: str | None
+) -> None:
+    texts = [None if at is None else json.dumps({t: {"0": n} for t, n in at.items()}) for at in (begin, limit)]
+    assert kafka().missing(texts[0], texts[1] or "", topics) == words
 
 
 def test_dumps_have_no_times_and_end_by_files() -> None:

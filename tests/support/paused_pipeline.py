@@ -62,6 +62,9 @@ class ListSlices:
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
         return at_of(limit) - at_of(begin)
 
+    def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
+        return None
+
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         raise NotImplementedError("records have no times here")
 

@@ -11,7 +11,10 @@ import pytest
 from rich.console import Console
 
 from paimon_table.errors import ConfigError
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
+from pipelines.replay.rebuild_requests import with_rebuild
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, duration
 from pipelines.replay.replay_range import point_of
@@ -82,6 +85,38 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
         file, "--table", "lake.orders", "--from", "2024-01-01"
     )
     assert "say --into-place" in tidemark("replay", file, "--table", "lake.orders", *FROM).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--into-place", "--rebuild"), "say --into-place (the records are put into the table as it is) or --rebuild"),
+        (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends where it meets the stream; leave --to out"),
+        (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only a --rebuild can lose rows"),
+        (("--into-place",), "--from: say where to begin"),
+        (("--rebuild", "--abandon"), "table lake.orders has no unfinished rebuild; there is nothing to give up"),
+        (("--rebuild", "--from", "snapshot:1"), "dump files are replayed from the earliest record on"),
+    ],
+    ids=" ".join,
+)
+def test_words_that_do_not_go_together_are_refused(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    done = tidemark("replay", filled(tmp_path, {"sequence.field": "v"}), "--table", "lake.orders", *words)
+    assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
+
+
+def test_an_unfinished_rebuild_is_gone_on_with_or_given_up_before_anything_else(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    replays = Replays(Checkpoint(load_pipeline(file)))
+    topics = ("shop.public.orders",)
+    begun = ReplayState("r1", "lake.orders", Point(Kind.EARLIEST, "", "the earliest record"), None, topics)
+    replays.put(with_rebuild(load_pipeline(file), begun, table(tmp_path), allows_missing=False))
+
+    told = refused(file, "--table", "lake.orders", *FROM)
+    assert "a rebuild of lake.orders from the earliest record to where it meets the stream has not ended" in told
+    assert "give it up (--rebuild --abandon)" in told
+    done = tidemark("replay", file, "--table", "lake.orders", "--rebuild", "--abandon")
+    assert done.stdout.startswith("gave up rebuild r1 of lake.orders; what it had built is removed")
+    assert replays.all() == []
 
 
 def kafka(file: Path) -> None:

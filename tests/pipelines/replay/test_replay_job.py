@@ -3,117 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.batch.batch import process_batch
-from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
-from pipelines.batch.plan import BatchRun
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
-from pipelines.replay.replay_job import ReplayJob, Step, Work, tables_of
-from pipelines.tables.tables import PipelineTables
+from pipelines.replay.replay_job import InPlace, ReplayJob, Step, Work
 from sinks import faults
-from sinks.quarantine import Quarantine
-from sources.changes import RECORD_SCHEMA
-from sources.positions import Place
-from sources.slices import Slice
-from tests.support.local_batches import task_settings
 from tests.support.quarantined import (
     QUERY,
     envelope,
     forget_the_past,
-    quarantine,
     record,
     rows_of,
     run_batch,
     table,
     write_pipeline,
 )
+from tests.support.replayed_topic import FINAL, HISTORY, TOPIC, Killed, Topic, delete
 
-TOPIC = "shop.public.orders"
 SEQUENCE = {"sequence.field": "v", "changelog-producer": "lookup"}
-
-
-@dataclass
-class Topic:
-    """One partition of records, and the ``SliceReader`` and ``Stream`` over it; ``closed`` is where the stream is."""
-
-    root: Path
-    records_: list[dict[str, Any]]
-    closed: int = 0
-    beyond: bool = False
-    runs: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def end(self) -> str:
-        return str(self.closed)
-
-    def newest_snapshot(self, identifier: str) -> int:
-        return table(self.root).snapshots.latest_id() or 0
-
-    def is_beyond(self, identifier: str) -> bool:
-        return self.beyond
-
-    def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        at = int(begin or 0)
-        return Slice(str(at), str(min(int(limit), at + most_records))) if at < int(limit) else None
-
-    def topics(self, position: str) -> frozenset[str] | None:
-        return frozenset([TOPIC])
-
-    def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
-        return max(0, int(limit) - int(begin or 0))
-
-    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
-        return str(next(r["offset"] for r in self.records_ if r["timestamp"] >= time_ms * 1000))
-
-    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
-        return str(max(offsets.values()))
-
-    def earlier(self, position: str, other: str) -> str:
-        return str(min(int(position), int(other)))
-
-    def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
-        raise NotImplementedError
-
-    def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-        begin, end = int(piece.begin or 0), int(piece.end)
-        self.runs.append((begin, end))
-        rows = pa.RecordBatch.from_pylist(self.records_[begin:end], schema=RECORD_SCHEMA)
-        bad = quarantine(self.root, "replay-r1")
-        settings = replace(task_settings(self.root, Quarantine(bad.io, bad.path), slots=1), is_again=True)
-        compactions, reports = Compactions(), list[BatchReport]()
-        process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
-        compactions.wait()
-        return reports[0]
-
-
-def delete(offset: int, key: int) -> dict[str, Any]:
-    source = {"db": "shop", "schema": "public", "table": "orders"}
-    before = {"id": key, "n": 0, "v": 0}
-    value = json.dumps({"before": before, "after": None, "source": source, "op": "d"}).encode()
-    return record(offset, value, key=key)
-
-
-HISTORY = [
-    *(record(offset, envelope(offset, offset, v=offset)) for offset in range(6)),
-    record(6, envelope(0, 60, v=6), key=0),
-    delete(7, 1),
-    record(8, envelope(8, "no number", v=8)),
-    record(9, envelope(2, 90, v=9), key=2),
-]
-FINAL = {0: 60, 2: 90, 3: 3, 4: 4, 5: 5}
 
 
 def start(root: Path, options: dict[str, str] | None = None) -> Topic:
@@ -143,7 +56,7 @@ def job(topic: Topic, most: int = 3) -> ReplayJob:
         replays.put(state())
     (found,) = replays.all()
     work = Work(topic, topic.run, topic, most)
-    return ReplayJob(replays, found, work, lambda s: tables_of(config, own_tables(config), s))
+    return ReplayJob(replays, found, work, InPlace(config, own_tables(config)))
 
 
 def finish(one: ReplayJob) -> ReplayState:
@@ -250,10 +163,6 @@ def test_a_table_whose_past_has_just_expired_is_replayed_into(tmp_path: Path, mo
 
     assert finish(job(topic)).record_count == 10
     assert rows_of(tmp_path) == FINAL
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 STEPS = ("replay-planned", *(p for p in faults.POINTS if p != "between-compactions"), "replay-done")

@@ -1,0 +1,45 @@
+"""The catalog of a rebuild: under the name of the table is the branch in which its content is built anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table import Catalog, Table, TableName, TableSchema
+from paimon_table.catalog.catalog import TableFiles
+from paimon_table.maintenance.aside_branch import AsideBranch
+from paimon_table.metadata.publisher import Publisher
+
+
+@dataclass(frozen=True, slots=True)
+class AsideCatalog:
+    """``Catalog``; all tables but one are those of ``inner``."""
+
+    inner: Catalog
+    name: TableName
+    branch: AsideBranch
+
+    @property
+    def warehouse(self) -> str:
+        return self.inner.warehouse
+
+    def names(self, database: str | None = None) -> list[TableName]:
+        return self.inner.names(database)
+
+    def files(self, name: TableName) -> TableFiles:
+        """Those of the table itself, where pipelines leave their marks."""
+        return self.inner.files(name)
+
+    def publisher(self, name: TableName) -> Publisher:
+        return self.load(name).publisher
+
+    def find(self, name: TableName) -> Table | None:
+        return self.branch.open() if name == self.name else self.inner.find(name)
+
+    def load(self, name: TableName) -> Table:
+        return self.branch.open() if name == self.name else self.inner.load(name)
+
+    def create(self, name: TableName, schema: TableSchema) -> Table:
+        return self.inner.create(name, schema)
+
+    def drop(self, name: TableName) -> None:
+        self.inner.drop(name)

@@ -1,0 +1,80 @@
+"""Putting the content of a branch in the place of the table's own, in one step.
+
+What is published is one OVERWRITE snapshot of the table: all of its files go, those that the branch has built come. No
+file is moved or copied, because those of branches lie where the table's do, so that the snapshot is the only step on a
+file system and on object storage alike. Readers see the old rows or the new ones; identity, tags, consumers and the
+history of the table stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_table.commit.commit import TableCommit
+from paimon_table.maintenance.compaction import compact, compact_pending
+from paimon_table.maintenance.job import Job
+from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.index_file import IndexChange
+from paimon_table.metadata.manifest import ADD
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_state import TableState
+from paimon_table.scan.scan import TableScan
+from paimon_table.table import Table
+
+
+def settle(branch: Table, job: Job, *, fully: bool) -> None:
+    """Compact what is built so far that it may be taken over.
+
+    Rows that no compaction has shown to readers or brought into the changelog would come into the table's changelog
+    later, as if they were new. ``fully``: every key has one row, which reads the same under all options of merging.
+    """
+    if fully:
+        compact(branch, job, lambda _: True, fully=True)
+    else:
+        compact_pending(branch, job, lambda _: True)
+
+
+def take_over(branch: Table, commit: TableCommit, identifier: int, properties: Mapping[str, str]) -> Snapshot | None:
+    """Publish the newest content of ``branch`` as that of the table that ``commit`` is for; None where both are empty.
+
+    CommitConflict when others have committed to the table since ``commit`` was refreshed; nothing is published then.
+    """
+    messages = _messages(branch.state(), branch.options.bucket)
+    return commit.replace_all(identifier, messages, properties, commit.state.identity).overwrite
+
+
+def _messages(content: TableState, bucket_option: int) -> list[CommitMessage]:
+    """One for each bucket with files of rows or of its index."""
+    buckets = dict.fromkeys([*content.files, *(entry.bucket for entry in content.index)])
+    return [
+        CommitMessage(
+            bucket=bucket,
+            total_buckets=content.buckets_beside(bucket) if bucket in content.files else bucket_option,
+            new_files=content.files_of(bucket),
+            append_index=IndexChange(after=tuple(e.file for e in content.index if e.bucket == bucket)),
+        )
+        for bucket in buckets
+    ]
+
+
+def adds_files(table: Table, snapshot: Snapshot) -> bool:
+    """Whether a snapshot brought files of rows; one that drops partitions does not."""
+    return any(entry.kind == ADD for entry in ManifestReader(table.io, table.paths).delta_entries(snapshot))
+
+
+def row_count(table: Table) -> int:
+    """How many rows the newest snapshot has; reads files only where rows of a key may meet, and of them one column."""
+    ctx = table.context
+    first = (ctx.schema.primary_keys or ctx.schema.column_names)[0]
+    scan = TableScan.make(ctx, [first])
+    total = 0
+    for split in scan.plan_snapshot(table.snapshots.latest()):
+        runs = [run for section in split.sections for run in section]
+        is_plain = len(runs) == len(split.sections) and not any(file.delete_row_count for file in split.files)
+        gone = [r.cardinality for index in split.deletion_files for r in index.vector_ranges or ()]
+        if is_plain and ctx.options.record_expire_time_ms is None and None not in gone:
+            total += sum(file.row_count for file in split.files) - sum(n for n in gone if n is not None)
+        else:
+            total += sum(rows.num_rows for rows in scan.read(split))
+    return total

@@ -1,0 +1,98 @@
+"""What is noted of a rebuild before it begins, when it is called again, and when it is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paimon_table import Table
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from pipelines.checkpoint.lock import holder_of
+from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
+from pipelines.config.config import PipelineConfig
+from pipelines.replay.rebuild_rules import changed_options, missing_at_begin, rules_digest
+from pipelines.replay.rebuilding import ANYWAY, aside_branch, branch_of, is_switched
+
+
+def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, allows_missing: bool) -> ReplayState:
+    """The state of a replay as that of a rebuild; ConfigError with all that is known to stand against it."""
+    if table.options.bucket == -2:
+        raise ConfigError(
+            f"table {state.table} has postponed buckets, whose rows wait for a compaction: give it a number of buckets"
+            " first (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
+        )
+    options = _options(config, state, table)
+    rules = rules_digest(config, state.table, state.topics)
+    newest_id = table.snapshots.latest_id() or 0
+    missing = [] if allows_missing else missing_at_begin(config, table, state.begin)
+    if missing:
+        raise ConfigError(
+            f"table {state.table} cannot be rebuilt whole from its topics: {'; '.join(missing)}. What only they brought"
+            f" would be lost: {ANYWAY}"
+        )
+    return replace(state, rebuild=Rebuild(branch_of(state.id), options, rules, newest_id, allows_missing))
+
+
+def taken_up(
+    config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
+) -> ReplayState:
+    """A rebuild that is called again, with what is allowed now."""
+    rebuild = before.rebuild
+    assert rebuild is not None
+    if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
+        raise ConfigError(
+            f"the rule of table {before.table} has changed since its rebuild began, whose rows would be of both: give"
+            " that up (--rebuild --abandon), then begin it anew"
+        )
+    _options(config, before, table)
+    if allows_missing and not rebuild.allows_missing:
+        before = replace(before, rebuild=replace(rebuild, allows_missing=True))
+        replays.put(before)
+    return before
+
+
+def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
+    """Remove what was built; ConfigError when the table has it already.
+
+    Where that is not known any more the files that the table may have stay, for ``remove-orphans`` to tell.
+    """
+    rebuild = state.rebuild
+    assert rebuild is not None
+    try:
+        is_taken, is_known = is_switched(table, rebuild), True
+    except CommitOutcomeUnknown:
+        is_taken, is_known = False, False
+    if is_taken:
+        raise ConfigError(
+            f"table {state.table} has the rebuilt content already: call again without --abandon, which ends the"
+            f" rebuild; the old content is tag {_switch_of(rebuild).tag!r}, to which the table can be rolled back"
+        )
+    replays.remove(state.id)
+    aside_branch(table, rebuild).remove(is_taken=not is_known)
+
+
+def told(state: ReplayState) -> Sequence[str]:
+    """What a finished rebuild says."""
+    assert state.rebuild is not None
+    switch = _switch_of(state.rebuild)
+    return (
+        f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before; the old content is tag"
+        f" {switch.tag!r} until you delete it (tidemark table tags delete)",
+        "streaming readers do not see the difference as changes: what they feed is to be filled anew from the table",
+    )
+
+
+def _switch_of(rebuild: Rebuild) -> Switch:
+    assert rebuild.switch is not None
+    return rebuild.switch
+
+
+def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[str, str]:
+    options = changed_options(config, state.table, table, state.topics)
+    if options and holder_of(config) is not None:
+        raise ConfigError(
+            f"the rule of table {state.table} changes {', '.join(options)}, which the running pipeline cannot: stop the"
+            " pipeline, rebuild the table, then start it again (or write into a new table beside the stream: another"
+            " `into`, with `backfill: true`)"
+        )
+    return options

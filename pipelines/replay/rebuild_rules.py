@@ -1,0 +1,116 @@
+"""What must be true before the content of a table is built anew, and which options it may get with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+
+from paimon_table import Snapshot, Table, TableName, apply_changes
+from paimon_table.errors import ConfigError
+from paimon_table.maintenance.take_over import adds_files
+from paimon_table.options.names import BUCKET, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
+from paimon_table.options.option_facts import columns_named_by
+from pipelines.checkpoint.replay_state import Kind, Point
+from pipelines.config.config import PipelineConfig
+from pipelines.replay.replay_job import REPLAY_PROPERTY
+from pipelines.tables.known_routes import rules_for
+from pipelines.tables.rule_options import option_changes
+from pipelines.tables.writable_tables import check_keys
+from sinks.commit.pipeline_mark import marking_pipelines
+from sinks.commit.positions import PIPELINE_PROPERTY
+from sources.wording import first_of
+
+_SHOWN = 5
+
+_OF_MERGING = (
+    *(MERGE_ENGINE, ROWKIND_FIELD, DELETION_VECTORS, IGNORE_DELETE, "ignore-update-before"),
+    *(f"{engine}.ignore-delete" for engine in ("deduplicate", "first-row", "partial-update")),
+    *("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete"),
+    "partial-update.remove-record-on-sequence-group",
+)
+"""Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
+
+
+def changed_options(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> dict[str, str]:
+    """What the rules say other than the table, where it is more than the running pipeline may change; else nothing.
+
+    Raises ConfigError for rules that are about a table which cannot be made of this one.
+    """
+    rules = rules_for(config, TableName.of(identifier), sorted(topics))
+    if not rules:
+        raise ConfigError(f"no rule of pipeline {config.name} writes table {identifier} any more; add it again first")
+    changed: dict[str, str] = {}
+    is_needed = False
+    for rule in rules:
+        check_keys(table, identifier, rule)
+        for change in option_changes(table.schema, rule):
+            changed[change.name] = change.value or ""
+            try:
+                apply_changes(table.schema, [change], 0)
+                is_free = change.name != BUCKET
+            except ConfigError:
+                is_free = False
+            if not is_free:
+                _check_may_change(config, identifier, change.name)
+                is_needed = True
+    _check_columns(table, identifier, changed)
+    return changed if is_needed else {}
+
+
+def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str]) -> str:
+    """What decides how the rows of a table come out: a rebuild that began under other rules would mix the two."""
+    rules = rules_for(config, TableName.of(identifier), sorted(topics))
+    return hashlib.sha256(repr((config.source.format, config.source.on_bad_record, rules)).encode()).hexdigest()
+
+
+def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> None:
+    if name in _OF_MERGING:
+        return
+    remedy = "rescale the table first (tidemark table rescale)" if name == BUCKET else "take it back"
+    raise ConfigError(
+        f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do: it"
+        f" changes how rows are merged ({', '.join(_OF_MERGING[:2])} and such), not where they lie; {remedy}, or write"
+        " into a new table (another `into`, with `backfill: true`)",
+        option=name,
+    )
+
+
+def _check_columns(table: Table, identifier: str, changed: Mapping[str, str]) -> None:
+    for name, value in changed.items():
+        missing = next((c for c in columns_named_by(name, value) if not table.schema.has_column(c)), None)
+        if missing is not None:
+            raise ConfigError(
+                f"the rule of table {identifier} names column {missing!r} in option {name!r}, and the table has no such"
+                " column yet: let the pipeline add it first (declare its type under columns.types), then rebuild"
+            )
+
+
+def missing_at_begin(config: PipelineConfig, table: Table, begin: Point) -> list[str]:
+    """Why what the topics give from ``begin`` on may be less than what the table has, as far as the table tells."""
+    found = []
+    if begin.kind is not Kind.EARLIEST:
+        found.append(f"records before {begin.words} are not read")
+    others = [name for name in marking_pipelines(table.io, table.paths) if name != config.name]
+    if others:
+        found.append(f"pipelines {', '.join(first_of(others, _SHOWN))} write the table too")
+    return found + rows_of_others(config, table, 0)
+
+
+def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[str]:
+    """The snapshots behind ``after_id`` that have brought rows which are not from the pipeline's topics."""
+    found: list[str] = []
+    for snapshot in table.snapshots.newest_first():
+        if snapshot.id <= after_id:
+            break
+        if _is_of_others(config, snapshot) and adds_files(table, snapshot):
+            found.append(f"snapshot {snapshot.id} ({snapshot.commit_kind} of user {snapshot.commit_user})")
+    if not found:
+        return []
+    return [f"somebody else than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
+
+
+def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
+    if snapshot.commit_kind not in ("APPEND", "OVERWRITE"):
+        return False
+    properties = snapshot.properties
+    return properties.get(PIPELINE_PROPERTY) != config.name and REPLAY_PROPERTY not in properties

@@ -1,0 +1,208 @@
+"""Where the records of a rebuild go: a branch beside the table, whose content the table takes over in one step.
+
+Exactly once, the argument. The slices are those of any replay, committed to the branch. The switch is one snapshot of
+the table, published by a commit user that publishes nothing else, in a turn in which the branch holds all that the
+stream has brought and no batch is under way that could have brought more. It is noted in the state before it is tried,
+with its user: who goes on after a crash looks first whether the table has it, and writes into the branch only if not.
+Its snapshot records the position that the table had, so the pipeline goes on as if nothing had happened. The branch is
+removed last: from the switch on, its files are the table's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from paimon_table import CLOCK_SKEW_MS, SetOption, Snapshot, Table, TableName, key_lane_properties
+from paimon_table.catalog.aside_catalog import AsideCatalog
+from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, ConfigError
+from paimon_table.history.tags import TagStore
+from paimon_table.maintenance.aside_branch import AsideBranch
+from paimon_table.maintenance.job import ATTEMPTS, Job
+from paimon_table.maintenance.take_over import row_count, settle, take_over
+from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
+from pipelines.config.config import PipelineConfig
+from pipelines.replay.rebuild_rules import rows_of_others
+from pipelines.replay.replay_job import REPLAY_PROPERTY, Work, commit_user_of, recorded
+from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.positions import Position, aside_user, newest_position, offsets_text, to_properties
+
+ANYWAY = "add --allow-missing to go on all the same"
+
+
+def branch_of(id_: str) -> str:
+    """The branch in which a rebuild builds."""
+    return f"rebuild-{id_}"
+
+
+def tag_of(id_: str) -> str:
+    """The tag that keeps the content that a rebuild has replaced."""
+    return f"before-rebuild-{id_}"
+
+
+def aside_branch(table: Table, rebuild: Rebuild) -> AsideBranch:
+    """The branch of a rebuild, by the table that is rebuilt."""
+    return AsideBranch.of(table, rebuild.branch, rebuild.options)
+
+
+def is_switched(table: Table, rebuild: Rebuild) -> bool:
+    """Whether the table has the rebuilt content; CommitOutcomeUnknown when its snapshots do not tell any more."""
+    switch, snapshots = rebuild.switch, table.snapshots
+    if switch is None:
+        return False
+    since_ms = switch.tried_at_ms - CLOCK_SKEW_MS
+    found = snapshots.search_user(switch.user, snapshots.latest_id(), since_ms=since_ms)
+    if found.newest is None and not found.exhaustive:
+        raise CommitOutcomeUnknown(
+            f"whether {table.paths.root} has the content of branch {rebuild.branch!r} is not known: the snapshots that"
+            f" tell it have expired. Compare the table with its tag {switch.tag!r}, give the rebuild up (--rebuild"
+            " --abandon, which leaves all files that the table may have) and begin it anew if that is needed"
+        )
+    return found.newest is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilding:
+    """``Destination`` of a rebuild; ``stream_user`` is the commit user of the checkpoint."""
+
+    config: PipelineConfig
+    own: OwnTables
+    work: Work
+    stream_user: str
+    new_job: Callable[[], Job]
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def open(self, state: ReplayState) -> PipelineTables:
+        branch = self._begun(state)
+
+        def properties(position: Position) -> dict[str, str]:
+            return {**to_properties(self.config.name, position), **recorded(state, position)}
+
+        catalog = AsideCatalog(self.own.catalog, TableName.of(state.table), branch)
+        # Snapshots of the branch are numbered apart from the table's: none of them is passed over.
+        beside = BesideStream(properties, lambda _name, _table: None, state.begun_at_ms)
+        user, own = commit_user_of(self.config, state), self.own.through(catalog)
+        return PipelineTables(self.config, user, own, only=state.table, beside=beside)
+
+    def check(self, state: ReplayState, limit: str) -> None:
+        if _of(state).allows_missing:
+            return
+        gone = self.work.reader.missing(state.position, limit, state.topics)
+        if gone is not None:
+            raise ConfigError(
+                f"table {state.table} cannot be rebuilt whole: {gone}. Rows that only those records made would be lost"
+                f" (unless a later snapshot of the source has brought all rows again): {ANYWAY}"
+            )
+
+    def after_slice(self, state: ReplayState) -> None:
+        self._branch(state, self._table(state)).tidy(commit_user_of(self.config, state))
+
+    def is_settled(self, state: ReplayState) -> bool:
+        return _of(state).switch is not None and is_switched(self._table(state), _of(state))
+
+    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | None:
+        table, branch = self._table(state), self._begun(state)
+        if not self.is_settled(state):
+            if self._is_ahead(state, table):
+                return None
+            state = self._switched(state, branch, note)
+        options = _of(state).options
+        if options:
+            changes = [SetOption(name, value) for name, value in options.items()]
+            table.evolve(changes, self.now_ms(), rows_fit=True)
+            faults.reached("rebuild-options-set", state.number)
+        branch.remove(is_taken=True)
+        return state
+
+    def _table(self, state: ReplayState) -> Table:
+        return self.own.catalog.load(TableName.of(state.table))
+
+    def _branch(self, state: ReplayState, table: Table) -> AsideBranch:
+        return aside_branch(table, _of(state))
+
+    def _begun(self, state: ReplayState) -> AsideBranch:
+        branch = self._branch(state, self._table(state))
+        if state.number == 0:
+            branch.begin()
+        return branch
+
+    def _is_ahead(self, state: ReplayState, table: Table) -> bool:
+        """Whether the table has records that the stream has yet to come to: those of an earlier checkpoint."""
+        position, end = self._position(state, table), self.work.stream.end
+        if end is None or self.config.source.kafka is None:
+            return False
+        return bool(self.work.reader.left(end, offsets_text(position.offsets), state.topics))
+
+    def _position(self, state: ReplayState, table: Table) -> Position:
+        position = newest_position(table.snapshots, self.config.name)
+        if position is None or position.commit_user != self.stream_user:
+            raise ConfigError(
+                f"table {state.table} has no position of this checkpoint of pipeline {self.config.name} (any more): let"
+                " the pipeline write it first, then call again"
+            )
+        return position
+
+    def _switched(self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]) -> ReplayState:
+        built = branch.open()
+        settle(built, self.new_job(), fully=bool(_of(state).options) or built.options.snapshot_ordering)
+        faults.reached("rebuild-compacted", state.number)
+        # In microseconds: those who catch tables up have milliseconds in their names.
+        new_rows, user = row_count(built), aside_user(self.stream_user, state.begun_at_ms * 1000)
+        properties = {
+            REPLAY_PROPERTY: state.id,
+            **key_lane_properties(built.schema, built.options, built.state().live_files()),
+        }
+        for attempt in range(ATTEMPTS):
+            table = self._table(state)
+            commit = table.new_commit(user, is_new_user=True)  # ``is_settled``: it has not committed
+            old = commit.refresh().snapshot
+            switch = Switch(user, self.now_ms(), tag_of(state.id), row_count(table), new_rows)
+            self._check_rows(state, table, switch)
+            state = replace(state, rebuild=replace(_of(state), switch=switch))
+            note(state)
+            faults.reached("rebuild-noted", state.number)
+            _tag(table, switch.tag, old)
+            faults.reached("rebuild-tagged", state.number)
+            try:
+                position = to_properties(self.config.name, self._position(state, table))
+                take_over(built, commit, 0, {**position, **properties})
+                break
+            except CommitConflict:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        faults.reached("rebuild-switched", state.number)
+        return state
+
+    def _check_rows(self, state: ReplayState, table: Table, switch: Switch) -> None:
+        """Refuse to lose rows that nobody has agreed to lose."""
+        if _of(state).allows_missing:
+            return
+        why = rows_of_others(self.config, table, _of(state).checked_id)
+        if switch.new_rows < switch.old_rows:
+            why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}", *why]
+        if why:
+            raise ConfigError(
+                f"table {state.table} is rebuilt in its branch {_of(state).branch!r} and was not switched: "
+                f"{'; '.join(why)}. Compare the two; {ANYWAY}, or --abandon to give the rebuild up"
+            )
+
+
+def _of(state: ReplayState) -> Rebuild:
+    assert state.rebuild is not None
+    return state.rebuild
+
+
+def _tag(table: Table, name: str, old: Snapshot | None) -> None:
+    """Keep a snapshot under the name, which may stand for an earlier one of an attempt that failed."""
+    tags = TagStore(table.io, table.paths)
+    found = tags.find(name)
+    if old is None or (found is not None and found.snapshot.id == old.id):
+        return
+    if found is not None:
+        table.io.delete(table.paths.tag_file(name))
+    tags.create(name, table.io.read(table.paths.snapshot_file(old.id)), datetime.now(), None)

@@ -1,0 +1,72 @@
+"""A table of a real broker's topic is built anew beside a pipeline that runs, is killed, and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table import CommitKind, Table
+from sinks.faults import CRASH_VARIABLE
+from tests.integration.orders_pipeline import YAML, events, row, running
+from tests.stack.topics import Topics
+from tests.support.command import Done, tidemark_process
+from tests.support.pipeline_run import wait_until
+
+pytestmark = pytest.mark.stack
+
+TOPIC = "rebuilt.public.orders"
+
+
+def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, kafka: Topics) -> None:
+    kafka.create(TOPIC, 2)
+    file, log = tmp_path / "again.yaml", tmp_path / "log"
+    text = YAML.format(servers=kafka.bootstrap_servers, topic=TOPIC, root=tmp_path)
+    file.write_text(text.replace("sequence.field: n", "changelog-producer: lookup"))
+    root = f"{tmp_path}/warehouse/lake.db/orders"
+
+    def rows() -> dict[int, Any]:
+        try:
+            return {r["id"]: r["n"] for r in Table.open(root).to_arrow().to_pylist()}
+        except Exception:
+            return {}
+
+    def rebuild(*words: str, code: int = 0) -> Done:
+        done = tidemark_process("replay", str(file), "--table", "lake.orders", "--rebuild", *words)
+        assert done.returncode == code, done.stdout + done.stderr + log.read_text()
+        return done
+
+    kafka.produce(TOPIC, events([*map(row, range(2000)), *(row(key, -key) for key in range(0, 2000, 7))]))
+    expected = {key: -key if key % 7 == 0 else key for key in range(2000)}
+    with running(file, log, **{CRASH_VARIABLE: "rebuild-tagged"}) as process:
+        wait_until(lambda: rows() == expected, 120, "the first rows")
+        dropped = tidemark_process("table", "drop-partition", root, "--partition", "day=1", "--yes")
+        assert dropped.returncode == 0, dropped.stderr
+        killed = rebuild(code=1)
+        assert "the process that ran pipeline again has ended; the replay stays where it is" in killed.stderr
+        assert process.wait(30) < 0
+    assert len(rows()) == 1500
+
+    kafka.produce(TOPIC, events(map(row, range(2000, 2400))))
+    expected |= {key: key for key in range(2000, 2400)}
+    with running(file, log):
+        wait_until(lambda: rows().keys() >= set(range(2002, 2400, 4)), 120, "the rows behind the crash")
+        done = rebuild()
+        assert "going on with rebuild " in done.stderr
+        assert "rebuilt table lake.orders: 2,400 rows, " in done.stdout
+        assert rows() == expected
+        kafka.produce(TOPIC, events([row(1, 111)]))
+        expected[1] = 111
+        wait_until(lambda: rows() == expected, 60, "a row behind the switch")
+    kinds = [snapshot.commit_kind for snapshot in Table.open(root).snapshots.newest_first()]
+    assert kinds.count(CommitKind.OVERWRITE) == 2  # the dropped partition, the switch
+
+    kafka.delete_records(TOPIC, 100, partition=1)
+    gone = f"topic {TOPIC} partition 1: offsets 0 to 99 are gone (retention, or deleted records)"
+    assert gone in rebuild(code=2).stderr
+    assert rows() == expected
+    alone = rebuild("--allow-missing")
+    lost = {key for key in range(1, 200, 2) if key % 7} - {1}
+    assert f"rebuilt table lake.orders: {2400 - len(lost):,} rows, 2,400 before" in alone.stdout
+    assert rows() == {key: n for key, n in expected.items() if key not in lost}

@@ -1,0 +1,82 @@
+"""Tables that are rebuilt: filled by a stream, damaged, and the job that each process takes up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
+from pipelines.config.config_file import load_pipeline
+from pipelines.jobs.job_progress import new_job
+from pipelines.prepared import own_tables
+from pipelines.replay.rebuild_requests import taken_up, with_rebuild
+from pipelines.replay.rebuilding import Rebuilding
+from pipelines.replay.replay_job import ReplayJob, Step, Work
+from tests.support.quarantined import QUERY, envelope, record, rows_of, run_batch, table, write_pipeline
+from tests.support.replayed_topic import HISTORY, TOPIC, Topic, delete
+
+USER = f"tidemark-shop-{QUERY}"
+TAG = "before-rebuild-r1"
+FILE = "shop.yaml"
+
+KINDS: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "lookup": {"changelog-producer": "lookup", "sequence.field": "v"},
+    "full-compaction": {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"},
+    "deletion-vectors": {"deletion-vectors.enabled": "true"},
+    "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    "aggregation": {
+        "merge-engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
+        "fields.v.ignore-retract": "true",
+    },
+}
+
+
+def start(root: Path, options: Mapping[str, str] | None = None) -> Topic:
+    """A table that the stream has filled from ten records, in two batches."""
+    file = write_pipeline(root, options)
+    run_batch(root, file, 0, *HISTORY[:5])
+    run_batch(root, file, 1, *HISTORY[5:])
+    return Topic(root, [*HISTORY], closed=10)
+
+
+def damage(root: Path) -> dict[int, Any]:
+    """Rows that are wrong, from a commit that looks like the stream's."""
+    run_batch(
+        root, root / FILE, 2, delete(20, 3), record(21, envelope(5, 555, v=99), key=5), record(22, envelope(77, 7, v=1))
+    )
+    return rows_of(root)
+
+
+def state(begin: Point | None = None) -> ReplayState:
+    return ReplayState("r1", "lake.orders", begin or Point(Kind.EARLIEST), None, (TOPIC,))
+
+
+def noted(topic: Topic, *, allows_missing: bool = False, begin: Point | None = None) -> ReplayState:
+    """What the command notes, also when it is called again."""
+    config = load_pipeline(topic.root / FILE)
+    replays = Replays(Checkpoint(config))
+    before = replays.unfinished("lake.orders")
+    if before is not None:
+        return taken_up(config, replays, before, table(topic.root), allows_missing=allows_missing)
+    one = with_rebuild(config, state(begin), table(topic.root), allows_missing=allows_missing)
+    replays.put(one)
+    return one
+
+
+def job(topic: Topic, most: int = 3, **words: Any) -> ReplayJob:
+    """The job as a new process takes it up."""
+    config = load_pipeline(topic.root / FILE)
+    work = Work(topic, topic.run, topic, most)
+    destination = Rebuilding(config, own_tables(config), work, USER, new_job)
+    return ReplayJob(Replays(Checkpoint(config)), noted(topic, **words), work, destination)
+
+
+def finish(one: ReplayJob) -> ReplayState:
+    for _ in range(20):
+        if one.step().step is Step.DONE:
+            return one.state
+    raise AssertionError("the rebuild does not end")
