@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-LEAST_POINTS = 30
-"""Fewer do not show whether a curve is flat."""
+LEAST_POINTS = 100
+"""Fewer do not show whether a curve is flat: the start of a service is most of them."""
 
 
 @dataclass(frozen=True, slots=True)

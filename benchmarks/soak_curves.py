@@ -95,7 +95,9 @@ def _processor_seconds(samples: Sequence[Sample]) -> Iterator[Batch]:
             first += 1
         count, used = sample.batch - samples[first].batch, "processor_s"
         if count >= _SMOOTHED and used in sample.numbers and used in samples[first].numbers:
-            yield sample.at_s, sample.life, (sample.numbers[used] - samples[first].numbers[used]) / count
+            seconds = sample.numbers[used] - samples[first].numbers[used]
+            if seconds >= 0:  # less where a process has just been killed
+                yield sample.at_s, sample.life, seconds / count
 
 
 def _bytes_by_row(sample: Sample) -> float | None:

@@ -10,8 +10,8 @@ ALLOWED = Allowance(share=0.1, amount=5)
 
 
 def _points(*values: float, life: int = 1) -> list[tuple[int, float]]:
-    """Each value ten times."""
-    return [(life, value) for value in values for _ in range(20)]
+    """Each value forty times."""
+    return [(life, value) for value in values for _ in range(40)]
 
 
 @pytest.mark.parametrize(
