@@ -186,8 +186,9 @@ def _kill(is_due: bool) -> None:
 
 def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
-    finish(job(topic, most=1))
-    orders = table(tmp_path)
+    one, orders = job(topic, most=1), table(tmp_path)
+    while one.step().step is Step.SLICE:
+        assert len([*BranchStore(orders.io, orders.paths).snapshots("rebuild-r1").newest_first()]) <= 2
     reader, named = ManifestReader(orders.io, orders.paths), set[str]()
     for snapshot in orders.snapshots.newest_first():
         named |= all_names(reader, [snapshot]) | changelog_names(reader, snapshot)
@@ -338,6 +339,26 @@ def test_a_table_gets_another_merge_engine_with_its_new_rows(tmp_path: Path) -> 
     run_batch(tmp_path, tmp_path / FILE, 2, record(10, envelope(5, 10, v=10), key=5))
     assert rows_of(tmp_path)[5] == 15
     assert old_rows(tmp_path) == FINAL
+
+
+def test_the_new_rows_read_the_same_before_their_options_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = start(tmp_path)
+    write_pipeline(
+        tmp_path, {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "ignore-delete": "true"}
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, at: _kill(point == "rebuild-switched"))
+        with pytest.raises(Killed):
+            finish(job(topic))
+    assert table(tmp_path).options.merge_engine == "deduplicate"
+    assert rows_of(tmp_path) == {0: 60, 1: 1, 2: 92, 3: 3, 4: 4, 5: 5}
+
+    finish(job(topic))
+
+    assert table(tmp_path).options.merge_engine == "aggregation"
+    assert rows_of(tmp_path) == {0: 60, 1: 1, 2: 92, 3: 3, 4: 4, 5: 5}
 
 
 @pytest.mark.parametrize(
