@@ -98,12 +98,17 @@ def _ignore_step(step: str) -> None:
     """Steps matter to crash tests only."""
 
 
+def _ignore_attempt() -> None:
+    """Most committers mind nothing but conflicts."""
+
+
 class TableCommit:
     """Commits of one user to one table; runs on the driver, in one thread.
 
     Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
     ``on_step`` is called with before-append, after-append, before-compact, after-compact, before-overwrite and
-    after-overwrite.
+    after-overwrite. ``on_attempt`` is called before each attempt to publish a snapshot, on top of all that others have
+    committed until then; what it raises ends the commit, and the part is not published.
     """
 
     def __init__(
@@ -115,6 +120,7 @@ class TableCommit:
         new_uuid: Callable[[], str],
         *,
         on_step: Callable[[str], None] | None = None,
+        on_attempt: Callable[[], None] | None = None,
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
         is_new_user: bool = False,
@@ -129,6 +135,7 @@ class TableCommit:
         self._clock_ms = clock_ms
         self._new_uuid = new_uuid
         self._on_step = on_step or _ignore_step
+        self._on_attempt = on_attempt or _ignore_attempt
         self._retry_wait = retry_wait or RetryWait()
         self._partition_types = [f.type for f in ctx.schema.partition_fields]
         self._key_types = [f.type for f in ctx.schema.key_fields]
@@ -290,6 +297,7 @@ class TableCommit:
                     return self._own
             delta = self._ordered(delta_at(self._state))
             self._check_conflict(request, delta, shared)
+            self._look_before_attempt(shared)
             if lists is None or lists.of is not delta:
                 # Unreferenced: the ids of all attempts so far belong to snapshots of other uuids.
                 shared.discard()
@@ -306,6 +314,13 @@ class TableCommit:
         raise CommitConflict(
             f"{self._name(request, kind)}: another committer was faster {attempts} times; nothing was published: retry"
         )
+
+    def _look_before_attempt(self, shared: ManifestDraft) -> None:
+        try:
+            self._on_attempt()
+        except Exception:
+            shared.discard()
+            raise
 
     def _ordered(self, delta: Delta) -> Delta:
         """``delta`` with the sequence numbers that the next snapshot gives its files."""

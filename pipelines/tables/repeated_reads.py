@@ -24,8 +24,14 @@ Offsets = Mapping[int, int]
 def check_repeated_reads(config: PipelineConfig, sink: TableSink, topic: str) -> None:
     """Refuse a topic that another pipeline has brought into a table that counts; elsewhere a warning.
 
-    ConfigError says where the other one stands: `start` with offsets from there on reads each record once.
+    ConfigError says where the other one stands: `start` with offsets from there on reads each record once. The first
+    commit raises it too, where the other pipeline has begun since.
     """
+    warned: set[str] = set()
+    sink.check_first(lambda: _check(config, sink, topic, warned))
+
+
+def _check(config: PipelineConfig, sink: TableSink, topic: str, warned: set[str]) -> None:
     for pipeline, offsets in sink.read_by_others(topic).items():
         if _begins_behind(config, topic, offsets):
             continue
@@ -38,7 +44,8 @@ def check_repeated_reads(config: PipelineConfig, sink: TableSink, topic: str) ->
                 f" table (another `into`), or go on as pipeline {pipeline}, by that name. To go on behind it, stop it"
                 f" and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}` under source.kafka"
             )
-        if counted is not None or not _keeps_newest(sink.table):
+        if pipeline not in warned and (counted is not None or not _keeps_newest(sink.table)):
+            warned.add(pipeline)
             effect = counted or "older rows stand in the place of newer ones until it has come as far"
             log.warning("%s up to offsets %s: of what pipeline %s reads again, %s", told, places, config.name, effect)
 

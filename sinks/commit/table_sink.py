@@ -79,6 +79,7 @@ class TableSink:
         self._user = commit_user
         self._topic_ids = topic_ids
         self._on_step: Callable[[str], None] = lambda _: None
+        self._first_checks: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._recorded = newest_positions(table.snapshots, pipeline)
         found = self._recorded.get(pipeline)
@@ -103,6 +104,7 @@ class TableSink:
         self._commit.refresh()
         if is_new:
             self._others_up_to = self._commit.state.snapshot_id
+        self._recorded_at = self._commit.state.snapshot_id
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
@@ -138,6 +140,22 @@ class TableSink:
                 if name == topic:
                     read.setdefault(pipeline, {})[partition] = offset
         return read
+
+    def check_first(self, check: Callable[[], None]) -> None:
+        """Call ``check``, and again whenever others have committed until this one's next commit is published.
+
+        What it raises then ends that commit: of two who begin at the same moment, the later one sees the earlier.
+        """
+        check()
+        self._first_checks.append(check)
+
+    def _check_anew(self) -> None:
+        newest_id = self._commit.state.snapshot_id
+        if not self._first_checks or newest_id == self._recorded_at:
+            return
+        self._recorded, self._recorded_at = newest_positions(self.table.snapshots, self._pipeline), newest_id
+        for check in self._first_checks:
+            check()
 
     def feed(self, source: FedBy, key: Sequence[str]) -> None:
         """Record with the next commit that ``source``, with this message key, feeds the table."""
@@ -271,6 +289,8 @@ class TableSink:
                     raise
                 result = CommitResult(None, None, False)
             is_published = result.append is not None or result.compact is not None
+            if is_published or result.replayed:
+                self._first_checks.clear()
             self._position = position if is_published else replace(position, commit_count=known.commit_count)
             return result
 
@@ -285,6 +305,7 @@ class TableSink:
         return self.table.new_commit(
             self._user,
             on_step=lambda step: self._on_step(step),
+            on_attempt=self._check_anew,
             state=state,
             is_new_user=is_new_user,
             others_up_to=self._others_up_to,

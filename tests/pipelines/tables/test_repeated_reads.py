@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from paimon_table import Table
 from paimon_table.errors import ConfigError
+from pipelines.batch.batch import process_batch
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.exchange import Written
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
-from tests.support.local_batches import pipeline_tables, run_batches
+from sinks.write.bucket_task import WriteTask
+from tests.support.local_batches import pipeline_tables, run_batches, task_settings
 from tests.support.source_items import items
 
 LOG: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "mode": "append", "on_change": "log"}
@@ -84,3 +91,38 @@ def test_topics_of_their_own_are_no_matter(tmp_path: Path, caplog: pytest.LogCap
     run_batches(pipeline(tmp_path, LOG, "second"), [other], tmp_path)
     assert quantities(tmp_path) == [1, 2, 7]
     assert "reads again" not in caplog.text
+
+
+@dataclass
+class Overtaken(LocalExchange):
+    """Another pipeline commits its first batch while this one writes its own."""
+
+    directory: Path
+    rule: dict[str, object]
+
+    def __post_init__(self) -> None:
+        super().__init__([items("shop", 0, 1, 2)])
+
+    def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        filled(self.directory, self.rule)
+        return super().write(task, in_one_task=in_one_task)
+
+
+def overtaken(directory: Path, rule: dict[str, object]) -> None:
+    exchange, tables = Overtaken(directory, rule), pipeline(directory, rule, "copy")
+    process_batch(BatchRun(0), tables, task_settings(directory), exchange, Compactions(), lambda _: None)
+
+
+@pytest.mark.parametrize("rule", [LOG, SUMS])
+def test_of_two_that_begin_a_table_at_once_the_later_one_is_refused(tmp_path: Path, rule: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would bring them a second time"):
+        overtaken(tmp_path, rule)
+    assert quantities(tmp_path) == [1, 2]
+
+
+def test_of_two_that_begin_a_table_of_rows_at_once_the_later_one_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    overtaken(tmp_path, UPSERT)
+    assert caplog.text.count("from pipeline shop up to offsets 0: 2: of what pipeline copy reads again") == 1
+    assert quantities(tmp_path) == [1, 2]
