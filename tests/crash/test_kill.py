@@ -101,7 +101,7 @@ RULES = """\
 
 
 def test_killed_batches_of_other_kinds_of_tables_are_neither_lost_nor_doubled(tmp_path: Path) -> None:
-    """Each restart has no index of keys left; the last kills fall into the packing of the table without key."""
+    """Each restart has no index of keys left; the last kill falls between compactions of its batch."""
     histories = [History(name, seed=5, keys=60, regions=3).extend(250) for name in ("moves", "waits", "log")]
     mixed = chain.from_iterable(zip_longest(*(history.lines() for history in histories)))
     (tmp_path / "dumps").mkdir()
