@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
-from paimon_table import CommitKind, Table, TableName, TableSchema, create_schema
-from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.options.option_facts import columns_named_by
+from paimon_table import CommitKind, Table, TableName, TableSchema
+from paimon_table.errors import ConfigError
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
-from pipelines.tables.column_changes import added_within_a_day, column_changes, column_refusals
+from pipelines.tables.column_changes import column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.declared_types import with_types_of
+from pipelines.tables.decode_targets import decode_target
+from pipelines.tables.evolution import Evolution
+from pipelines.tables.first_schema import first_schema, primary_key_of
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
@@ -32,15 +33,14 @@ from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.repeated_reads import check_repeated_reads
-from pipelines.tables.rule_options import options_of_new_columns, with_options_of
-from pipelines.tables.schema_change_text import told
+from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_keys, check_new, check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
 from sinks.commit.table_sink import TableSink, TopicIds
-from sources.changes import Behind, DecodeTarget, Goal, KeyRule, NewestRow, Observation, Rejection, SourceTable
+from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +52,6 @@ _OLD_ROWS_STAY = (
 _GOES_ON = (
     "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
     " below what the table holds: keep the table, its rows are not read again"
-)
-
-_NAME_OF_LOG = (
-    "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
-    " on_change"
 )
 
 MOST_TAKEN_UP = 16
@@ -102,8 +97,7 @@ class PipelineTables:
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
-        self._refused: dict[str, dict[str, str]] = {}
-        """Per table: columns that it cannot have or not widen, and why."""
+        self._evolution = Evolution(config)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
@@ -130,7 +124,8 @@ class PipelineTables:
             identifier = self.routes[source]
             if identifier is not None and not self.is_left_out(identifier):
                 with blaming(identifier):
-                    changed |= self._evolve(self.sinks[identifier], source, seen)
+                    rule = self._rules[identifier]
+                    changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, _now_ms())
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         return changed
 
@@ -231,14 +226,16 @@ class PipelineTables:
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
         goals: dict[SourceTable, Goal] = dict(self.rejections)
-        left_out = self.left_out
+        left_out, now_ms = self.left_out, _now_ms()
         for source, identifier in self.routes.items():
             if identifier is None:
                 goals[source] = None
             elif identifier in left_out:
                 goals[source] = Behind()
             else:
-                goals[source] = self._decode_target(self.sinks[identifier], source)
+                sink, rule = self.sinks[identifier], self._rules[identifier]
+                limits = self._evolution.limits(sink, rule, now_ms)
+                goals[source] = decode_target(sink, source, self._rule_of[source], rule.column_types, limits)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -437,15 +434,15 @@ class PipelineTables:
         identifier = str(name)
         rule = self._rules[identifier]
 
-        def first_schema() -> TableSchema:
+        def schema_of_events() -> TableSchema:
             if not seen.columns:
                 reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
                 raise Rejected(Rejection(reason, is_unmade=True), waits=True)
             types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
-            key = _primary_key(rule, seen)
+            key = primary_key_of(rule, seen)
             found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
             refused = {n: why for n, why in found.items() if n not in rule.column_types}
-            self._note_refused(identifier, refused, (), source)
+            self._evolution.note_refused(identifier, refused, (), source)
             unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
             if unusable is not None:
                 reason = f"table {identifier} cannot be made: column {unusable!r} of its key or partition: "
@@ -453,7 +450,8 @@ class PipelineTables:
             columns = {name: t for name, t in seen.columns.items() if name not in refused}
             try:
                 check_declared(rule, seen.columns, source.topic, identifier, is_new=True)
-                schema = _first_schema(source, Seen(columns, seen.key_columns), identifier, rule)
+                known = Seen(columns, seen.key_columns)
+                schema = first_schema(source, known, identifier, rule, _now_ms())
             except ConfigError as error:
                 if source.topic in self._topics:  # its rule has made a table before: these records are to blame
                     raise Rejected(Rejection(str(error), is_unmade=True)) from error
@@ -463,7 +461,7 @@ class PipelineTables:
             log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier, extra=extra)
             return schema
 
-        table = self.catalog.find(name) or self.catalog.create(name, first_schema())
+        table = self.catalog.find(name) or self.catalog.create(name, schema_of_events())
         check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
         return self._follow(rule, table, identifier)
 
@@ -513,136 +511,6 @@ class PipelineTables:
             if policy == "resume":
                 log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
         return sink
-
-    def _decode_target(self, sink: TableSink, source: SourceTable) -> DecodeTarget:
-        table, rule = sink.table, self._rule_of[source]
-        traits = table.write_traits
-        refused = traits.refused_deletes
-        own = dict(rule.event_columns)
-        return DecodeTarget(
-            columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
-            primary_key=tuple(table.schema.primary_keys),
-            emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
-            counted_again=frozenset(traits.accumulating),
-            declared=frozenset(self._rules[sink.identifier].column_types),
-            unstorable=traits.unstorable,
-            keys=None if rule.on_change else self._key_rule(sink, source),
-            has_whole_before=rule.before == "full",
-            refused_deletes=None if refused is None else refused.reason,
-            refused_deletes_with=() if refused is None else refused.columns,
-            on_change=rule.on_change,
-            **self._limits(sink),
-        )
-
-    def _key_rule(self, sink: TableSink, source: SourceTable) -> KeyRule:
-        rule = self._rule_of[source]
-        return KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
-
-    def _limits(self, sink: TableSink) -> dict[str, Any]:
-        """What the decoder is told of columns that the table lacks."""
-        rule = self._rules[sink.identifier]
-        is_full = self._room(sink) <= 0
-        refused = self._refused.get(sink.identifier, {})
-        of_events = {name: _NAME_OF_LOG for name, _ in rule.event_columns}
-        return {
-            "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
-            "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
-            "ignores_new": is_full and rule.new_columns.beyond == "ignore",
-        }
-
-    def _evolve(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
-        rule = self._rules[sink.identifier]
-        room = self._room(sink)
-        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
-        if found.left and rule.new_columns.beyond == "fail":
-            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}")
-        is_news = self._note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
-        if not found.changes:
-            return is_news or bool(found.left)
-        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
-        extra = {"event": "schema-changed", "table": sink.identifier}
-        log.info(
-            "pipeline %s: %s: %s", self.config.name, sink.identifier, told(changes, sink.table.schema), extra=extra
-        )
-        sink.evolve(changes, _now_ms())
-        if found.added and self._room(sink) <= 0:
-            log.warning("%s: %s", sink.identifier, _beyond(rule))
-        return True
-
-    def _note_refused(
-        self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
-    ) -> bool:
-        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
-        known = self._refused.setdefault(identifier, {})
-        new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
-        for name, reason in new.items():
-            if self.config.source.on_bad_record == "fail":
-                raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is")
-            log.warning(
-                "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
-                source.topic, name, identifier, reason,
-            )  # fmt: skip
-        known.update(new)
-        return not new.keys() <= {*present}
-
-    def _room(self, sink: TableSink) -> int:
-        """How many columns the table may get today."""
-        added = added_within_a_day(sink.table.context.schemas.values(), _now_ms())
-        return self._rules[sink.identifier].new_columns.max_per_day - added
-
-
-def _beyond(rule: TargetRule) -> str:
-    limit, policy = rule.new_columns.max_per_day, rule.new_columns.beyond
-    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "fail": "one more"}
-    return (
-        f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
-        " declare its type under columns.types"
-    )
-
-
-def _first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> TableSchema:
-    """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
-    primary_key = _primary_key(rule, seen)
-    if not primary_key and rule.on_change is None:
-        raise ConfigError(
-            f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
-            " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
-        )
-    types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
-    own = dict(rule.event_columns)
-    taken = next((name for name in types if name in own), None)
-    if taken is not None:
-        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {_NAME_OF_LOG}")
-    types = own | types
-    missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
-    if missing:
-        raise ConfigError(
-            f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
-            f" {source.topic}; they have: {', '.join(types) or 'none'}"
-        )
-    _check_named_columns(source, identifier, rule, types)
-    ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
-    columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
-    return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=_now_ms())
-
-
-def _primary_key(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
-    """That of a new table: stated, or of the messages; none of a table to which rows are added."""
-    return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
-
-
-def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
-    """Options of a new table may name columns that come later only if the rule declares them."""
-    for option, value in rule.options.items():
-        for column in columns_named_by(option, value):
-            if column not in known:
-                raise ConfigError(
-                    f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
-                    f" {source.topic} do not have; declare its type in the rule under columns.types"
-                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}",
-                    option=option,
-                    column=column,
-                )
 
 
 def _now_ms() -> int:

@@ -1,0 +1,39 @@
+"""What the decoder needs to know of the table that a source table leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.merged_sources import fed_by
+from sinks.commit.table_sink import TableSink
+from sources.changes import DecodeTarget, KeyRule, SourceTable
+
+
+def decode_target(
+    sink: TableSink, source: SourceTable, rule: TargetRule, declared: Collection[str], limits: Mapping[str, Any]
+) -> DecodeTarget:
+    """``rule`` is that of the source table; ``declared`` are the columns whose types the rule of the table says.
+
+    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``).
+    """
+    table = sink.table
+    traits = table.write_traits
+    refused = traits.refused_deletes
+    own = dict(rule.event_columns)
+    keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
+    return DecodeTarget(
+        columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
+        primary_key=tuple(table.schema.primary_keys),
+        emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
+        counted_again=frozenset(traits.accumulating),
+        declared=frozenset(declared),
+        unstorable=traits.unstorable,
+        keys=None if rule.on_change else keys,
+        has_whole_before=rule.before == "full",
+        refused_deletes=None if refused is None else refused.reason,
+        refused_deletes_with=() if refused is None else refused.columns,
+        on_change=rule.on_change,
+        **limits,
+    )

@@ -1,0 +1,93 @@
+"""How tables follow the columns that events show, and what each of them cannot follow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from paimon_table.errors import SchemaChangeRefused
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import added_within_a_day, column_changes
+from pipelines.tables.first_schema import NAME_OF_LOG
+from pipelines.tables.observed_columns import Seen
+from pipelines.tables.rule_options import options_of_new_columns
+from pipelines.tables.schema_change_text import told
+from sinks.commit.table_sink import TableSink
+from sources.changes import SourceTable
+
+log = logging.getLogger(__name__)
+
+
+class Evolution:
+    """New columns and wider types of all tables of a pipeline."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._config = config
+        self._refused: dict[str, dict[str, str]] = {}
+        """Per table: columns that it cannot have or not widen, and why."""
+
+    def follow(self, sink: TableSink, rule: TargetRule, source: SourceTable, seen: Seen, now_ms: int) -> bool:
+        """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
+
+        SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
+        """
+        room = _room(sink, rule, now_ms)
+        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
+        if found.left and rule.new_columns.beyond == "fail":
+            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}")
+        is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
+        if not found.changes:
+            return is_news or bool(found.left)
+        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
+        extra = {"event": "schema-changed", "table": sink.identifier}
+        log.info(
+            "pipeline %s: %s: %s", self._config.name, sink.identifier, told(changes, sink.table.schema), extra=extra
+        )
+        sink.evolve(changes, now_ms)
+        if found.added and _room(sink, rule, now_ms) <= 0:
+            log.warning("%s: %s", sink.identifier, _beyond(rule))
+        return True
+
+    def note_refused(
+        self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
+    ) -> bool:
+        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
+        known = self._refused.setdefault(identifier, {})
+        new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
+        for name, reason in new.items():
+            if self._config.source.on_bad_record == "fail":
+                raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is")
+            log.warning(
+                "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
+                source.topic, name, identifier, reason,
+            )  # fmt: skip
+        known.update(new)
+        return not new.keys() <= {*present}
+
+    def limits(self, sink: TableSink, rule: TargetRule, now_ms: int) -> dict[str, Any]:
+        """What the decoder is told of columns that the table lacks."""
+        is_full = _room(sink, rule, now_ms) <= 0
+        refused = self._refused.get(sink.identifier, {})
+        of_events = {name: NAME_OF_LOG for name, _ in rule.event_columns}
+        return {
+            "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
+            "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
+            "ignores_new": is_full and rule.new_columns.beyond == "ignore",
+        }
+
+
+def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
+    """How many columns the table may get today."""
+    added = added_within_a_day(sink.table.context.schemas.values(), now_ms)
+    return rule.new_columns.max_per_day - added
+
+
+def _beyond(rule: TargetRule) -> str:
+    limit, policy = rule.new_columns.max_per_day, rule.new_columns.beyond
+    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "fail": "one more"}
+    return (
+        f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
+        " declare its type under columns.types"
+    )

@@ -1,0 +1,62 @@
+"""The schema that a new table gets from its rule and from what the first events of a source table show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from paimon_table import TableSchema, create_schema
+from paimon_table.errors import ConfigError
+from paimon_table.options.option_facts import columns_named_by
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.observed_columns import Seen
+from sources.changes import SourceTable
+
+NAME_OF_LOG = (
+    "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
+    " on_change"
+)
+
+
+def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule, time_ms: int) -> TableSchema:
+    """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
+    primary_key = primary_key_of(rule, seen)
+    if not primary_key and rule.on_change is None:
+        raise ConfigError(
+            f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
+            " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
+        )
+    types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+    own = dict(rule.event_columns)
+    taken = next((name for name in types if name in own), None)
+    if taken is not None:
+        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {NAME_OF_LOG}")
+    types = own | types
+    missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
+    if missing:
+        raise ConfigError(
+            f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
+            f" {source.topic}; they have: {', '.join(types) or 'none'}"
+        )
+    _check_named_columns(source, identifier, rule, types)
+    ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
+    columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
+    return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=time_ms)
+
+
+def primary_key_of(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
+    """That of a new table: stated, or of the messages; none of a table to which rows are added."""
+    return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
+
+
+def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
+    """Options of a new table may name columns that come later only if the rule declares them."""
+    for option, value in rule.options.items():
+        for column in columns_named_by(option, value):
+            if column not in known:
+                raise ConfigError(
+                    f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
+                    f" {source.topic} do not have; declare its type in the rule under columns.types"
+                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}",
+                    option=option,
+                    column=column,
+                )
