@@ -53,7 +53,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_kafka_problems(config, file, property_warnings),
     ]
     for problem in sorted(set(warnings)):
-        _warn_once("%s", problem_lines(file_name, [problem], "warning: "))
+        warn_once("%s", problem_lines(file_name, [problem], "warning: "))
     return [
         *_storage_problems(config, file),
         *_spark_problems(config, file),
@@ -227,7 +227,7 @@ def _budgets_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[
 
 
 @functools.cache
-def _warn_once(text: str, *details: object) -> None:
+def warn_once(text: str, *details: object) -> None:
     """Files are checked again when they are run."""
     log.warning(text, *details)
 

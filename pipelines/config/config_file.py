@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.config_checks import check_config
-from pipelines.config.config_errors import problem_lines, validation_problems
+from pipelines.config.config_checks import check_config, warn_once
+from pipelines.config.config_errors import problem_at, problem_lines, validation_problems
 from pipelines.config.foreign_files import foreign_problem
+from pipelines.config.shared_tables import tables_shared
 from pipelines.config.yaml_file import Place, Problem, read_yaml
 
 
@@ -52,14 +53,17 @@ def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] |
             failures.append(str(error))
     if failures:
         raise ConfigError("\n".join(failures))
-    check_together(paths, configs)
+    check_together(paths, configs, environment)
     return configs
 
 
-def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> None:
+def check_together(
+    paths: Sequence[str | Path], configs: Sequence[PipelineConfig], environment: Mapping[str, str] | None = None
+) -> None:
     """Refuse pipelines that cannot run side by side. Raises ConfigError.
 
     Name and checkpoint are each one's own; what there is one of per process is said by one file, or alike by all.
+    A topic goes into a table that counts by one of them; into other tables by several, with a warning.
     """
     clashes = []
     for i, later in enumerate(configs):
@@ -68,8 +72,38 @@ def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
+            clashes += _shared(paths[i], later, first, earlier, environment)
             for key, mine, other in (("metrics", later.metrics, earlier.metrics), ("ui", later.ui, earlier.ui)):
                 if mine is not None and other is not None and mine != other:
                     clashes.append(f"{paths[i]}: `{key}` differs from that of {first}; one process serves one of them")
     if clashes:
         raise ConfigError("\n".join(clashes))
+
+
+def _shared(
+    path: str | Path,
+    config: PipelineConfig,
+    other_path: str | Path,
+    other: PipelineConfig,
+    environment: Mapping[str, str] | None,
+) -> list[str]:
+    """Lines about rules of two files that bring the same records into one table; a warning for those that may."""
+    found = list(tables_shared(config, other))
+    if not found:
+        return []
+    variables = os.environ if environment is None else environment
+    file, other_file = read_yaml(Path(path), variables), read_yaml(Path(other_path), variables)
+    refused = []
+    for shared in found:
+        line = other_file.place(("tables", shared.other, "into"), of_key=True).line
+        into = config.tables[shared.rule].into
+        text = (
+            f"{into} is also written by pipeline {other.name} ({other_path}:{line}): {shared.text}; give one of them"
+            " another `into`, other topics, or other tables to match"
+        )
+        lines = [problem_at(file, ("tables", shared.rule, "into"), text)]
+        if shared.is_refused:
+            refused.append(problem_lines(str(path), lines))
+        else:
+            warn_once("%s", problem_lines(str(path), lines, "warning: "))
+    return refused

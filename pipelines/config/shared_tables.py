@@ -1,0 +1,119 @@
+"""Rules of several pipeline files that bring the same topic into one table, told before anything is read.
+
+The rule is that of ``pipelines.tables.repeated_reads``, as far as files can tell; what shows in a run is left to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paimon_table.merge.aggregate.registry import accumulates
+from paimon_table.options.field_options import AGGREGATING
+from pipelines.config.config import PipelineConfig
+from pipelines.config.source_config import StartOffsets, StartTimestamp
+from pipelines.config.table_rules import Match, TableRule, TargetRule
+from sources.topics import TopicSelection, name_matches
+
+_PLAIN = re.compile(r"[\w.-]+")
+_FUNCTION = re.compile(r"fields\..*aggregate-function")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTable:
+    """A rule of each of two pipelines, by their numbers, and what they do to the table that both name."""
+
+    rule: int
+    other: int
+    text: str
+    is_refused: bool
+
+
+def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
+    """The rules of ``config`` that bring into a table what a rule of ``other`` brings into it too."""
+    if config.catalog.warehouse != other.catalog.warehouse:
+        return
+    for i, mine in enumerate(config.tables):
+        for j, theirs in enumerate(other.tables):
+            if mine.into != theirs.into or not _meet(mine.match, theirs.match):
+                continue
+            topic = _shared_topic(config, mine, other, theirs)
+            if topic is None or any(_has_offsets(c) for c in (config, other)):
+                continue
+            rules = config.target_rule(mine), other.target_rule(theirs)
+            counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
+            if counted is not None:
+                is_sure = mine.match == theirs.match and not any(_skips_records(c) for c in (config, other))
+                yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
+            elif not any(_keeps_newest(rule) for rule in rules):
+                text = "older rows stand in the place of newer ones where one of them is behind"
+                yield SharedTable(i, j, f"{topic}: {text}", False)
+            break
+
+
+def _meet(mine: Match, theirs: Match) -> bool:
+    """Whether a source table may be for both."""
+    pairs = zip(mine.model_dump().values(), theirs.model_dump().values(), strict=True)
+    return all(_may_be_same(a, b) for a, b in pairs if a is not None and b is not None)
+
+
+def _may_be_same(a: str, b: str) -> bool:
+    """Whether a name may match both patterns; where both are more than names that is not told."""
+    if _PLAIN.fullmatch(a):
+        return name_matches(b, a)
+    return name_matches(a, b) if _PLAIN.fullmatch(b) else True
+
+
+def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
+    """Words for what both rules are sure to get, if that is sure."""
+    if config.source.files is not None and other.source.files is not None:
+        is_same = config.source.files.path == other.source.files.path
+        own, its = config.source.files.topics.selection, other.source.files.topics.selection
+    elif config.source.kafka is not None and other.source.kafka is not None:
+        is_same = config.source.kafka.bootstrap_servers == other.source.kafka.bootstrap_servers
+        own, its = config.source.kafka.topics.selection, other.source.kafka.topics.selection
+    else:
+        return None
+    if not is_same:
+        return None
+    for topic in (*own.names, *its.names):
+        if own.selects(topic) and its.selects(topic) and all(_may_take(rule, topic) for rule in (mine, theirs)):
+            return f"both bring topic {topic} into it"
+    return "both bring the same topics into it" if _is_same_choice(own, its) else None
+
+
+def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:
+    return own == its and not own.names
+
+
+def _may_take(rule: TableRule, topic: str) -> bool:
+    return rule.match.topic is None or name_matches(rule.match.topic, topic)
+
+
+def _counted(rule: TargetRule) -> str | None:
+    """What a record that comes twice does; None where its row ends up the same."""
+    if rule.on_change is not None:
+        return "each record adds its row twice"
+    if rule.options.get("merge-engine", "").strip().lower() not in AGGREGATING:
+        return None
+    functions = {v.strip().lower() for name, v in rule.options.items() if _FUNCTION.fullmatch(name)}
+    counting = sorted(filter(accumulates, functions))
+    return f"each record counts twice ({', '.join(counting)})" if counting else None
+
+
+def _keeps_newest(rule: TargetRule) -> bool:
+    """Whether a row that comes late loses against a newer one of its key."""
+    engine = rule.options.get("merge-engine", "").strip().lower()
+    return bool(rule.options.get("sequence.field")) or engine == "first-row"
+
+
+def _skips_records(config: PipelineConfig) -> bool:
+    """Whether the file says a moment to begin at; whether records come twice is then known to who wrote it."""
+    kafka = config.source.kafka
+    return kafka is not None and (kafka.start == "latest" or isinstance(kafka.start, StartTimestamp))
+
+
+def _has_offsets(config: PipelineConfig) -> bool:
+    """Whether the file says offsets: those of the other pipeline at which this one goes on are known when both run."""
+    return config.source.kafka is not None and isinstance(config.source.kafka.start, StartOffsets)
