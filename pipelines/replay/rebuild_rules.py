@@ -10,14 +10,14 @@ from paimon_table.errors import ConfigError
 from paimon_table.maintenance.take_over import adds_files
 from paimon_table.options.names import BUCKET, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
 from paimon_table.options.option_facts import columns_named_by
-from pipelines.checkpoint.replay_state import Kind, Point
+from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_job import REPLAY_PROPERTY
 from pipelines.tables.known_routes import rules_for
 from pipelines.tables.rule_options import option_changes
 from pipelines.tables.writable_tables import check_keys
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import PIPELINE_PROPERTY
+from sinks.commit.positions import PIPELINE_PROPERTY, newest_position
 from sources.wording import first_of
 
 _SHOWN = 5
@@ -114,3 +114,16 @@ def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
         return False
     properties = snapshot.properties
     return properties.get(PIPELINE_PROPERTY) != config.name and REPLAY_PROPERTY not in properties
+
+
+def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> None:
+    """ConfigError when topics feed the table that did not when its rebuild began: what is built has no row of them."""
+    position = newest_position(table.snapshots, config.name)
+    fed = set() if position is None else {topic for topic, _ in position.offsets}
+    new = sorted(fed - set(state.topics))
+    if new:
+        names = ", ".join(first_of(new, _SHOWN, "topics"))
+        raise ConfigError(
+            f"table {state.table} is fed by {names} since its rebuild began, which reads none of that: give it up"
+            " (--rebuild --abandon), then begin it anew"
+        )

@@ -24,7 +24,7 @@ from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.take_over import row_count, settle, take_over
 from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
-from pipelines.replay.rebuild_rules import rows_of_others
+from pipelines.replay.rebuild_rules import check_topics, rows_of_others
 from pipelines.replay.replay_job import REPLAY_PROPERTY, Work, commit_user_of, recorded
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
@@ -90,6 +90,7 @@ class Rebuilding:
         return PipelineTables(self.config, user, own, only=state.table, beside=beside)
 
     def check(self, state: ReplayState, limit: str) -> None:
+        check_topics(self.config, self._table(state), state)
         if _of(state).allows_missing:
             return
         gone = self.work.reader.missing(state.position, limit, state.topics)
@@ -180,6 +181,7 @@ class Rebuilding:
 
     def _check_rows(self, state: ReplayState, table: Table, switch: Switch) -> None:
         """Refuse to lose rows that nobody has agreed to lose."""
+        check_topics(self.config, table, state)
         if _of(state).allows_missing:
             return
         why = rows_of_others(self.config, table, _of(state).checked_id)

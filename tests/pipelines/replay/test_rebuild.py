@@ -273,6 +273,25 @@ def test_fewer_rows_than_before_are_told_and_switched_only_when_allowed(tmp_path
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
 
 
+@pytest.mark.parametrize("when", ["before the last slice", "behind it"])
+def test_rows_of_a_topic_that_comes_in_meanwhile_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(quarantined, "YAML", quarantined.YAML + "    merge_sources: disjoint_keys\n")
+    topic = start(tmp_path)
+    one = job(topic, allows_missing=True)
+    one.step()
+    if when == "behind it":
+        topic.beyond = True
+        while one.step().step is Step.SLICE:
+            pass
+        topic.beyond = False
+    run_batch(tmp_path, tmp_path / FILE, 2, record(0, envelope(900, 9), topic="other.public.orders", key=900))
+    with pytest.raises(ConfigError, match=r"is fed by other.public.orders since its rebuild began.*--abandon"):
+        finish(one)
+    assert rows_of(tmp_path) == {**FINAL, 900: 9}
+
+
 @pytest.mark.parametrize("when", ["before", "during"])
 def test_rows_of_others_are_not_replaced_unasked(tmp_path: Path, when: str) -> None:
     topic = start(tmp_path)
