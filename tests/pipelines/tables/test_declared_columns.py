@@ -182,11 +182,11 @@ def stored(directory: Path) -> Table:
 
 def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, rules_with())
-    tables.apply(seen_by_two_tasks("BIGINT", "BIGINT"))
     source = tables.config.source.model_copy(update={"on_bad_record": "fail"})
-    tables.config = tables.config.model_copy(update={"source": source})
+    strict = PipelineTables(tables.config.model_copy(update={"source": source}), tables.commit_user)
+    strict.apply(seen_by_two_tasks("BIGINT", "BIGINT"))
     with pytest.raises(TableFailure, match=r"declare `n: BIGINT` under columns\.types"):
-        tables.apply(seen_by_two_tasks("STRING", "STRING"))
+        strict.apply(seen_by_two_tasks("STRING", "STRING"))
 
     declared = pipeline_tables(tmp_path, rules_with(n="BIGINT"))
     assert [declared.apply(seen_by_two_tasks("STRING", "STRING")) for _ in range(2)] == [True, False]
