@@ -55,7 +55,7 @@ from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
-from pipelines.replay.replay_requests import ReplaySlices
+from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
 from pipelines.replay.spark_work import spark_work
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
@@ -337,7 +337,8 @@ class PipelineQuery:
         """Who takes which requests."""
         tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause).handlers
         retry = applier.handler(self.config, self._own, self._compactions.wait)
-        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice}
+        give_up = giving_up(self._checkpoint, self._own)
+        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: give_up}
 
     def _replay_slice(self, request: Request, tell: Tell) -> Answer:
         """Do a slice of a replay, once the pipeline's tables are known."""

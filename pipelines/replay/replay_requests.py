@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
+from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -14,11 +15,25 @@ from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules
 from pipelines.jobs.job_progress import new_job
+from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
 from pipelines.replay.replay_job import Destination, InPlace, Progress, ReplayJob, Step, Work
 from pipelines.tables.own_tables import OwnTables
 
 COMMAND = "replay-slice"
+GIVE_UP = "replay-give-up"
+
+
+def giving_up(checkpoint: Checkpoint, own: OwnTables) -> Callable[[Request, Tell], Answer]:
+    """Takes requests to give rebuilds up; called while no slice and no switch is under way that needs what is built."""
+
+    def handle(request: Request, _tell: Tell) -> Answer:
+        replays = Replays(checkpoint)
+        state = replays.get(request.text("replay"))
+        give_up(replays, state, own.catalog.load(TableName.of(state.table)))
+        return Answer(State.DONE, f"rebuild {state.id} of {state.table}: given up")
+
+    return handle
 
 
 class ReplaySlices:

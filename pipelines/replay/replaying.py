@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -21,13 +22,14 @@ from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.requests import Answer
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
 from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of
-from pipelines.replay.replay_requests import COMMAND, check_in_stream
+from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import newest_position
@@ -90,7 +92,13 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
     before = replays.unfinished(identifier)
     if before is None or before.rebuild is None:
         raise ConfigError(f"table {identifier} has no unfinished rebuild; there is nothing to give up")
-    give_up(replays, before, table)
+    arguments = {"replay": before.id}
+    if holder_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
+        with held_checkpoints([config]):
+            if replays.unfinished(identifier) is not None:
+                give_up(replays, before, table)
+    else:
+        done_or_raised(answer)
     typer.echo(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
 
 
@@ -165,12 +173,16 @@ def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
 
 def _asked(config: PipelineConfig, id_: str) -> Progress:
     arguments = {"replay": id_, RULES: digest_of_rules(config)}
-    answer = wait_for(config, COMMAND, arguments, lambda text: typer.echo(text, err=True))
+    answer = _waited_for(config, COMMAND, arguments)
     if answer is None:
         raise SinkUnavailable(
             f"the process that ran pipeline {config.name} has ended; the replay stays where it is: call again to go on"
         )
     return Progress.of(dict(done_or_raised(answer)))
+
+
+def _waited_for(config: PipelineConfig, command: str, arguments: Mapping[str, Any]) -> Answer | None:
+    return wait_for(config, command, arguments, lambda text: typer.echo(text, err=True))
 
 
 def _local(config: PipelineConfig, progress: Progress) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,20 @@ from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.tags import TagStore
 from paimon_table.metadata.manifest_store import ManifestReader
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
+from pipelines.control.request_desk import RequestDesk
+from pipelines.control.requests import Requests
+from pipelines.prepared import own_tables
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.replay_job import Step
+from pipelines.replay.replay_requests import GIVE_UP, giving_up
 from sinks import faults
 from sinks.commit.positions import newest_position
 from tests.support import quarantined
+from tests.support.command import tidemark
+from tests.support.pipeline_run import wait_until
 from tests.support.quarantined import envelope, record, rows_of, run_batch, table, write_pipeline
 from tests.support.rebuilt_tables import FILE, KINDS, TAG, USER, damage, finish, job, start
 from tests.support.replayed_topic import FINAL, HISTORY, Killed, Topic, delete
@@ -209,6 +217,23 @@ def test_a_rebuild_that_is_given_up_leaves_the_table_as_it_was(tmp_path: Path) -
 
     assert (data_files(tmp_path), table(tmp_path).snapshots.latest_id(), branches(tmp_path)) == (files, latest, [])
     assert replays.all() == []
+
+
+def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    one = job(topic)
+    one.step()
+    config, own = load_pipeline(tmp_path / FILE), own_tables(load_pipeline(tmp_path / FILE))
+    requests = Requests.of(config)
+    desk = RequestDesk(requests, {GIVE_UP: giving_up(Checkpoint(config), own)})
+    words = ("replay", tmp_path / FILE, "--table", "lake.orders", "--rebuild", "--abandon")
+    with held_checkpoints([config]), ThreadPoolExecutor(1) as pool:
+        done = pool.submit(tidemark, *words)
+        wait_until(lambda: bool(requests.waiting()) or done.done(), 30, "a request")
+        assert branches(tmp_path) == ["rebuild-r1"]
+        assert desk.take() == 1
+        assert done.result().stdout.startswith("gave up rebuild r1 of lake.orders"), done.result().stderr
+    assert (branches(tmp_path), Replays(Checkpoint(config)).all()) == ([], [])
 
 
 def test_what_is_switched_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
