@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.table import Table
+from paimon_table import Table, TableName
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -27,8 +27,10 @@ from pipelines.catchup.stream_end import StreamEnd
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
@@ -127,10 +129,15 @@ class PausedPipeline:
         self.settings = task_settings(root, decoder=decoder)
         self.checkpoint = Checkpoint(self.config)
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
-        self._own = OwnTables(self.config, catalog_of(self.config))
+        catalog = catalog_of(self.config)
+        record = CheckpointRecord(self.config, self.checkpoint, catalog)
+        record.check(USER)
+        self._own = OwnTables(self.config, catalog, record)
+        self.topics = TopicRecord(self.checkpoint)
         self._slices = ListSlices(records)
         self.counts = CommitCounts(self.checkpoint)
         leave_out_older(self.config, self._own, self.counts, self.left_out, self._slices, {})
+        record.start()
         self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.left_out.has_passed = lambda topic: (
@@ -151,6 +158,7 @@ class PausedPipeline:
             return False
         self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
         part = self.records.slice(first, last - first)
+        self.topics.add({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
         compactions = Compactions()
         process_batch(
             BatchRun(number), self.tables, self.settings, LocalExchange([part]), compactions, self.reports.append
@@ -204,8 +212,7 @@ class PausedPipeline:
         return {row["id"]: row for row in self.table(table).to_arrow().to_pylist()}
 
     def table(self, table: str) -> Table:
-        database, name = table.split(".")
-        return Table.open(f"{self.root}/warehouse/{database}.db/{name}")
+        return self._own.catalog.load(TableName.of(table))
 
     def _runner(self, settings: TaskSettings) -> Callable[..., BatchReport]:
         def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
@@ -221,9 +228,7 @@ class PausedPipeline:
         return PipelineTables(self.config, aside_user(USER, mark.since_ms), self._own, only=mark.table)
 
     def _log(self, directory: str, number: int, content: str) -> None:
-        path = self.root / "checkpoint" / directory / str(number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        self.checkpoint.write(f"{directory}/{number}", content.encode())
 
 
 @contextmanager
