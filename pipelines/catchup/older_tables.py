@@ -9,14 +9,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from paimon_table import TableName
+from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.own_tables import OwnTables
-from sinks.commit.positions import Position
+from sinks.commit.positions import Position, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
 
@@ -57,6 +57,14 @@ def older_tables(counts: CommitCounts, own: OwnTables, topic_ids: Mapping[str, s
             continue
         if position is not None or files.snapshots.latest_id() is None:
             yield OlderTable(name, known, None if position is None else position.among(topic_ids))
+
+
+def missing_count(config: PipelineConfig, counts: CommitCounts, identifier: str, table: Table) -> int:
+    """How many of the commits that the checkpoint remembers a table lacks; 0 where its snapshots do not tell."""
+    known, position = counts.all.get(identifier), newest_position(table.snapshots, config.name)
+    if known is None or position is None or known.created_ms != table.created_ms:
+        return 0
+    return max(0, known.count - position.commit_count)
 
 
 def commits_of(sink: TableSink) -> Commits:

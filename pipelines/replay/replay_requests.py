@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
-from paimon_table import TableName
+from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
+from pipelines.catchup.older_tables import missing_count
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
@@ -19,6 +21,7 @@ from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
 from pipelines.replay.replay_job import Destination, InPlace, Progress, ReplayJob, Step, Work
 from pipelines.tables.own_tables import OwnTables
+from sources.wording import counted
 
 COMMAND = "replay-slice"
 GIVE_UP = "replay-give-up"
@@ -67,7 +70,8 @@ class ReplaySlices:
     def do(self, id_: str) -> Progress:
         """Do one slice."""
         state = self._replays.get(id_)
-        check_in_stream(self._checkpoint, state.table)
+        table = self._own.catalog.load(TableName.of(state.table))
+        check_in_stream(self._config, self._checkpoint, state.table, table)
         job = self._jobs.get(id_)
         if job is None or job.state != state:
             work = self._work(state)
@@ -84,8 +88,18 @@ class ReplaySlices:
         return Rebuilding(self._config, self._own, work, self._commit_user, new_job)
 
 
-def check_in_stream(checkpoint: Checkpoint, table: str) -> None:
-    """Refuse a table that is behind its stream: it reads again what it misses by itself."""
-    mark = BehindMarks(checkpoint).all.get(table)
+def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
+    """Refuse a table that is behind its stream: it reads again what it misses by itself.
+
+    That would come on top of what a rebuild has read of it.
+    """
+    mark = BehindMarks(checkpoint).all.get(identifier)
     if mark is not None and mark.is_behind:
-        raise ConfigError(f"table {table} is behind the stream ({mark.reason}): resume it first, then replay")
+        raise ConfigError(f"table {identifier} is behind the stream ({mark.reason}): resume it first, then replay")
+    missing = missing_count(config, CommitCounts(checkpoint), identifier, table)
+    if missing:
+        raise ConfigError(
+            f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"
+            " (was it restored from a backup, or rolled back?): start the pipeline anew, which reads it again from"
+            " where it stands, then replay"
+        )

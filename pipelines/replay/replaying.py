@@ -114,7 +114,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     why = None if wanted.rebuilds else refusal(wanted.table, table, ends_early=wanted.end is not None)
     if why is not None:
         raise ConfigError(f"--into-place: {why}; --rebuild builds its rows anew")
-    check_in_stream(checkpoint, wanted.table)
+    check_in_stream(config, checkpoint, wanted.table, table)
     begin = point_of("--from", wanted.begin, config, table)
     end = None if wanted.end is None else point_of("--to", wanted.end, config, table)
     id_ = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"

@@ -11,7 +11,9 @@ import pytest
 from rich.console import Console
 
 from paimon_table.errors import ConfigError
+from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay.rebuild_requests import with_rebuild
@@ -117,6 +119,20 @@ def test_an_unfinished_rebuild_is_gone_on_with_or_given_up_before_anything_else(
     done = tidemark("replay", file, "--table", "lake.orders", "--rebuild", "--abandon")
     assert done.stdout.startswith("gave up rebuild r1 of lake.orders; what it had built is removed")
     assert replays.all() == []
+
+
+@pytest.mark.parametrize("how", [("--rebuild",), ("--into-place", *FROM)], ids=["rebuild", "into place"])
+def test_a_table_that_is_older_than_the_checkpoint_is_not_replayed(tmp_path: Path, how: tuple[str, ...]) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    run_batch(tmp_path, file, 1, record(2, envelope(2, 2, v=2)))
+    orders, checkpoint = table(tmp_path), Checkpoint(load_pipeline(file))
+    CommitCounts(checkpoint).note({"lake.orders": Commits(orders.created_ms, 2, (TOPIC,))})
+    roll_back(orders.context, plan_rollback(orders.context, 1))
+
+    done = tidemark("replay", file, "--table", "lake.orders", *how)
+
+    assert (done.returncode, Replays(checkpoint).all()) == (2, [])
+    assert "table lake.orders lacks the last 1 commit of the pipeline that its checkpoint has" in done.stderr
 
 
 def kafka(file: Path) -> None:
