@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
+from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_commands import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
@@ -349,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TidemarkError as error:
         _fail(str(error), WRONG_REQUEST if error.action is Action.FIX_REQUEST else FAILED)
     except OSError as error:
-        _fail(f"storage does not answer as expected: {error}; check the path, the access and the connection", FAILED)
+        _fail(str(storage_failure(error)), FAILED)
     except Exception as error:
         _fail(f"unexpected {type(error).__name__}: {error}; TIDEMARK_DEBUG=1 shows where", FAILED)
 

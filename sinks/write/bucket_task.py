@@ -40,12 +40,15 @@ from sinks.write.arrived_rows import ArrivedRows
 from sinks.write.departed import to_text
 
 RESULT_DDL = "data binary"
-_OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+_OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 
 
 def is_of_machine(error: OSError) -> bool:
-    """Whether a failure of storage meets every table: it does not answer, or memory, open files or room are gone."""
+    """Whether a failure of storage meets every table.
+
+    It does not answer, memory, open files or room are gone, or the file system has become read-only.
+    """
     return passes(error) or error.errno in _OF_THE_MACHINE
 
 
@@ -110,8 +113,10 @@ class WriteTask:
         except TidemarkError as error:
             return pickle.dumps(Failed(error.told(f"{place}: {error}"), target_index))
         except OSError as error:
-            if is_of_machine(error):
+            if passes(error):
                 raise
+            if is_of_machine(error):
+                raise OSError(error.errno, f"{place}: {error.strerror}", error.filename) from error
             return pickle.dumps(Failed(storage_failure(error, f"{place}: storage does not answer"), target_index))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:

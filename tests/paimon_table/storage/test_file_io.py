@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import resource
+import signal
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -260,3 +263,21 @@ def test_files_are_listed_with_sizes_and_times(io: LocalFileIO, tmp_path: Path) 
     assert (second.name, second.size_bytes) == ("b", 2)
     assert second.modified_ms == io.modified_ms(f"{tmp_path}/d/b")
     assert io.list_files(f"{tmp_path}/none") == []
+
+
+def test_a_write_that_finds_no_room_names_its_file(io: LocalFileIO, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError) as whole:
+            io.write(f"{tmp_path}/whole", bytes(5000))
+        with pytest.raises(OSError) as streamed, io.open_output(f"{tmp_path}/streamed") as stream:
+            stream.write(bytes(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, previous)
+
+    assert f"{tmp_path}/.whole" in str(whole.value)
+    assert str(streamed.value).endswith(f"'{tmp_path}/streamed'")
+    assert {whole.value.errno, streamed.value.errno} == {errno.EFBIG}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.storage.memory_io import MemoryDisk
+from pipelines.tables.table_failure import is_of_table
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.write import bucket_task
 from sinks.write.bucket_task import SlotWriter, WriteResult, WriteTask
@@ -71,3 +74,16 @@ def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
     target.commit(0, written.messages, {}, lambda step: None, None)
     assert [entry.file.file_name for entry in target.state.index] == ["index-of-0", "index-of-1", "index-of-5"]
     assert sorted(bucket.bucket for bucket in target.state.files) == [0, 1]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_what_meets_every_table_ends_the_job_and_names_the_bucket(tmp_path: Path, number: int) -> None:
+    task = WriteTask(4, (sink(table(MemoryDisk(), bucket="2")).target(4, None),), str(tmp_path))
+
+    def fails() -> WriteResult:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=f"table lake.t, bucket 1: {os.strerror(number)}") as raised:
+        task.answer(0, 1, fails)
+    assert raised.value.errno == number
+    assert not is_of_table(raised.value)
