@@ -38,6 +38,11 @@ class TidemarkError(Exception):
     action: ClassVar[Action]
     """Every class that is raised has one; ``error_classes`` lists them."""
 
+    @property
+    def public_text(self) -> str:
+        """The text for those who may not see rows."""
+        return str(self)
+
     def told(self, text: str) -> Self:
         """The same error with another text, such as one that also names the place."""
         other = copy.copy(self)
@@ -104,9 +109,22 @@ class Outage(SinkUnavailable):
 
 
 class MalformedRecord(TidemarkError):
-    """A source record cannot be decoded or converted: goes to quarantine."""
+    """A source record cannot be decoded or converted: goes to quarantine.
+
+    ``place`` says where it stands; with it the text may hold some of the record.
+    """
 
     action = Action.QUARANTINE
+
+    def __init__(self, text: str, *, place: str = "") -> None:
+        super().__init__(text)
+        self.place = place
+
+    @property
+    def public_text(self) -> str:
+        return (
+            f"{self.place}: the record cannot be taken; the log says what is wrong with it" if self.place else str(self)
+        )
 
 
 class LanesDoNotFit(TidemarkError):
@@ -129,6 +147,11 @@ class BrokenInvariant(TidemarkError):
     """A rule that the engine relies on does not hold: stop, nothing may be committed."""
 
     action = Action.STOP
+
+
+def public_text(error: BaseException) -> str:
+    """What an error says to those who may not see rows."""
+    return error.public_text if isinstance(error, TidemarkError) else str(error)
 
 
 def error_classes() -> Mapping[str, type[TidemarkError]]:

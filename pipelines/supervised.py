@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.errors import ConfigError, TidemarkError, public_text
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.catchup.standing import Standing
@@ -275,7 +275,7 @@ class SupervisedPipeline:
             if self._wanted is not None:
                 self._wanted.tell(False, f"the pipeline ended before it took the changed file: {error}")
             self.failure = self._final(error, before)
-            self._seen.enter(Phase.FAILED, str(self.failure))
+            self._seen.enter(Phase.FAILED, public_text(self.failure))
             return
         self._trouble = after
         self._tell(after)

@@ -188,5 +188,7 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
         bad = report.first_quarantined
         if bad is not None and settings.quarantine is None:
             # The reason of a dump's line that is no record has its place, which is none of a topic.
-            place = f"{bad.topic} partition {bad.partition} offset {bad.offset}: " if bad.partition >= 0 else ""
-            raise MalformedRecord(f"{place}{bad.reason}; mend the record, or set on_bad_record to quarantine")
+            has_place = bad.partition >= 0
+            place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
+            told = f"{place}: {bad.reason}" if has_place else bad.reason
+            raise MalformedRecord(f"{told}; mend the record, or set on_bad_record to quarantine", place=place)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from paimon_table.errors import public_text
 from pipelines.config.config import PipelineConfig
 from pipelines.live.run_state import RunState
 from pipelines.look.server import listening, served
@@ -25,7 +26,7 @@ def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None
         try:
             yield
         except BaseException as error:
-            state.end(str(error) or type(error).__name__)
+            state.end(public_text(error) or type(error).__name__)
             raise
         state.end()
 

@@ -14,8 +14,12 @@ REQUEST_S = 10.0
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 over one connection, which is closed when the client takes too long to ask.
 
-    Uvicorn waits without end for the first request and for the rest of one. How long an answer takes is not limited.
+    Uvicorn waits without end for the first request, for the rest of one, and for who does not read what it is sent. How
+    long an answer takes is not limited.
     """
+
+    _was_full = False
+    """Whether nothing more could be sent at the last look."""
 
     _awaited: tuple[object] | None = None
     """What came before the request that was waited for at the last look."""
@@ -28,6 +32,10 @@ class PatientProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         is_waiting = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        was_full, self._was_full = self._was_full, self.flow.write_paused
+        if was_full and self._was_full:
+            self.transport.abort()
+            return
         before = self._awaited
         self._awaited = (self.cycle,) if is_waiting else None
         if before is not None and self._awaited is not None and before[0] is self._awaited[0]:

@@ -1,6 +1,6 @@
 """The web page over HTTP: files, the state as events, details on demand, actions with the token.
 
-Names and numbers are for everybody who reaches the page; rows, bad records and actions need the token.
+Names and numbers are for everybody who reaches the page; values of rows, bad records and actions need the token.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -52,6 +54,15 @@ class _Refused(Exception):
         self.status = status
 
 
+@dataclass(slots=True, eq=False)
+class _Listener:
+    """One stream of events."""
+
+    peer: str
+    """The address that it goes to."""
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Page:
     """The answers to requests."""
 
@@ -61,7 +72,7 @@ class Page:
         self._guard = guard
         self._actions = Actions(configs, state)
         self._readers = threading.Semaphore(2)
-        self._listeners = 0
+        self._listeners: list[_Listener] = []  # oldest first
         self._newest: tuple[float, dict[str, Any]] = (0.0, {})
         self._look_lock = threading.Lock()
 
@@ -109,22 +120,33 @@ class Page:
                 self._newest = (time.monotonic(), found)
             return found
 
-    async def _events(self, _: Request) -> Response:
-        if self._listeners >= MOST_LISTENERS:
-            return _json({"error": "too many pages are open"}, 503)
-        return StreamingResponse(self._stream(), media_type="text/event-stream")
+    async def _events(self, request: Request) -> Response:
+        peer = "" if request.client is None else request.client.host
+        return StreamingResponse(self._stream(_Listener(peer)), media_type="text/event-stream")
 
-    async def _stream(self) -> AsyncIterator[bytes]:
-        self._listeners += 1
+    def _listen(self, new: _Listener) -> None:
+        """Take part; where all places are taken, the oldest stream of the peer that has most gives way."""
+        self._listeners.append(new)
+        if len(self._listeners) > MOST_LISTENERS:
+            (peer, _), *_ = Counter(one.peer for one in self._listeners).most_common(1)
+            oldest = next(one for one in self._listeners if one.peer == peer)
+            self._listeners.remove(oldest)
+            oldest.is_over.set()
+
+    async def _stream(self, listener: _Listener) -> AsyncIterator[bytes]:
+        self._listen(listener)
         drawn_s = 0.0
         try:
-            while True:
+            while not listener.is_over.is_set():
                 began_s = time.monotonic()
                 text, drawn_s = await run_in_threadpool(self._event, drawn_s)
                 yield text
-                await asyncio.sleep(min(10.0, max(EVERY_S, 20 * (time.monotonic() - began_s))))
+                pause_s = min(10.0, max(EVERY_S, 20 * (time.monotonic() - began_s)))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(listener.is_over.wait(), pause_s)
         finally:
-            self._listeners -= 1
+            if listener in self._listeners:
+                self._listeners.remove(listener)
 
     def _event(self, drawn_s: float) -> tuple[bytes, float]:
         """The state with the points that are new since ``drawn_s``, and its time.
@@ -140,8 +162,9 @@ class Page:
 
     def _table(self, request: Request) -> dict[str, Any]:
         opened = self._opened(request)
+        may_see_values = self._guard.has_token(request.headers)
         return {
-            **details.buckets(opened.table, opened.state),
+            **details.buckets(opened.table, opened.state, with_values=may_see_values),
             **self._read(lambda: details.history(opened.table)),
         }
 

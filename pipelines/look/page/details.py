@@ -23,9 +23,19 @@ LONGEST_VALUE = 500
 """Characters of a value; beside them stands how many there are."""
 
 
-def buckets(table: Table, state: TableState) -> dict[str, Any]:
-    """Sorted runs of every bucket, those with most runs first; an append table has files instead of runs."""
-    shown = [_bucket(table, bucket, files) for bucket, files in state.files.items()]
+def buckets(table: Table, state: TableState, *, with_values: bool) -> dict[str, Any]:
+    """Sorted runs of every bucket, those with most runs first; an append table has files instead of runs.
+
+    Without values the partitions are numbered instead of named: their names are values of rows.
+    """
+    of_partitions = sorted({bucket.partition for bucket in state.files}, key=table.context.partition_path)
+    names = {
+        partition: table.context.partition_path(partition)
+        if with_values or not table.schema.partition_keys
+        else f"partition {number}"
+        for number, partition in enumerate(of_partitions, 1)
+    }
+    shown = [_bucket(names[bucket.partition], bucket, files) for bucket, files in state.files.items()]
     shown.sort(key=lambda one: (-len(one["runs"]), one["partition"], one["bucket"]))
     return {
         "count": len(shown),
@@ -34,12 +44,12 @@ def buckets(table: Table, state: TableState) -> dict[str, Any]:
     }
 
 
-def _bucket(table: Table, bucket: BucketId, files: Iterable[DataFileMeta]) -> dict[str, Any]:
+def _bucket(partition: str, bucket: BucketId, files: Iterable[DataFileMeta]) -> dict[str, Any]:
     runs: dict[tuple[int, str], list[DataFileMeta]] = {}
     for file in files:
         runs.setdefault((file.level, file.file_name if file.level == 0 else ""), []).append(file)
     return {
-        "partition": table.context.partition_path(bucket.partition),
+        "partition": partition,
         "bucket": bucket.bucket,
         "runs": [
             {

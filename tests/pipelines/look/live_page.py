@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,10 +107,12 @@ class LivePage:
 
 
 @contextmanager
-def live_page(directory: Path, **ui: object) -> Iterator[LivePage]:
+def live_page(directory: Path, partition_by: Sequence[str] = (), **ui: object) -> Iterator[LivePage]:
     """The page without any batch so far."""
     port = free_port()
     rule = {"match": {"table": "(.*)"}, "into": "lake.{table}", "options": {"bucket": "1", "write-only": "true"}}
+    if partition_by:
+        rule.update(partition_by=partition_by, primary_key=["id", *partition_by])
     file = pipeline_file(directory, tables=[rule], ui={"port": port, **ui})
     config = load_pipeline(file)
     clock = Clock()

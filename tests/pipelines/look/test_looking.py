@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, MalformedRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline, load_pipelines
 from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase
 from pipelines.look import patience
 from pipelines.look.looking import looking
+from pipelines.look.server import listening, served
 from tests.pipelines.look.files import pipeline_file
 from tests.stack.process import free_port
 from tests.support.command import tidemark_process
+from tests.support.local_batches import pipeline_tables, processed, task_settings
+from tests.support.source_items import items
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -144,3 +151,37 @@ def test_who_does_not_end_a_request_keeps_nobody_waiting(
                 while one.recv(4096):
                     pass
         assert get(f"http://127.0.0.1:{port}/healthz")[0] == 200
+
+
+def test_who_reads_no_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "REQUEST_S", 0.1)
+    is_left = threading.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 1_000_000
+                await asyncio.sleep(0.01)
+        finally:
+            is_left.set()
+
+    app = Starlette(routes=[Route("/", lambda _: StreamingResponse(endless()))])
+    listener = listening("ui", "127.0.0.1", 0)
+    with served(app, listener, "test"), socket.create_connection(listener.getsockname()) as reader:
+        reader.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert is_left.wait(30)
+
+
+def test_a_bad_record_that_stops_a_pipeline_is_told_without_its_values(tmp_path: Path) -> None:
+    rule: dict[str, object] = {
+        "match": {"table": "items"},
+        "into": "lake.items",
+        "columns": {"types": {"qty": "BOOLEAN"}},
+    }
+    state = RunState([config(tmp_path)])
+    with pytest.raises(MalformedRecord, match="4711") as stop, looking([config(tmp_path)], state):
+        processed(pipeline_tables(tmp_path, [rule]), [items("shop", 0, 4711)], task_settings(tmp_path))
+    (shop,) = state.view().pipelines
+    assert "4711" not in shop.reason
+    assert shop.reason.startswith("shop.public.items partition 0 offset 0: the record cannot be taken; the log says")
+    assert str(stop.value).startswith("shop.public.items partition 0 offset 0: ")

@@ -6,6 +6,7 @@ import http.client
 import json
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -15,6 +16,7 @@ import pytest
 from paimon_table.errors import ConfigError
 from pipelines.catchup.table_requests import COMMANDS
 from pipelines.config.config_file import load_pipeline
+from pipelines.look.page.app import MOST_LISTENERS
 from pipelines.look.page.token_file import token_path
 from tests.pipelines.look.files import pipeline_file
 from tests.pipelines.look.live_page import HUGE, TAG, LivePage, desk, live_page
@@ -181,6 +183,31 @@ def test_events_are_a_stream_of_states(page: LivePage) -> None:
     connection.close()
     assert answer.getheader("content-type", "").startswith("text/event-stream")
     assert len(seen[0]["pipelines"][0]["history"]) == 2 and seen[0]["pipelines"][0]["name"] == "shop"
+
+
+def test_partitions_are_named_with_the_token_alone(tmp_path: Path) -> None:
+    with live_page(tmp_path, partition_by=["note"]) as page:
+        page.batch(("orders", {"id": 1, "note": "Ada"}), ("orders", {"id": 2, "note": "Grace"}))
+        path = "/api/table?pipeline=shop&table=lake.orders"
+        _, hidden, _ = ask(page, path)
+        _, shown, _ = ask(page, path, Authorization=f"Bearer {page.token}")
+    assert "Ada" not in hidden and "Grace" not in hidden
+    assert [one["partition"] for one in json.loads(hidden)["buckets"]] == ["partition 1", "partition 2"]
+    assert [one["partition"] for one in json.loads(shown)["buckets"]] == ["note=Ada", "note=Grace"]
+
+
+def test_streams_that_nobody_reads_keep_nobody_out(page: LivePage) -> None:
+    address = urlsplit(page.url)
+    with ExitStack() as stack:
+        streams = []
+        for _ in range(MOST_LISTENERS + 1):
+            connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+            stack.callback(connection.close)
+            connection.request("GET", "/api/events")
+            streams.append(connection.getresponse())
+        assert [answer.status for answer in streams] == [200] * (MOST_LISTENERS + 1)
+        assert streams[-1].fp.readline()
+        streams[0].read()  # which ends
 
 
 def test_the_token_is_made_anew_private_and_gone_with_the_run(tmp_path: Path) -> None:
