@@ -6,6 +6,7 @@ index files and data files of all branches lie below the table itself. Nothing i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
@@ -65,19 +66,30 @@ class BranchStore:
     def create(self, name: str, tag: Tag | None) -> None:
         """Begin a branch at a tag, or without snapshots; the snapshot file comes last, which makes it readable.
 
-        A tag holds the files of the branch until the branch itself does.
+        A tag holds the files of the branch until the branch itself does. ConfigError, and no branch, when somebody
+        deletes the tag meanwhile: whoever does so may not have seen the branch.
         """
         self.check_new(name)
         branch = self.paths.branch(name)
         last = max(schema_ids(self.io, self.paths), default=-1) if tag is None else tag.snapshot.schema_id
         if tag is not None:
-            self.io.publish(branch.tag_file(tag.name), self.io.read(self.paths.tag_file(tag.name)))
+            self._hold(branch, tag)
         for schema_id in range(last + 1):
             if self.io.exists(self.paths.schema_file(schema_id)):
                 self.io.publish(branch.schema_file(schema_id), self.io.read(self.paths.schema_file(schema_id)))
         if tag is not None:
-            text = TagStore(self.io, self.paths).snapshot_text(tag)
+            text = TagStore(self.io, branch).snapshot_text(tag)
             self.io.publish(branch.snapshot_file(tag.snapshot.id), text)
+
+    def _hold(self, branch: TablePaths, tag: Tag) -> None:
+        """Give the branch its tag. Who removes a tag looks for new branches afterwards (``removal``)."""
+        path = self.paths.tag_file(tag.name)
+        with suppress(FileNotFoundError):
+            self.io.publish(branch.tag_file(tag.name), self.io.read(path))
+        found = TagStore(self.io, self.paths).find(tag.name)
+        if found is None or found.snapshot.delta_manifest_list != tag.snapshot.delta_manifest_list:
+            self.io.delete_tree(branch.root)
+            raise ConfigError(f"{path} was deleted while a branch was made from it; choose another tag")
 
     def delete(self, name: str) -> None:
         """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""

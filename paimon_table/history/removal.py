@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from paimon_table.errors import CorruptFile
+from paimon_table.history.branches import BranchStore
 from paimon_table.history.references import Held, all_names
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.manifest_store import ManifestReader
@@ -60,7 +61,7 @@ def carry_out(
     record = f"{_records(paths)}/{new_uuid()}.json"
     io.write(record, json.dumps(asdict(removal)).encode())
     _make_invisible(io, paths, removal)
-    _remove_files(io, paths, _without_new_tags(io, paths, removal), advance)
+    _remove_files(io, paths, _without_new_roots(io, paths, removal), advance)
     io.delete(record)
 
 
@@ -81,7 +82,7 @@ def finish_interrupted(ctx: TableContext) -> int:
             continue  # somebody else has finished it, and removed more since
         if left is not None:
             _make_invisible(io, paths, left)
-            _remove_files(io, paths, _without_new_tags(io, paths, left), lambda _: None)
+            _remove_files(io, paths, _without_new_roots(io, paths, left), lambda _: None)
         io.delete(record)
     return len(names)
 
@@ -148,6 +149,22 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
         io.write(paths.earliest_changelog_hint, str(removal.earliest).encode())
     for name in removal.tags:
         io.delete(paths.tag_file(name))
+
+
+def _without_new_roots(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
+    """The removal without the files of tags and branches that somebody made while it was planned."""
+    return _without_branches(io, paths, _without_new_tags(io, paths, removal))
+
+
+def _without_branches(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
+    """The removal of tags without the files of branches that began at them since it was planned.
+
+    None begins there from now on: the tags are gone, which whoever makes a branch looks for afterwards.
+    """
+    if not removal.tags or not (removal.files or removal.metadata):
+        return removal
+    roots = BranchStore(io, paths).roots()
+    return _without(removal, all_names(ManifestReader(io, paths), roots)) if roots else removal
 
 
 def _without_new_tags(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import plan_expiry
 from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.removal import carry_out
@@ -230,6 +231,29 @@ def test_a_tag_made_while_its_snapshot_expires_keeps_its_files_or_is_refused(tmp
         with pytest.raises(ConfigError, match="has expired while it was tagged"):
             tags.create("new", text, datetime(2026, 1, 2), None)
         assert tags.find("new") is None
+
+
+@pytest.mark.parametrize("at", ["planned", "invisible"])
+def test_a_branch_made_while_its_tag_is_deleted_keeps_its_files_or_is_refused(tmp_path: Path, at: str) -> None:
+    """Behind the plan of the removal; or when the tag is gone and its files are still there."""
+    disk, _, _ = written(tmp_path, {"changelog-producer": "lookup"})
+    io = MemoryFileIO(disk)
+    _expired(io)
+    ctx = context(io, NEWEST_ALONE)
+    branches, tag = BranchStore(io, ctx.paths), TagStore(io, ctx.paths).read("t")
+    removal = plan_tag_removal(ctx, tag).removal
+    assert removal.files
+
+    if at == "planned":
+        branches.create("b", tag)
+        carry_out(io, ctx.paths, removal, random_uuid)
+        names = all_names(ManifestReader(io, ctx.paths), branches.roots())
+        assert names and names <= {path.rpartition("/")[2] for path in disk.files}
+    else:
+        carry_out(io, ctx.paths, removal, random_uuid)
+        with pytest.raises(ConfigError, match="was deleted while a branch was made from it"):
+            branches.create("b", tag)
+        assert branches.names() == []
 
 
 def test_a_damaged_tag_can_be_deleted(tmp_path: Path) -> None:
