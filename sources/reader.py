@@ -117,6 +117,16 @@ class SourceReader(Protocol):
         """How long the source has not answered; None while it does."""
         ...
 
+    @property
+    def group_failure_count(self) -> int:
+        """How often the source did not take note of how far it is read (``group_id``); each is tried again."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int | None:
+        """Bytes that no finished batch has read; None for a source whose ``lag`` says more."""
+        ...
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """The tables have all records before these offsets; ``newest_s`` are the times of the last ones."""
         ...

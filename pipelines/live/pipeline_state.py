@@ -53,6 +53,16 @@ class SourceView(Protocol):
         """How long the source has not answered; None while it does."""
         ...
 
+    @property
+    def group_failure_count(self) -> int:
+        """How often the offsets of its consumer group could not be committed."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int | None:
+        """Bytes that wait to be read, where the source counts them."""
+        ...
+
 
 @dataclass(slots=True)
 class _TableCounts:
@@ -89,6 +99,8 @@ class PipelineState:
         self._tables: dict[str, _TableCounts] = {}
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
         self._source: SourceView | None = None
+        self._group_failures = 0
+        """Of the sources before this one."""
         self._open_tables: Callable[[], Mapping[str, OpenTable]] = dict
         self.config: PipelineConfig | None = None
         """What the pipeline runs by, once it does: a reload changes it."""
@@ -97,7 +109,10 @@ class PipelineState:
 
     def look_at(self, source: SourceView, tables: Callable[[], Mapping[str, OpenTable]]) -> None:
         """Where to find lag and tables from now on; both are asked whenever somebody looks."""
-        self._source, self._open_tables = source, tables
+        with self._lock:
+            if self._source is not None and self._source is not source:
+                self._group_failures += self._source.group_failure_count
+            self._source, self._open_tables = source, tables
 
     def open_table(self, name: str) -> OpenTable | None:
         """A table that the driver holds in memory, if it has opened it."""
@@ -193,6 +208,8 @@ class PipelineState:
                 None if source is None else source.silent_s,
                 tuple(self._history),
                 {} if source is None else dict(source.losses.offsets),
+                self._group_failures + (0 if source is None else source.group_failure_count),
+                None if source is None else source.unread_bytes,
             )
 
     def _count_reasons(self, reasons: Mapping[str, int]) -> None:

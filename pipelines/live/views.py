@@ -116,6 +116,10 @@ class PipelineView:
     history: tuple[Point, ...]
     lost_offsets: Mapping[Place, int] = field(default_factory=dict)
     """Per partition how many offsets were gone before they were read."""
+    group_failures: int = 0
+    """How often the offsets of the consumer group (``group_id``) could not be committed."""
+    unread_bytes: int | None = None
+    """Of dump files, behind the batches that are done; None for other sources."""
 
     @property
     def lag_records(self) -> int | None:

@@ -181,6 +181,18 @@ METRICS: tuple[Metric, ...] = (
         "Age of the first record that is in no table yet; missing while it is not known.",
         _of_places(lambda p: p.seconds),
     ),
+    Metric(
+        "tidemark_unread_bytes",
+        PIPELINE,
+        "Bytes of dump files behind the batches that are done; a compressed file counts whole until its end is read.",
+        _of_pipelines(lambda p: p.unread_bytes),
+    ),
+    Metric(
+        "tidemark_group_failures_total",
+        PIPELINE,
+        "Times that Kafka did not take the offsets of the consumer group (`group_id`); each is tried again.",
+        _of_pipelines(lambda p: p.group_failures),
+    ),
     Metric("tidemark_next_offset", PLACE, "Offset of the next record to read.", _of_places(lambda p: p.next_offset)),
     Metric("tidemark_end_offset", PLACE, "End of the partition when last seen.", _of_places(lambda p: p.end_offset)),
     Metric(

@@ -78,6 +78,8 @@ def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
     if pipeline["lag_records"] is not None:
         late = "" if not pipeline["lag_s"] else f" ({duration_words(pipeline['lag_s'])})"
         words.append(f"{pipeline['lag_records']:,} behind{late}")
+    if pipeline["unread_bytes"]:
+        words.append(f"{pipeline['unread_bytes'] / 1e6:,.1f} MB of files to read")
     if pipeline["running_batch"] is not None:
         took = duration_words(max(0.0, now_s - pipeline["running_since_s"]))
         words.append(f"batch {pipeline['running_batch']} runs for {took}")

@@ -59,6 +59,19 @@ class DumpPlanner:
         self._settings = settings
         self._tasks = tasks or os.cpu_count() or 1
         self._unfinished: DumpFile | None = None
+        self._read: Positions | None = None
+        """Where the batch begins that was asked for last: what lies before it is done."""
+
+    @property
+    def unread_bytes(self) -> int | None:
+        """Bytes of the files behind the batches that are done; None before the first was asked for.
+
+        A compressed file counts as a whole until its end is read: no place inside can be told by its size.
+        """
+        read = self._read
+        if read is None:
+            return None
+        return sum(_unread(path, read.get(name, FilePosition())) for name, path in dump_files(self._settings.path))
 
     def initial_offset(self) -> str:
         return offset_text({})
@@ -66,6 +79,7 @@ class DumpPlanner:
     def latest_offset(self, start: str) -> str:
         """The end of a batch that begins at ``start``; ``start`` itself when there is nothing more."""
         positions = positions_of(start)
+        self._read = dict(positions)
         left = self._settings.max_records_per_batch
         for name, path in dump_files(self._settings.path):
             begin = positions.get(name, FilePosition())
@@ -156,6 +170,13 @@ def _has_more(path: str, read: FilePosition) -> bool:
             "dump files may only grow; put the new content into a new file"
         )
     return size_bytes > read.bytes
+
+
+def _unread(path: str, read: FilePosition) -> int:
+    size_bytes = os.path.getsize(path)
+    if is_compressed(path):
+        return 0 if size_bytes == read.size_at_end else size_bytes
+    return max(0, size_bytes - read.bytes)
 
 
 def _ranges(path: str, start: int, end: int, tasks: int) -> list[DumpRange]:

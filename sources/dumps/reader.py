@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +28,7 @@ class DumpFilesReader:
     failure: TidemarkError | None = None
     silent_s: float | None = None
     wants_readings = False
+    group_failure_count = 0
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
         self._settings = settings
@@ -34,6 +36,14 @@ class DumpFilesReader:
         self.losses = Losses()
         self.share_reader = DumpReader(settings.topics)
         self.lag = Lag()
+        self._planner: DumpPlanner | None = None
+
+    @property
+    def unread_bytes(self) -> int | None:
+        """See ``SourceReader``; None before the query has looked, and while the storage does not answer."""
+        with suppress(OSError):
+            return None if self._planner is None else self._planner.unread_bytes
+        return None
 
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """Files have no end that could be compared: more may come."""
@@ -48,7 +58,8 @@ class DumpFilesReader:
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         on_start(files_words(self._settings.path, dump_files(self._settings.path)), False)
-        return planned_stream(spark, "dumps", DumpPlanner(self._settings))
+        self._planner = DumpPlanner(self._settings)
+        return planned_stream(spark, "dumps", self._planner)
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
         """Files that a batch names are there, or its tasks fail."""

@@ -54,6 +54,7 @@ class KafkaReader:
 
     is_drained_by_spark = True
     share_reader = None
+    unread_bytes: int | None = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings
@@ -61,6 +62,7 @@ class KafkaReader:
         self._spark: SparkSession | None = None
         self._watch: KafkaWatch | None = None
         self._group: GroupOffsets | None = None
+        self._earlier_group_failures = 0
         self.lag = Lag()
         self._gone: set[Place] = set()
         self.losses = Losses()
@@ -103,6 +105,11 @@ class KafkaReader:
     def silent_s(self) -> float | None:
         """See ``SourceReader``."""
         return None if self._watch is None else self._watch.silent_s
+
+    @property
+    def group_failure_count(self) -> int:
+        """See ``SourceReader``; over all queries of this reader."""
+        return self._earlier_group_failures + (0 if self._group is None else self._group.failure_count)
 
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """See ``SourceReader``."""
@@ -168,6 +175,8 @@ class KafkaReader:
         if group is not None and group.is_due:
             with suppress(TidemarkError, Py4JError, OSError), self._admin(LAST_PATIENCE) as admin:
                 group.tell(admin.commit_group)
+        if group is not None:
+            self._earlier_group_failures += group.failure_count
 
     def explained(self, text: str) -> TidemarkError | None:
         """See ``SourceReader``; asks Kafka once more."""

@@ -39,7 +39,9 @@ class Supervised:
             "retry": retry,
         }
         self.state = PipelineState("shop")
-        prepared: Any = SimpleNamespace(reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None))
+        prepared: Any = SimpleNamespace(
+            reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None, group_failure_count=0, unread_bytes=None)
+        )
         self.run = SupervisedPipeline(cast(Any, None), self.changed(), prepared, False, (), self.state, self.clock)
         self.prepared = prepared
         self.run._begin = self._next

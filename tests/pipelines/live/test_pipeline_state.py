@@ -33,6 +33,8 @@ class Source:
         self.lag = Lag()
         self.losses = Losses()
         self.silent_s: float | None = None
+        self.group_failure_count = 0
+        self.unread_bytes: int | None = None
 
 
 def report(batch_id: int, started_s: float = 0.0, ended_s: float = 2.0, **given: object) -> BatchReport:
@@ -153,3 +155,11 @@ def test_retries_are_counted_by_what_for() -> None:
     state.retried("Kafka does not answer")
     state.end(report(0, retries={"commit conflict": 2}))
     assert state.view().retries == {"Kafka does not answer": 1, "commit conflict": 2}
+
+
+def test_failures_to_commit_group_offsets_are_counted_over_all_sources_of_a_process() -> None:
+    state, first, second = PipelineState("shop"), Source(), Source()
+    first.group_failure_count, second.group_failure_count = 3, 2
+    for source in (first, first, second):
+        state.look_at(source, dict)
+    assert state.view().group_failures == 5

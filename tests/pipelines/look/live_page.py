@@ -52,6 +52,8 @@ class Source:
     def __init__(self) -> None:
         self.lag = Lag()
         self.silent_s: float | None = None
+        self.group_failure_count = 0
+        self.unread_bytes: int | None = None
         self.losses = Losses()
 
 

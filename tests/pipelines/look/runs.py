@@ -54,6 +54,8 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         None,
         (Point(985.0, 300, 40, 20.0), Point(990.0, 400, 25, 12.5)),
         {("shop.orders", 0): 17},
+        group_failures=6,
+        unread_bytes=1_500_000,
     )
 
 

@@ -55,6 +55,8 @@ def test_the_numbers_are_those_of_the_run() -> None:
     assert value(found, "tidemark_table_state", pipeline="shop", table="lake.items", state="running") == 0
     assert value(found, "tidemark_pipeline_phase", pipeline="shop", phase="running") == 1
     assert value(found, "tidemark_records_quarantined_total", pipeline="shop", reason="value is not JSON") == 2
+    assert value(found, "tidemark_unread_bytes", pipeline="shop") == 1_500_000
+    assert value(found, "tidemark_group_failures_total", pipeline="shop") == 6
     assert value(found, "tidemark_running_batch_seconds", pipeline="shop") == 2
     assert value(found, "tidemark_memory_bytes", process="jvm") == 1 << 30
     assert value(found, f"{DURATIONS}_bucket", pipeline="shop", le="1.0") == 2
