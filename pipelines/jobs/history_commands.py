@@ -169,13 +169,14 @@ def reset_consumer(
     snapshot: Annotated[
         int, typer.Option("--snapshot", min=1, help="The snapshot that it reads next.", show_default=False)
     ],
+    create: Annotated[bool, typer.Option("--create", help="Make the consumer if there is none.")] = False,
     dry_run: DryRun = False,
     option: Storage = None,
 ) -> None:
-    """Let a consumer go on with a snapshot; makes it if there is none."""
+    """Let a consumer go on with a snapshot."""
     from pipelines.jobs import history_jobs
 
-    history_jobs.reset_consumer(path, name, snapshot, dry_run, option)
+    history_jobs.reset_consumer(path, name, snapshot, create, dry_run, option)
 
 
 @consumers_app.command("delete")

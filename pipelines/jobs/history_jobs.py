@@ -13,6 +13,7 @@ from paimon_table import Snapshot, Table
 from paimon_table.errors import ConfigError
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.consumers import ConsumerStore
+from paimon_table.history.names import check_name
 from paimon_table.history.removal import carry_out, finish_interrupted
 from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import Rollback, plan_rollback, plan_rollback_to_tag, roll_back
@@ -291,16 +292,23 @@ def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
         write_rows([consumer_rows(ConsumerStore(table.io, table.paths).all())], form)
 
 
-def reset_consumer(path: str, name: str, snapshot: int, dry_run: bool, storage: Options) -> None:
-    """Let a consumer go on with a snapshot."""
+def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: bool, storage: Options) -> None:
+    """Let a consumer go on with a snapshot; a new one, which holds snapshots from then on, if that is asked for."""
     table = open_table(path, storage, for_reading=False)
     earliest, latest = table.snapshots.earliest_id() or 1, table.snapshots.latest_id() or 0
     if not earliest <= snapshot <= latest + 1:
         raise ConfigError(
             f"--snapshot {snapshot}: {path} has the snapshots {earliest} to {latest}; name one of them or the next"
         )
+    check_name("consumer", name)
+    consumers = ConsumerStore(table.io, table.paths)
+    if not create and name not in consumers.names():
+        there = ", ".join(sorted(consumers.names())) or "none"
+        raise ConfigError(
+            f"{path} has no consumer {name!r}; it has: {there}. --create makes one, which keeps snapshots"
+        )
     if not dry_run:
-        ConsumerStore(table.io, table.paths).reset(name, snapshot)
+        consumers.reset(name, snapshot)
     typer.echo(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")
 
 

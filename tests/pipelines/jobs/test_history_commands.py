@@ -74,7 +74,7 @@ def test_expire_keeps_what_the_options_keep(path: Path) -> None:
 
 
 def test_expire_says_who_keeps_more(path: Path) -> None:
-    done("consumers", "reset", path, "slow", "--snapshot", "3")
+    done("consumers", "reset", path, "slow", "--snapshot", "3", "--create")
 
     said = done("expire", path, "--retain-min", "1", "--older-than", "0s")
 
@@ -156,6 +156,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
         (("consumers", "delete", "{}", "nobody"), "has no consumer 'nobody'; it has: none"),
         (("consumers", "reset", "{}", "c", "--snapshot", "99"), "name one of them or the next"),
         (("consumers", "reset", "{}", "../c", "--snapshot", "1"), "choose another name"),
+        (("consumers", "reset", "{}", "typo", "--snapshot", "1"), "no consumer 'typo'; it has: none. --create makes"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
 )
@@ -224,8 +225,9 @@ def test_a_branch_keeps_what_it_needs_when_its_tag_has_gone(path: Path) -> None:
 
 def test_consumers_are_listed_reset_and_forgotten(path: Path) -> None:
     before = files(path)
-    done("consumers", "reset", path, "c", "--snapshot", "7", "--dry-run")
+    done("consumers", "reset", path, "c", "--snapshot", "6", "--create", "--dry-run")
     assert files(path) == before
+    done("consumers", "reset", path, "c", "--snapshot", "6", "--create")
     done("consumers", "reset", path, "c", "--snapshot", "7")
 
     assert [(row["consumer"], row["next_snapshot"]) for row in rows("consumers", "list", path)] == [("c", 7)]
