@@ -35,6 +35,8 @@ SLICE_BYTES = 32 << 20
 """What is in memory at once is a few times as large."""
 
 _REASONS_TOLD = 5
+_ALL_FAILED = 1
+"""The exit code when no record is in its table or skipped: what made them bad is not mended."""
 
 Chosen = tuple[BadLine, bytes]
 """A record in the quarantine, and its line as it is to be read."""
@@ -166,6 +168,8 @@ def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedL
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
         _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+    if total.records and total.failed == total.records:
+        raise typer.Exit(_ALL_FAILED)
 
 
 def retried(job: Retry, quarantine: Opened, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
@@ -194,13 +198,14 @@ def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[
 
 
 def _tell_dry_run(job: Retry, quarantine: Opened, selection: Selection) -> None:
-    total = Counter[str]()
+    tables: dict[tuple[str, int, int], str] = {}
     with watched("files") as progress:
         files = [file for file in quarantine.bad.files() if file.is_final]
         progress.begin("reading the quarantine", len(files))
         for file in files:
-            total.update(quarantine.names.of(line) for line, _ in job.chosen_of(file))
+            tables.update((line.record, quarantine.names.of(line)) for line, _ in job.chosen_of(file))
             progress.advance(1)
+    total = Counter(tables.values())
     if total:
         lines = [f"  {table}: {counted(number, 'record')}" for table, number in sorted(total.items())]
         typer.echo("\n".join([f"would retry {counted(total.total(), 'record')}:", *lines]))

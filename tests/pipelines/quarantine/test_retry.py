@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +89,16 @@ def test_records_are_applied_once_their_rule_is_right(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
 
 
+def test_a_record_that_replays_have_put_aside_again_is_counted_once(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    first = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
+    shutil.copytree(first, first.with_name("batch-000000000001"))
+    widen(file)
+
+    assert "would retry 3 records:\n  lake.orders: 3 records\n" in retry(file, "--dry-run").stdout
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+
+
 def test_a_table_whose_past_has_just_expired_takes_records(tmp_path: Path) -> None:
     file = filled(tmp_path)
     run_batch(tmp_path, file, 1, record(7, envelope(7, 7, v=7)))
@@ -115,7 +126,7 @@ def test_records_are_applied_as_they_are_mended_in_a_file(tmp_path: Path) -> Non
 def test_what_fails_again_stays_with_the_new_reason(tmp_path: Path) -> None:
     file = filled(tmp_path)
 
-    done = retry(file, "--file", mended(tmp_path, n="many"))
+    done = retry(file, "--file", mended(tmp_path, n="many"), code=1)
 
     assert "retried 3 records: 0 are in their tables, 3 failed again and stay in the quarantine\n  3: " in done.stdout
     assert all("many" in line["reason"] for line in lines_left(tmp_path))
@@ -414,8 +425,8 @@ def test_a_malformed_line_that_holds_no_line_stays(tmp_path: Path, fields: dict[
     directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
     (directory / "malformed-0-99-0-0.jsonl").write_text(json.dumps(line) + "\n")
 
-    for done in ("3 are in their tables, 1 failed again", "0 are in their tables, 1 failed again"):
-        assert done in retry(file).stdout
+    for done, code in (("3 are in their tables, 1 failed again", 0), ("0 are in their tables, 1 failed again", 1)):
+        assert done in retry(file, code=code).stdout
         (left,) = lines_left(tmp_path)
         assert problem in left["reason"]
         assert left["payload"] == ("x" if fields.get("payload") == "x" else json.dumps(line))
