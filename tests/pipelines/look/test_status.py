@@ -163,7 +163,7 @@ def text_of(view: RunView, holder: str | None = "process 4711 on host", width: i
 def test_what_is_shown_of_a_running_pipeline() -> None:
     text = text_of(run())
     assert "shop  running  for 15 min, process 4711 on host" in text
-    assert "400 records read, 25 behind (12 s), batch 4 runs for 2 s" in text
+    assert "400 records read, 25 behind (12 s), 1.5 MB of files to read, batch 4 runs for 2 s" in text
     lines = [line.split() for line in text.splitlines()]
     paused, running = [line for line in lines if line and line[0] in ("lake.orders", "lake.items")][:2]
     assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running")
