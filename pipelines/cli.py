@@ -202,9 +202,13 @@ def replay(
         raise ConfigError("--allow-missing: only a --rebuild can lose rows; leave it out")
     if begin is None and not rebuild:
         raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
+    from pipelines.config.config_file import load_pipeline
+    from pipelines.quarantine.read_again import check_read_again
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
 
+    if rebuild and not abandon:
+        check_read_again(load_pipeline(file), table)
     replay_table(file, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
 
 
