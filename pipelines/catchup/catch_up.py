@@ -105,7 +105,8 @@ class CatchUp:
         mark, closed = self._mark, self._stream.closed_batch
         if closed is None:
             return 0
-        return self._work.reader.left(mark.position, self._stream.offset_after(closed), mark.topics or None)
+        begin = mark.position if self._planned is None else self._planned.begin
+        return self._work.reader.left(begin, self._stream.offset_after(closed), mark.topics or None)
 
     def step(self) -> Step:
         """Do the next slice, join the stream, or both; to be called while no batch of the stream runs.
@@ -135,12 +136,16 @@ class CatchUp:
     def _mark(self) -> BehindMark:
         return self._left_out.marks[self.identifier]
 
+    @property
+    def _planned(self) -> SlicePlan | None:
+        """A slice that an earlier try, or an earlier process, planned and may not have finished."""
+        return None if self._is_slice_done else self._mark.slice
+
     def _plan(self) -> SlicePlan | None:
         """The slice to do, durably planned; None when nothing is left of what is closed."""
-        mark = self._mark
-        if mark.slice is not None and not self._is_slice_done:  # an earlier process may not have finished it
-            return mark.slice
-        piece = self._next_piece()
+        if self._planned is not None:
+            return self._planned
+        mark, piece = self._mark, self._next_piece()
         if piece is None:
             return None
         plan = SlicePlan(0 if mark.slice is None else mark.slice.number + 1, piece.begin, piece.end, self._now_ms())

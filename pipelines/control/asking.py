@@ -71,8 +71,9 @@ def ask(
 ) -> tuple[Request, Answer | None]:
     """Leave a request; gives its last answer within ``wait_s``, or its final one however long that takes once taken.
 
-    None: nobody has taken it. It stays, and the next start takes it (``holder_of`` says whether a process runs). Where
-    checkpoints have no lock (object storage) there is always a wait. ``on_answer`` hears of each answer on the way.
+    None: nobody has taken it. It stays, and the next start takes it (``holder_of`` says whether a process runs): there
+    is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a wait.
+    ``on_answer`` hears of each answer on the way.
     """
     requests = Requests.of(config)
     is_running = holder_of(config) is not None
@@ -87,7 +88,7 @@ def ask(
             answer = found
             if on_answer is not None:
                 on_answer(found)
-        if answer is not None and (answer.state.is_final or holder_of(config) is None):
+        if (answer is not None and answer.state.is_final) or holder_of(config) is None:
             break
         sleep(POLL_S)
         waited_s += POLL_S

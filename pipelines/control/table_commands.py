@@ -15,6 +15,8 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
 from pipelines.control.requests import State
 
+_BUSY = "is starting, waits for its source or storage, or is busy with a batch (`tidemark status` says which)"
+
 NamesOf = Callable[[PipelineConfig], Collection[str]]
 """The tables of a pipeline by their names."""
 
@@ -41,12 +43,14 @@ def ask_to_reload(file: Path) -> None:
 
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str]) -> None:
-    is_running = holder_of(config) is not None
+    was_running = holder_of(config) is not None
     _, answer = ask(config, command, arguments)
-    if answer is None and not is_running:
+    if answer is None and not was_running:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")
+    elif answer is None and holder_of(config) is None:
+        typer.echo(f"pipeline {config.name} has ended; its next start takes the request before it reads anything")
     elif answer is None:
-        typer.echo(f"pipeline {config.name} is busy with a batch; it takes the request after that")
+        typer.echo(f"pipeline {config.name} {_BUSY}; it takes the request after that")
     elif answer.state is State.REFUSED:
         raise ConfigError(f"pipeline {config.name}: {answer.text}")
     elif answer.state is State.FAILED:

@@ -132,6 +132,23 @@ def test_a_table_joins_a_stream_that_never_rests(tmp_path: Path) -> None:
     _check(first, orders, customers)
 
 
+def test_a_slice_that_was_planned_and_not_done_counts_among_the_records_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _orders, _customers = _mixed()
+    first = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS], slice_size=20)
+    first.run(1)
+    first.pause("lake.sums")
+    first.run(3)
+    before = first.catch_up("lake.sums").records_left
+    with killed_at(monkeypatch, 1), pytest.raises(Killed):
+        first.caught_up("lake.sums")
+
+    again = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS], slice_size=20)
+    assert before
+    assert again.catch_up("lake.sums").records_left == before
+
+
 def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS]).run()

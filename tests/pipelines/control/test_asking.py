@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,22 @@ def test_a_command_gives_up_where_nobody_takes_its_request(tmp_path: Path) -> No
     with held_checkpoints([config]):
         request, answer = ask(config, "resume", {}, wait_s=1.0, sleep=lambda _: None)
     assert answer is None
+    assert Requests.of(config).waiting() == [request]
+
+
+def test_a_command_does_not_wait_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    config = pipeline_tables(tmp_path, ALL_TABLES).config
+    process = ExitStack()
+    process.enter_context(held_checkpoints([config]))
+    naps: list[float] = []
+
+    def ends(nap_s: float) -> None:
+        naps.append(nap_s)
+        process.close()
+
+    request, answer = ask(config, "resume", {}, sleep=ends)
+
+    assert (len(naps), answer) == (1, None)
     assert Requests.of(config).waiting() == [request]
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
+from pipelines.control import table_commands
+from pipelines.control.asking import ask
 from pipelines.control.requests import Requests
+from pipelines.control.table_commands import ask_for_table
 from tests.support.command import tidemark
 
 PIPELINE = """
@@ -47,3 +56,22 @@ def test_a_pause_waits_for_the_next_start_and_a_reload_needs_none(tmp_path: Path
     reloaded = tidemark("reload", file)
     assert "pipeline shop does not run; its next start takes the file as it is then" in reloaded.stdout
     assert (reloaded.returncode, waiting(file)) == (0, ["pause"])
+
+
+def test_who_does_not_take_a_request_is_told_apart_from_who_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pipeline(tmp_path)
+    process = ExitStack()
+    process.enter_context(held_checkpoints([load_pipeline(file)]))
+    for is_ending, told in ((False, "is starting, waits for its source or storage, or is busy"), (True, "has ended")):
+
+        def asks(config: PipelineConfig, command: str, arguments: Mapping[str, str], ends: bool = is_ending) -> object:
+            if ends:
+                process.close()
+            return ask(config, command, arguments, wait_s=0.5, sleep=lambda _: None)
+
+        monkeypatch.setattr(table_commands, "ask", asks)
+        ask_for_table(file, "pause", "lake.orders", lambda _: ["lake.orders"])
+        assert told in capsys.readouterr().out
+    assert waiting(file) == ["pause", "pause"]
