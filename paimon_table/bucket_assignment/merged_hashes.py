@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from paimon_table.bucket_assignment.key_places import place_of
+from paimon_table.bucket_assignment.key_places import place_of, sample_of
 from paimon_table.bucket_assignment.owned_buckets import Buckets
 from paimon_table.errors import SinkUnavailable
 from paimon_table.metadata.hash_index import KeyHashes
@@ -69,6 +69,7 @@ class MergedHashes:
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
             raise ValueError(f"{path} does not hold what was written")
+        self._sample = sample_of(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:
         """The buckets whose index file, as ``files`` names them, is in here."""
@@ -76,7 +77,7 @@ class MergedHashes:
 
     def find(self, hashes: KeyHashes) -> Buckets:
         """The bucket of each of the sorted ``hashes``."""
-        return place_of(hashes, self.hashes, self.buckets)
+        return place_of(hashes, self.hashes, self.buckets, self._sample)
 
 
 class _Mapped:
