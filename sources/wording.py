@@ -9,9 +9,10 @@ NAMES_SHOWN = 3
 
 
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
-    """The first ``shown`` names and, in place of all others, how many they are: ``and 3 more tables``."""
+    """The first ``shown`` names and, in place of all others, how many ``kind`` they are: ``and 3 more tables``."""
     others = len(names) - shown
-    return [*names[:shown], f"and {others:,} more {kind}".rstrip()] if others > 0 else list(names)
+    more = kind.removesuffix("s") if others == 1 else kind
+    return [*names[:shown], f"and {others:,} more {more}".rstrip()] if others > 0 else list(names)
 
 
 def counted(number: int, thing: str) -> str:

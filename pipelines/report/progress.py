@@ -91,7 +91,7 @@ def progress_line(report: BatchReport, seconds: float, is_first: bool = False, q
 
 def asides(counts: DecodeCounts) -> str:
     """``; skipped: 120 tombstones, 3 of skipped tables; 5 decoded one by one``, as far as there were any."""
-    skipped = ", ".join(f"{number:,} {word}" for word, number in counts.skipped.items())
+    skipped = ", ".join(counts.skipped_words)
     text = f"; skipped: {skipped}" if skipped else ""
     return f"{text}; {counts.exact:,} decoded one by one" if counts.exact else text
 

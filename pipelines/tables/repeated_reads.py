@@ -17,6 +17,12 @@ from sinks.commit.table_sink import TableSink
 
 log = logging.getLogger(__name__)
 
+_BEHIND = (
+    ". To go on behind it, stop it and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}`"
+    " under source.kafka"
+)
+"""What helps where there is a `start`."""
+
 Offsets = Mapping[int, int]
 """The next offset by partition."""
 
@@ -38,11 +44,11 @@ def _check(config: PipelineConfig, sink: TableSink, topic: str, warned: set[str]
         told = f"table {sink.identifier} has records of topic {topic} from pipeline {pipeline}"
         places = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
         counted = _counted(sink.table)
+        behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=places)
         if counted is not None and not _skips_records(config):
             raise ConfigError(
                 f"{told}: pipeline {config.name} would bring them a second time, and {counted}. Write into another"
-                f" table (another `into`), or go on as pipeline {pipeline}, by that name. To go on behind it, stop it"
-                f" and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}` under source.kafka"
+                f" table (another `into`), or go on as pipeline {pipeline}, by that name{behind}"
             )
         if pipeline not in warned and (counted is not None or not _keeps_newest(sink.table)):
             warned.add(pipeline)

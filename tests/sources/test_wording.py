@@ -9,7 +9,8 @@ def test_names_that_are_left_out_are_counted() -> None:
     names = [f"t{number}" for number in range(5)]
     assert first_of(names, 5) == names
     assert first_of(names, 3) == ["t0", "t1", "t2", "and 2 more"]
-    assert first_of(names, 4, "tables")[-1] == "and 1 more tables"
+    assert first_of(names, 4, "tables")[-1] == "and 1 more table"
+    assert first_of(names, 3, "tables")[-1] == "and 2 more tables"
     assert first_of([], 3) == []
 
 

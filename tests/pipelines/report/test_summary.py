@@ -158,7 +158,7 @@ def test_quarantined_records_are_told_with_their_place() -> None:
 
 def test_skipped_records_are_told_by_kind() -> None:
     told = headline(RunSummary("shop", Totals(10, DecodeCounts(tombstones=4, messages=1, exact=2), 1.0), ()))
-    assert told == ("shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 messages; 2 decoded one by one")
+    assert told == ("shop: 10 events in 1.0 s, 10 events/s; skipped: 4 tombstones, 1 message; 2 decoded one by one")
 
 
 def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) -> None:
