@@ -123,7 +123,7 @@ class LocalFileIO:
     private: bool = False
     """Whether files and directories that this makes are for their owner alone."""
     closed_to_writers: bool = False
-    """Whether only their owner may write files that this makes, whatever the umask."""
+    """Whether only their owner may write files and directories that this makes, whatever the umask."""
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -238,7 +238,7 @@ class LocalFileIO:
         self.mkdirs(parent)
         if not is_there:
             with suppress(FileExistsError):
-                os.mkdir(path, 0o700 if self.private else 0o777)
+                os.mkdir(path, 0o700 if self.private else 0o755 if self.closed_to_writers else 0o777)
             sync_path(parent)
         else:
             # Directories far above the table may be unreadable, or on file systems that cannot sync them.

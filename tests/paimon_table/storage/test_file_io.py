@@ -7,6 +7,7 @@ import os
 import pickle
 import resource
 import signal
+import stat
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -281,3 +282,13 @@ def test_a_write_that_finds_no_room_names_its_file(io: LocalFileIO, tmp_path: Pa
     assert f"{tmp_path}/.whole" in str(whole.value)
     assert str(streamed.value).endswith(f"'{tmp_path}/streamed'")
     assert {whole.value.errno, streamed.value.errno} == {errno.EFBIG}
+
+
+def test_directories_of_files_closed_to_writers_are_closed_too(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        LocalFileIO(closed_to_writers=True).write(str(tmp_path / "a" / "b" / "c"), b"x")
+    finally:
+        os.umask(old)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o755, 0o755, 0o644]
