@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 
 from benchmarks.flatness import Allowance, Verdict, judge
@@ -89,15 +90,16 @@ def _processor_seconds(samples: Sequence[Sample]) -> Iterator[Batch]:
     """Of a batch, over the last ``_SMOOTHED`` batches or more, all processes together."""
     first = 0
     for at, sample in enumerate(samples):
-        if sample.life != samples[first].life:
-            first = at
+        before = samples[max(at - 1, 0)]
+        if sample.life != before.life or sample.numbers.get("processor_s", 0.0) < before.numbers.get(
+            "processor_s", 0.0
+        ):
+            first = at  # a process has begun, or one of several was killed with what it had used
         while first + 1 <= at and sample.batch - samples[first + 1].batch >= _SMOOTHED:
             first += 1
         count, used = sample.batch - samples[first].batch, "processor_s"
         if count >= _SMOOTHED and used in sample.numbers and used in samples[first].numbers:
-            seconds = sample.numbers[used] - samples[first].numbers[used]
-            if seconds >= 0:  # less where a process has just been killed
-                yield sample.at_s, sample.life, seconds / count
+            yield sample.at_s, sample.life, (sample.numbers[used] - samples[first].numbers[used]) / count
 
 
 def _bytes_by_row(sample: Sample) -> float | None:
@@ -114,14 +116,14 @@ def curves(
     def of(names: Sequence[str], what: str, starts_anew: bool) -> Mapping[str, Sequence[Point]]:
         return {name: list(_line(samples, f"{name}.{what}", starts_anew)) for name in names}
 
-    used = [(at_s, seconds) for at_s, _, seconds in _processor_seconds(samples)]
+    used = list(_by_life(_processor_seconds(samples)))
     folders = ("checkpoint", "checkpoint-quarantine", "local", "temporary")
     panels = [
         Panel("own memory, MB", of(PROCESSES, "own_mb", True)),
         Panel("resident memory, MB (with mapped files)", of(PROCESSES, "resident_mb", True)),
         Panel("open files", of(PROCESSES, "open_files", True)),
         Panel("threads", of(PROCESSES, "threads", True)),
-        Panel("seconds of a batch", {"it took": list(_smooth(batches)), "of processors": used}),
+        Panel("seconds of a batch", {"it took": list(_by_life(_smooth(batches))), "of processors": used}),
         Panel("lag, records", {"lag": list(_line(samples, "lag", True))}),
         Panel("files of a table", of(tables, "files", False)),
         Panel("MB of a table", of(tables, "mb", False)),
@@ -143,8 +145,20 @@ def _line(samples: Sequence[Sample], name: str, starts_anew: bool) -> Iterator[P
             yield sample.at_s, sample.numbers[name]
 
 
-def _smooth(batches: Sequence[Batch]) -> Iterator[Point]:
-    for first in range(0, len(batches), _SMOOTHED):
-        part = batches[first : first + _SMOOTHED]
-        middle: Callable[[Iterator[float]], float] = statistics.median
-        yield middle(at for at, _, _ in part), middle(seconds for _, _, seconds in part)
+def _smooth(batches: Sequence[Batch]) -> Iterator[Batch]:
+    for life, of_life in groupby(batches, lambda batch: batch[1]):
+        mine = list(of_life)
+        for first in range(0, len(mine), _SMOOTHED):
+            part = mine[first : first + _SMOOTHED]
+            middle: Callable[[Iterator[float]], float] = statistics.median
+            yield middle(at for at, _, _ in part), life, middle(seconds for _, _, seconds in part)
+
+
+def _by_life(batches: Iterable[Batch]) -> Iterator[Point]:
+    """As a line that begins anew with each life."""
+    last: int | None = None
+    for at_s, life, seconds in batches:
+        if last not in (None, life):
+            yield at_s, None
+        last = life
+        yield at_s, seconds

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import soak_curves
+from benchmarks.line_charts import Panel
 from benchmarks.soak_curves import batches_in, curves, judged
 from benchmarks.soak_samples import Sample
 
@@ -59,6 +61,26 @@ def test_the_first_batch_of_a_life_is_left_out_and_half_a_line_is_passed_over(tm
     log.write_text("\n".join([lines[0], lines[1], lines[1][:20], "Killed", *lines[2:]]))
 
     assert batches_in(log, 0.0, [0.0, 9.5]) == [(1.0, 1, 0.5), (11.0, 2, 0.6)]
+
+
+def test_lines_of_batches_begin_anew_with_a_life_and_where_a_process_was_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Panel] = []
+    monkeypatch.setattr(soak_curves, "draw", lambda _path, _heading, panels, _marks, _end: drawn.extend(panels))
+    samples = [
+        Sample(at * 3.0, 2 * at, 1 if at < 20 else 2, {"processor_s": 0.4 * at - (6 if at >= 60 else 0)})
+        for at in range(100)
+    ]
+    batches = [(float(at), 1 if at < 15 else 2, 0.5 if at < 15 else 0.9) for at in range(40)]
+
+    curves(Path("unused"), "heading", samples, batches, TABLES, [])
+
+    (lines,) = (panel.lines for panel in drawn if panel.title == "seconds of a batch")
+    assert [value for _, value in lines["it took"]] == [0.5, 0.5, None, 0.9, 0.9, 0.9]
+    used = [value for _, value in lines["of processors"]]
+    assert used.count(None) == 1
+    assert {round(value, 3) for value in used if value is not None} == {0.2}
 
 
 def test_they_are_drawn(tmp_path: Path) -> None:
