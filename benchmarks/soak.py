@@ -31,11 +31,11 @@ from typing import Any
 
 from benchmarks.flatness import Verdict
 from benchmarks.line_charts import Mark
-from benchmarks.soak_check import orphans, wrong_quarantine, wrong_rows
-from benchmarks.soak_curves import Batch, batches_in, curves, judged
-from benchmarks.soak_run import CHANGES, TABLES_PER_BATCH, Soak
-from benchmarks.soak_schedule import Change, schedule
-from benchmarks.soak_source import KEYS, KINDS
+from benchmarks.soaking.check import orphans, wrong_quarantine, wrong_rows
+from benchmarks.soaking.curves import Batch, batches_in, curves, judged
+from benchmarks.soaking.run import CHANGES, TABLES_PER_BATCH, Soak
+from benchmarks.soaking.schedule import Change, schedule
+from benchmarks.soaking.source import KEYS, KINDS
 from tests.stack.kafka import running_kafka
 
 TABLES = [kind.name for kind in KINDS]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import cycle
 from random import Random
 
-from benchmarks.soak_service import Victim
+from benchmarks.soaking.service import Victim
 
 
 class Change(StrEnum):

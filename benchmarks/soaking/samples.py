@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.folders import folder_use
 from benchmarks.peaks import ProcessUse, process_use
-from benchmarks.soak_service import Service
+from benchmarks.soaking.service import Service
 
 Numbers = dict[str, float]
 """By the name of the series, such as ``jvm.own_mb`` or ``orders.files``."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.soak_source import Source
+from benchmarks.soaking.source import Source
 from paimon_table import Table
 from tests.interop.environment import java_class_path
 from tests.interop.java_paimon import JavaPaimon

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import soak_curves
 from benchmarks.line_charts import Panel
-from benchmarks.soak_curves import batches_in, curves, judged
-from benchmarks.soak_samples import Sample
+from benchmarks.soaking import curves as drawing
+from benchmarks.soaking.curves import batches_in, curves, judged
+from benchmarks.soaking.samples import Sample
 
 TABLES = ("orders", "clicks")
 FLAT = {"driver.own_mb": 200.0, "jvm.threads": 90.0, "orders.files": 80.0, "checkpoint.files": 220.0}
@@ -67,7 +67,7 @@ def test_lines_of_batches_begin_anew_with_a_life_and_where_a_process_was_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[Panel] = []
-    monkeypatch.setattr(soak_curves, "draw", lambda _path, _heading, panels, _marks, _end: drawn.extend(panels))
+    monkeypatch.setattr(drawing, "draw", lambda _path, _heading, panels, _marks, _end: drawn.extend(panels))
     samples = [
         Sample(at * 3.0, 2 * at, 1 if at < 20 else 2, {"processor_s": 0.4 * at - (6 if at >= 60 else 0)})
         for at in range(100)

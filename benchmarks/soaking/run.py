@@ -9,10 +9,10 @@ from random import Random
 
 from kafka import KafkaProducer
 
-from benchmarks.soak_samples import Samples
-from benchmarks.soak_schedule import REMEDIES, Change, Step, is_bad
-from benchmarks.soak_service import Command, Service, Victim
-from benchmarks.soak_source import KINDS, Source, bad_record, pipeline_text
+from benchmarks.soaking.samples import Samples
+from benchmarks.soaking.schedule import REMEDIES, Change, Step, is_bad
+from benchmarks.soaking.service import Command, Service, Victim
+from benchmarks.soaking.source import KINDS, Source, bad_record, pipeline_text
 from tests.stack.process import free_port
 from tests.stack.topics import TopicRecord, Topics
 from tests.support.pipeline_run import run_once

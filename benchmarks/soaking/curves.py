@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.flatness import Allowance, Verdict, judge
 from benchmarks.line_charts import Mark, Panel, Point, draw
-from benchmarks.soak_samples import Sample
+from benchmarks.soaking.samples import Sample
 
 PROCESSES = ("driver", "jvm", "workers")
 _GROWING = "clicks"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak_schedule import Change, schedule
-from benchmarks.soak_service import Victim
-from benchmarks.soak_source import KINDS, UNDECLARED_LIMIT, Kind, Source
+from benchmarks.soaking.schedule import Change, schedule
+from benchmarks.soaking.service import Victim
+from benchmarks.soaking.source import KINDS, UNDECLARED_LIMIT, Kind, Source
 
 PAIRS = ((Change.REFUSED_COLUMN, Change.MENDED_RULE), (Change.PAUSE, Change.RESUME))
 """Trouble and its end."""
