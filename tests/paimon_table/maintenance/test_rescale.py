@@ -336,6 +336,21 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     assert stored_names(table) == ever, "files of the attempts are gone"
 
 
+def test_giving_up_to_make_buckets_dynamic_tells_of_the_option_too(tmp_path: Path) -> None:
+    table = plain(tmp_path)
+    table.commit(rows(range(100)))
+    other, expected = after(table, tmp_path), 100
+
+    with pytest.raises(CommitConflict, match=r"no row was moved, but its option 'bucket' is -1 by now"):
+        rescale(table.table, -1, job(tmp_path, lambda step: void(other.commit([["+I", 1000 + step, 1]]))))
+
+    table = after(table, tmp_path)
+    assert (table.table.options.bucket, set(table.state().total_buckets.values())) == (DYNAMIC, {2})
+    assert len(table.content()) > expected
+    rescale(table.table, -1, job(tmp_path))
+    check_places(after(table, tmp_path), tmp_path)
+
+
 def void(_: object) -> None: ...
 
 
