@@ -11,7 +11,7 @@ removed last: from the switch on, its files are the table's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -89,16 +89,21 @@ class Rebuilding:
         user, own = commit_user_of(self.config, state), self.own.through(catalog)
         return PipelineTables(self.config, user, own, only=state.table, beside=beside)
 
-    def check(self, state: ReplayState, limit: str) -> None:
-        check_topics(self.config, self._table(state), state)
-        if _of(state).allows_missing:
-            return
+    def check(self, state: ReplayState, limit: str) -> ReplayState:
+        table, rebuild = self._table(state), _of(state)
+        check_topics(self.config, table, state)
+        if rebuild.allows_missing:
+            return state
+        newest_id = table.snapshots.latest_id() or 0
+        # Before each slice, because the snapshots of others may expire while the rest is read.
+        _refuse(state, rows_of_others(self.config, table, rebuild.checked_id))
         gone = self.work.reader.missing(state.position, limit, state.topics)
         if gone is not None:
             raise ConfigError(
                 f"table {state.table} cannot be rebuilt whole: {gone}. Rows that only those records made would be lost"
                 f" (unless a later snapshot of the source has brought all rows again): {ANYWAY}"
             )
+        return replace(state, rebuild=replace(rebuild, checked_id=newest_id))
 
     def after_slice(self, state: ReplayState) -> None:
         self._branch(state, self._table(state)).tidy(commit_user_of(self.config, state))
@@ -187,16 +192,21 @@ class Rebuilding:
         why = rows_of_others(self.config, table, _of(state).checked_id)
         if switch.new_rows < switch.old_rows:
             why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}", *why]
-        if why:
-            raise ConfigError(
-                f"table {state.table} is rebuilt in its branch {_of(state).branch!r} and was not switched: "
-                f"{'; '.join(why)}. Compare the two; {ANYWAY}, or --abandon to give the rebuild up"
-            )
+        _refuse(state, why)
 
 
 def _of(state: ReplayState) -> Rebuild:
     assert state.rebuild is not None
     return state.rebuild
+
+
+def _refuse(state: ReplayState, why: Sequence[str]) -> None:
+    if why:
+        reasons = "; ".join(why)
+        raise ConfigError(
+            f"table {state.table} is rebuilt in its branch {_of(state).branch!r} and was not switched: {reasons}."
+            f" Compare the two; {ANYWAY}, or --abandon to give the rebuild up"
+        )
 
 
 def _tag(table: Table, name: str, old: Snapshot | None) -> None:

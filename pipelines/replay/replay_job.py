@@ -52,8 +52,11 @@ class Destination(Protocol):
         """The tables of the replay: its table alone."""
         ...
 
-    def check(self, state: ReplayState, limit: str) -> None:
-        """Raise when what is to be read up to ``limit`` must not go there, before anything of it is planned."""
+    def check(self, state: ReplayState, limit: str) -> ReplayState:
+        """Raise when what is to be read up to ``limit`` must not go there, before anything of it is planned.
+
+        Gives the state with what was looked at, which need not be looked at again.
+        """
         ...
 
     def after_slice(self, state: ReplayState) -> None:
@@ -144,7 +147,8 @@ class InPlace:
             self.config, commit_user_of(self.config, state), self.own, only=state.table, beside=beside
         )
 
-    def check(self, state: ReplayState, limit: str) -> None: ...
+    def check(self, state: ReplayState, limit: str) -> ReplayState:
+        return state
 
     def after_slice(self, state: ReplayState) -> None: ...
 
@@ -225,7 +229,7 @@ class ReplayJob:
         """Plan the next slice durably, if there is one."""
         limit, piece = self._limit(), self._next_piece()
         if limit is not None:
-            self._destination.check(self._state, limit)
+            self._state = self._destination.check(self._state, limit)
         if piece is not None:
             newest = self._work.stream.newest_snapshot(self._state.table)
             planned = Planned(piece.begin, piece.end, self._now_ms(), newest)
