@@ -92,6 +92,8 @@ class Rebuilding:
     def check(self, state: ReplayState, limit: str) -> ReplayState:
         table, rebuild = self._table(state), _of(state)
         check_topics(self.config, table, state)
+        if state.number:
+            _check_buckets(state, table, self._branch(state, table).open())
         if rebuild.allows_missing:
             return state
         newest_id = table.snapshots.latest_id() or 0
@@ -168,6 +170,7 @@ class Rebuilding:
             commit = table.new_commit(user, is_new_user=True)  # ``is_settled``: it has not committed
             old = commit.refresh().snapshot
             switch = Switch(user, self.now_ms(), tag_of(state.id), row_count(table), new_rows)
+            _check_buckets(state, table, built)
             self._check_rows(state, table, switch)
             state = replace(state, rebuild=replace(_of(state), switch=switch))
             note(state)
@@ -198,6 +201,15 @@ class Rebuilding:
 def _of(state: ReplayState) -> Rebuild:
     assert state.rebuild is not None
     return state.rebuild
+
+
+def _check_buckets(state: ReplayState, table: Table, built: Table) -> None:
+    other = sorted(set(built.state().total_buckets.values()) - {table.options.bucket})
+    if other:
+        raise ConfigError(
+            f"table {state.table} has option 'bucket' {table.options.bucket} since its rebuild began, and what is built"
+            f" has {other[0]}: give it up (--rebuild --abandon), then begin it anew"
+        )
 
 
 def _refuse(state: ReplayState, why: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.tags import TagStore
+from paimon_table.maintenance.rescale import rescale
 from paimon_table.metadata.manifest_store import ManifestReader
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
@@ -22,6 +23,7 @@ from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
+from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.replay_job import Step
@@ -334,6 +336,19 @@ def test_rows_of_others_are_not_replaced_unasked(tmp_path: Path, when: str) -> N
         job(topic).step()  # before the next slice: the snapshot may have expired before the last one
     assert rows_of(tmp_path)[500] == 1
     assert len(topic.runs) == 1
+
+
+@pytest.mark.parametrize("when", ["before the last slice", "behind it"])
+def test_a_table_that_is_rescaled_meanwhile_is_not_given_the_buckets_from_before(tmp_path: Path, when: str) -> None:
+    topic = start(tmp_path)
+    one = job(topic, most=3 if when == "before the last slice" else 100, allows_missing=True)
+    topic.beyond = True
+    one.step()
+    topic.beyond = False
+    rescale(table(tmp_path), 3, new_job())
+    with pytest.raises(ConfigError, match=r"has option 'bucket' 3 since its rebuild began.* built has 1: give it up"):
+        finish(one)
+    assert rows_of(tmp_path) == FINAL
 
 
 def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
