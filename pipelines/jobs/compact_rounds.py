@@ -32,6 +32,9 @@ from pipelines.report.json_log import LogFormat, line
 from pipelines.tidying.pipeline_claims import pipeline_claims
 from sources.wording import counted
 
+TIDIED_AGAIN_MS = 600_000
+"""How often a table without new snapshots is tidied: what it keeps ends by time too."""
+
 _LOOK_S = 0.2
 """How often a signal is looked for between two rounds."""
 
@@ -69,6 +72,8 @@ class Rounds:
     """What kept tables from being compacted the last time."""
     _seen: dict[TableName, int | None] = field(default_factory=dict)
     """The newest snapshot of each table when there was nothing to compact the last time."""
+    _tidied_ms: dict[TableName, int] = field(default_factory=dict)
+    """When each table was looked at last for what is over."""
     _checks: dict[TableName, PartitionChecks] = field(default_factory=dict)
 
     def names(self) -> list[TableName]:
@@ -76,7 +81,9 @@ class Rounds:
         return [name for name in FilesystemCatalog(self.io, self.warehouse).names() if self.chosen(name)]
 
     def go_round(self) -> int:
-        """Compact every table that is chosen and has new snapshots; gives the number of those that had something to do.
+        """Compact every table that is chosen and has new snapshots, tidy the others now and then.
+
+        Gives the number of those that had something to compact.
 
         OSError when the warehouse cannot be listed.
         """
@@ -97,19 +104,22 @@ class Rounds:
         """Whether there was something to do."""
         catalog = FilesystemCatalog(self.io, self.warehouse)
         newest = catalog.files(name).snapshots.latest_id()
-        if newest is None or self._seen.get(name) == newest:
+        now_ms = self.surroundings.clock_ms()
+        is_idle = self._seen.get(name) == newest
+        if newest is None or (is_idle and now_ms - self._tidied_ms[name] < TIDIED_AGAIN_MS):
             return False
         table = catalog.load(name)
         if not self.chosen.takes(table):
             return False
         is_changed = False
-        for what, compacted in _compacted(table, self.job, self.fully):
+        for what, compacted in () if is_idle else _compacted(table, self.job, self.fully):
             self.tell(f"{name}: {what}, {_text(compacted)}")
             is_changed = True
+        self._tidied_ms[name] = now_ms
         if table.options.write_only:
             # Its pipeline leaves to whoever compacts it what comes after a commit.
             checks = self._checks.setdefault(name, PartitionChecks())
-            is_due = checks.is_due(table, self.surroundings.clock_ms())
+            is_due = checks.is_due(table, now_ms)
             self._tell_tidied(name, tidy(table, self.surroundings, self.job, checks_partitions=is_due))
         if not is_changed:
             self._seen[name] = newest

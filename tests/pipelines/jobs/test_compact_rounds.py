@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table import Table
+from paimon_table import Table, WriterEnvironment
+from paimon_table.maintenance.expiration import Surroundings
+from paimon_table.maintenance.job import Job
+from paimon_table.storage.counting_io import CountingFileIO
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.jobs.compact_rounds import TIDIED_AGAIN_MS, Chosen, Rounds
 from tests.support.command import TIDEMARK, tidemark
 from tests.support.table_driver import TableDriver, new_table
 
@@ -73,6 +78,33 @@ def test_write_only_tables_are_tidied_too(tmp_path: Path) -> None:
     assert "lake.a: 5 snapshots expired with 0 files of 0 bytes\n" in done.stdout, done.stdout + done.stderr
     assert driver.table.snapshots.earliest_id() == 6 and own.table.snapshots.earliest_id() == 1
     assert driver.content() == [[key, 5] for key in range(10)]
+
+
+def test_a_table_that_nobody_writes_expires_by_time(tmp_path: Path) -> None:
+    """At most every ten minutes: a round in between asks for its newest snapshot and no more."""
+    options = {**WRITE_ONLY, "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 h"}
+    driver = table(tmp_path, "lake.a", options)
+    clock = [driver.table.snapshots.read(1).time_ms]
+    counted, said = CountingFileIO(LocalFileIO()), list[str]()
+    surroundings = Surroundings(clock_ms=lambda: clock[0])
+    new_job = Job(WriterEnvironment(str(tmp_path / "scratch")))
+    rounds = Rounds(
+        counted, str(tmp_path / "w"), Chosen(()), False, new_job, said.append, said.append, lambda: None, surroundings
+    )
+    assert rounds.go_round() == 1
+    assert rounds.go_round() == 0
+    newest = driver.table.snapshots.latest_id()
+    assert driver.table.snapshots.earliest_id() == 1
+
+    clock[0] += TIDIED_AGAIN_MS - 1
+    before = len(counted.requests)
+    rounds.go_round()
+    assert len(counted.requests) - before <= 8
+    clock[0] += 2 * 3_600_000
+    rounds.go_round()
+
+    assert driver.table.snapshots.earliest_id() == driver.table.snapshots.latest_id() == newest
+    assert any("snapshots expired" in text for text in said)
 
 
 def test_patterns_choose_whatever_else_compacts_the_table(tmp_path: Path) -> None:
