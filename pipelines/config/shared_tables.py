@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paimon_table.merge.aggregate.registry import accumulates
 from paimon_table.options.field_options import AGGREGATING
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import StartOffsets, StartTimestamp
@@ -97,6 +96,8 @@ def _counted(rule: TargetRule) -> str | None:
         return "each record adds its row twice"
     if rule.options.get("merge-engine", "").strip().lower() not in AGGREGATING:
         return None
+    from paimon_table.merge.aggregate.registry import accumulates  # loads Arrow, which few files need
+
     functions = {v.strip().lower() for name, v in rule.options.items() if _FUNCTION.fullmatch(name)}
     counting = sorted(filter(accumulates, functions))
     return f"each record counts twice ({', '.join(counting)})" if counting else None
