@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -108,6 +108,11 @@ def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSess
             else ""
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
+    except Py4JNetworkError as error:
+        raise SinkUnavailable(
+            "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
+            f" ends once more{JVM_OUTPUT.tail()}"
+        ) from error
 
 
 def _ignore_sigterm(session: SparkSession) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -194,3 +196,30 @@ def test_a_second_run_on_a_checkpoint_is_told_in_words(text: str) -> None:
     assert error is not None
     assert str(error).startswith("another run uses checkpoint s3://lake/checkpoint: ")
     assert second_run("[STREAM_FAILED] something else", "s3://lake/checkpoint") is None
+
+
+_KILLED_AS_IT_STARTS = """
+import pickle
+import sys
+from pyspark import SparkContext
+from pipelines.spark import session
+launch = session.JVM_OUTPUT.launch
+def launch_and_kill(conf):
+    is_new = launch(conf)
+    SparkContext._gateway.proc.kill()
+    SparkContext._gateway.proc.wait()
+    return is_new
+session.JVM_OUTPUT.launch = launch_and_kill
+config = pickle.loads(bytes.fromhex(sys.argv[1]))
+try:
+    session.open_session([config])
+except session.SinkUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_jvm_that_ends_while_spark_starts_is_told_as_that(tmp_path: Path) -> None:
+    config = pickle.dumps(pipeline_tables(tmp_path, _RULES).config)
+    command = [sys.executable, "-c", _KILLED_AS_IT_STARTS, config.hex()]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert told.stdout.startswith("Spark did not start: its JVM ended meanwhile; start again"), told.stderr
