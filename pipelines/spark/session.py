@@ -108,7 +108,7 @@ def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSess
             else ""
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
-    except Py4JNetworkError as error:
+    except (Py4JNetworkError, ConnectionError) as error:
         raise SinkUnavailable(
             "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
             f" ends once more{JVM_OUTPUT.tail()}"
