@@ -35,6 +35,9 @@ from paimon_table.options.names import BUCKET
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 
+RESCALE_PROPERTY = "tidemark.rescale"
+"""Snapshot property: its rows are those of the snapshot before, in other buckets."""
+
 
 @dataclass(slots=True)
 class Rescaled:
@@ -62,8 +65,8 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
     other way, rows that wait get buckets, in partitions that are not chosen too.
 
     Raises CommitConflict when others keep committing to the partitions: nothing of theirs and no row is lost, and the
-    option is as it was unless a partition has the new number already. What others than ``job.progress`` interrupt may
-    leave files that nothing names.
+    option is as it was unless a partition has the new number already, or that is -1, which is set first. What others
+    than ``job.progress`` interrupt may leave files that nothing names.
     """
     check_rescale(table, bucket_count, is_partial=chosen is not None)
     done = Rescaled(option_before=table.options.bucket)
@@ -183,7 +186,9 @@ def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job,
     read = {partition: one.content for partition, one in rewritten.items()}
     ready.clear()
     try:
-        result = commit.replace(next(job.identifiers), messages, {}, read, started_ms=job.environment.clock_ms())
+        started_ms = job.environment.clock_ms()
+        properties = {RESCALE_PROPERTY: "true"}
+        result = commit.replace(next(job.identifiers), messages, properties, read, started_ms=started_ms)
     except CommitConflict:
         ready |= rewritten
         return False

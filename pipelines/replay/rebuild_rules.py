@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from paimon_table import Snapshot, Table, TableName, apply_changes
 from paimon_table.errors import ConfigError
+from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from paimon_table.maintenance.take_over import adds_files
 from paimon_table.options.names import BUCKET, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
 from paimon_table.options.option_facts import columns_named_by
@@ -113,7 +114,8 @@ def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
     if snapshot.commit_kind not in ("APPEND", "OVERWRITE"):
         return False
     properties = snapshot.properties
-    return properties.get(PIPELINE_PROPERTY) != config.name and REPLAY_PROPERTY not in properties
+    of_topics = properties.get(PIPELINE_PROPERTY) == config.name or REPLAY_PROPERTY in properties
+    return not of_topics and RESCALE_PROPERTY not in properties
 
 
 def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> None:

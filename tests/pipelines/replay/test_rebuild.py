@@ -341,7 +341,7 @@ def test_rows_of_others_are_not_replaced_unasked(tmp_path: Path, when: str) -> N
 @pytest.mark.parametrize("when", ["before the last slice", "behind it"])
 def test_a_table_that_is_rescaled_meanwhile_is_not_given_the_buckets_from_before(tmp_path: Path, when: str) -> None:
     topic = start(tmp_path)
-    one = job(topic, most=3 if when == "before the last slice" else 100, allows_missing=True)
+    one = job(topic, most=3 if when == "before the last slice" else 100)
     topic.beyond = True
     one.step()
     topic.beyond = False
@@ -349,6 +349,14 @@ def test_a_table_that_is_rescaled_meanwhile_is_not_given_the_buckets_from_before
     with pytest.raises(ConfigError, match=r"has option 'bucket' 3 since its rebuild began.* built has 1: give it up"):
         finish(one)
     assert rows_of(tmp_path) == FINAL
+
+
+def test_a_table_that_was_rescaled_has_no_rows_of_others_for_that(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+    rescale(table(tmp_path), 3, new_job())
+    write_pipeline(tmp_path, {"bucket": "3"})
+    finish(job(topic))
+    assert rows_of(tmp_path) == FINAL and table(tmp_path).options.bucket == 3
 
 
 def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
