@@ -34,6 +34,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
         file = write_kafka_pipeline(tmp_path, servers, {"include": [r"c\..*"]}, options)
         with running(file, log) as process:
             wait_until(lambda: table_names(tmp_path) == {STEADY, ANEW}, 240, "two tables")
+            wait_until(lambda: all(_appended(tmp_path, name) == 20 for name in (STEADY, ANEW)), 120, "their rows")
             broker.kill()
             wait_until(says("no answer from Kafka for"), 90, "a word about the outage")
             wait_until(says("(number 2)"), 120, "a second try")
