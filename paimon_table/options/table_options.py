@@ -62,6 +62,7 @@ from paimon_table.options.names import (
     FORCE_LOOKUP,
     FULL_COMPACTION_DELTA_COMMITS,
     IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
     INDEX_BOOTSTRAP_PARALLELISM,
     INDEX_TTL,
     INITIAL_BUCKETS,
@@ -168,7 +169,7 @@ class TableOptions:
     )
     rowkind_field: str | None = option(ROWKIND_FIELD, plain, None, change=never, columns=single)
     ignore_delete: bool = option(IGNORE_DELETE, boolean, False, *_IGNORE_DELETE_ALIASES, change=stays_true, read=True)
-    ignore_update_before: bool = option("ignore-update-before", boolean, False, change=stays_true)
+    ignore_update_before: bool = option(IGNORE_UPDATE_BEFORE, boolean, False, change=stays_true)
     compaction_trigger: int = option("num-sorted-run.compaction-trigger", integer(1), 5, with_key=True)
     num_levels: int = option(
         NUM_LEVELS,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paimon_table.options.field_options import AGGREGATING
+from paimon_table.options.names import MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import StartOffsets, StartTimestamp
 from pipelines.config.table_rules import Match, TableRule, TargetRule
@@ -94,7 +95,7 @@ def _counted(rule: TargetRule) -> str | None:
     """What a record that comes twice does; None where its row ends up the same."""
     if rule.on_change is not None:
         return "each record adds its row twice"
-    if rule.options.get("merge-engine", "").strip().lower() not in AGGREGATING:
+    if rule.options.get(MERGE_ENGINE, "").strip().lower() not in AGGREGATING:
         return None
     from paimon_table.merge.aggregate.registry import accumulates  # loads Arrow, which few files need
 
@@ -105,8 +106,8 @@ def _counted(rule: TargetRule) -> str | None:
 
 def _keeps_newest(rule: TargetRule) -> bool:
     """Whether a row that comes late loses against a newer one of its key."""
-    engine = rule.options.get("merge-engine", "").strip().lower()
-    return bool(rule.options.get("sequence.field")) or engine == "first-row"
+    engine = rule.options.get(MERGE_ENGINE, "").strip().lower()
+    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row"
 
 
 def _skips_records(config: PipelineConfig) -> bool:

@@ -9,7 +9,17 @@ from paimon_table import Snapshot, Table, TableName, apply_changes
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from paimon_table.maintenance.take_over import adds_files
-from paimon_table.options.names import BUCKET, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
+from paimon_table.options.names import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    BUCKET,
+    DELETION_VECTORS,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_GROUP,
+    ROWKIND_FIELD,
+)
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -24,10 +34,9 @@ from sources.wording import first_of
 _SHOWN = 5
 
 _OF_MERGING = (
-    *(MERGE_ENGINE, ROWKIND_FIELD, DELETION_VECTORS, IGNORE_DELETE, "ignore-update-before"),
+    *(MERGE_ENGINE, ROWKIND_FIELD, DELETION_VECTORS, IGNORE_DELETE, IGNORE_UPDATE_BEFORE),
     *(f"{engine}.ignore-delete" for engine in ("deduplicate", "first-row", "partial-update")),
-    *("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete"),
-    "partial-update.remove-record-on-sequence-group",
+    *(AGGREGATION_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_GROUP),
 )
 """Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
 

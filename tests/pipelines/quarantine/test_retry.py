@@ -221,7 +221,7 @@ def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
     edited = tmp_path / "edited.jsonl"
     edited.write_text(json.dumps(line))
 
-    assert "1: a delete does not say what it is older than" in retry(file, "--file", edited).stdout
+    assert "1: a delete does not say what it is older than" in retry(file, "--file", edited, code=1).stdout
     assert 3 in rows_of(tmp_path)
     assert retry(file, "--file", edited, "--even-if-older").stdout == "retried 1 record: 1 are in their tables\n"
     assert 3 not in rows_of(tmp_path)
@@ -393,7 +393,7 @@ def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.
 def test_what_failed_again_is_there_although_a_later_slice_was_never_begun(tmp_path: Path) -> None:
     """A retry that is killed while it writes or removes a slice leaves a directory that is none."""
     file = filled(tmp_path)
-    retry(file, "--file", mended(tmp_path, n="many"))
+    retry(file, "--file", mended(tmp_path, n="many"), code=1)
     (owner,) = tmp_path.glob("checkpoint-quarantine/retry-*")
     (owner / "slice-000000000001").mkdir()
     (owner / "slice-000000000001" / "records.jsonl").write_text("{")
