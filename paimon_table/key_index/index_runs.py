@@ -54,6 +54,8 @@ class IndexRuns:
         self._cache = cache
         self._words = KeyWords(order)
         self._schema = key_schema.append(pa.field(SLOT, pa.int32(), False))
+        self._written: set[Run] = set()
+        """Since the last ``keep``: a run may be merged with others before any index that names it is kept."""
 
     def find(self, runs: Sequence[Run], keys: pa.Table) -> Slots:
         """The slot of each key; ``keys`` are sorted, each once. BrokenLookupFile when a run is gone or damaged."""
@@ -72,7 +74,9 @@ class IndexRuns:
         """A run of these entries; ``keys`` as in ``find``."""
         entries = pa.Table.from_arrays([*keys.columns, pa.array(slots, pa.int32())], schema=self._schema)
         self._cache.build(name, self._words, self._schema, [entries])
-        return Run(name, keys.num_rows)
+        run = Run(name, keys.num_rows)
+        self._written.add(run)
+        return run
 
     def merged(self, name: str, runs: Sequence[Run]) -> Run:
         """A run of the entries of several ones, which are given from the newest on."""
@@ -81,9 +85,10 @@ class IndexRuns:
         entries = gather(entries, first)
         return self.write(name, entries.drop_columns([SLOT]), entries.column(SLOT).to_numpy())
 
-    def discard(self, runs: Iterable[Run]) -> None:
-        """Delete files that no index names any more."""
-        self._cache.discard(run.name for run in runs)
+    def keep(self, named: Iterable[Run], before: Iterable[Run] = ()) -> None:
+        """Delete what was written since the last call and what was kept ``before``, but for the runs ``named``."""
+        self._cache.discard(run.name for run in {*before, *self._written} - {*named})
+        self._written.clear()
 
     def _open(self, run: Run) -> LookupFile:
         opened = self._cache.open(run.name, self._words, self._schema)

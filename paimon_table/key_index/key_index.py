@@ -61,7 +61,7 @@ class KeyIndex:
     def with_entries(self, runs: IndexRuns, name: str, keys: pa.Table, slots: Slots) -> KeyIndex:
         """The index after these keys got these slots (-1: they are gone); ``keys`` are sorted, each once.
 
-        Writes a run, and merges runs where there are too many; files that only this index names stay.
+        Writes a run, and merges runs where there are too many; files stay until ``IndexRuns.keep``.
         """
         before = runs.find(self.runs, keys)
         changed = np.flatnonzero(before != slots)

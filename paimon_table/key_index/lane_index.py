@@ -122,9 +122,8 @@ class LaneIndex:
         """Save the index; files of the one before it that it does not name go."""
         self._files.save(index)
         self._files.forget_pending()
-        if before is not None:
-            # Unreferenced: the saved index was the only one that named them, and whoever has them open keeps them.
-            self._runs.discard(set(before.runs) - set(index.runs))
+        # Unreferenced: the saved index was the only one that named them, and whoever has them open keeps them.
+        self._runs.keep(index.runs, () if before is None else before.runs)
         return index
 
     @timed("keys")
