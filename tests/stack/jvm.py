@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tests.stack.jars import class_path
@@ -26,7 +27,10 @@ def kafka_client_jvm() -> Iterator[Any]:
         die_on_exit=True,
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    # A Spark session of this process, once started, asks its own JVM about the exceptions of any other.
+    of_spark, java_gateway.get_return_value = java_gateway.get_return_value, protocol.get_return_value
     try:
         yield gateway.jvm
     finally:
+        java_gateway.get_return_value = of_spark
         gateway.shutdown()
