@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote
 
-from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN, Checkpoint
+from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/behind"
 
@@ -133,17 +133,8 @@ class BehindMarks:
         self._marks = self._read()
 
     def _read(self) -> dict[str, BehindMark]:
-        io, directory = self._checkpoint.io, f"{self._checkpoint.path}/{DIRECTORY}"
-        found: dict[str, BehindMark] = {}
-        for name in () if self._checkpoint.is_new else io.list_names(directory):
-            if name.startswith(".") or not name.endswith(".json"):
-                continue
-            try:
-                mark = BehindMark.from_bytes(io.read(f"{directory}/{name}"))
-            except NOT_AS_WRITTEN as error:
-                raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
-            found[mark.table] = mark
-        return found
+        marks = [] if self._checkpoint.is_new else self._checkpoint.documents(DIRECTORY, BehindMark.from_bytes)
+        return {mark.table: mark for mark in marks}
 
 
 def _without(position: str | None, places: Collection[tuple[str, int]]) -> str | None:

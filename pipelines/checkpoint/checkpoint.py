@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
@@ -20,6 +20,8 @@ WAY_OUT = (
     "move the directory away and start again: with on_lost_checkpoint resume (the default) reading goes on from the"
     " positions in the tables. A copy of it serves only if it was made after the last batch"
 )
+
+T = TypeVar("T")
 
 _NO_OFFSET = "-"
 """Spark's word for a source that has not said how far it is."""
@@ -44,6 +46,27 @@ class Checkpoint:
         """Write a file of ours durably; nobody else may write it, as it decides what a run takes for its own."""
         io = replace(self._io, closed_to_writers=True) if isinstance(self._io, LocalFileIO) else self._io
         io.write(f"{self._path}/{name}", data)
+
+    def document(self, name: str, parse: Callable[[bytes], T]) -> T | None:
+        """What ``parse`` makes of a file of ours; None where there is none.
+
+        CorruptFile, with the file and the way out, for one of which it raises one of ``NOT_AS_WRITTEN``.
+        """
+        try:
+            data = self._io.read(f"{self._path}/{name}")
+        except FileNotFoundError:
+            return None
+        try:
+            return parse(data)
+        except NOT_AS_WRITTEN as error:
+            raise self.damaged(name, "is not what was written") from error
+
+    def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
+        """``document`` of each file of ours in a directory, by name; one that goes meanwhile is left out."""
+        names = self._io.list_names(f"{self._path}/{directory}")
+        ours = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+        found = [self.document(f"{directory}/{name}", parse) for name in ours]
+        return [document for document in found if document is not None]
 
     @property
     def is_new(self) -> bool:
@@ -195,7 +218,7 @@ def _places(nested: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except NOT_AS_WRITTEN:
         return False
     return True
 
@@ -204,6 +227,6 @@ def _object(text: str) -> dict[str, Any]:
     """The JSON object of a text; empty when it is none."""
     try:
         parsed = json.loads(text)
-    except ValueError:
+    except NOT_AS_WRITTEN:
         return {}
     return parsed if isinstance(parsed, dict) else {}

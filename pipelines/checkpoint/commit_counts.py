@@ -38,7 +38,7 @@ class CommitCounts:
     def all(self) -> Mapping[str, Commits]:
         """By table; read when they are first needed."""
         if self._known is None:
-            self._known = {} if self._checkpoint.is_new else self._read()
+            self._known = {} if self._checkpoint.is_new else self._checkpoint.document(FILE, _counts) or {}
         return self._known
 
     def note(self, counts: Mapping[str, Commits]) -> None:
@@ -49,14 +49,9 @@ class CommitCounts:
             self._checkpoint.write(FILE, json.dumps(document, indent=1).encode())
             self._known = new
 
-    def _read(self) -> dict[str, Commits]:
-        try:
-            document = json.loads(self._checkpoint.io.read(f"{self._checkpoint.path}/{FILE}"))
-            return {
-                str(table): Commits(int(of["created_ms"]), int(of["count"]), tuple(map(str, of["topics"])))
-                for table, of in document.items()
-            }
-        except FileNotFoundError:
-            return {}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._checkpoint.damaged(FILE, "is not what was written") from error
+
+def _counts(data: bytes) -> dict[str, Commits]:
+    return {
+        str(table): Commits(int(of["created_ms"]), int(of["count"]), tuple(map(str, of["topics"])))
+        for table, of in json.loads(data).items()
+    }

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from paimon_table.errors import SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
@@ -113,5 +114,5 @@ def _who(content: bytes) -> str:
     try:
         holder = json.loads(content)
         return f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
-    except (ValueError, KeyError, TypeError):
+    except NOT_AS_WRITTEN:
         return "another process"

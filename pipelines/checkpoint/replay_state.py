@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN, Checkpoint
+from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/replays"
 
@@ -170,18 +170,7 @@ class Replays:
 
     def all(self) -> list[ReplayState]:
         """The replays, oldest first."""
-        io, directory = self._checkpoint.io, f"{self._checkpoint.path}/{DIRECTORY}"
-        found = []
-        for name in io.list_names(directory):
-            if name.startswith(".") or not name.endswith(".json"):
-                continue
-            try:
-                found.append(ReplayState.from_bytes(io.read(f"{directory}/{name}")))
-            except FileNotFoundError:
-                continue
-            except NOT_AS_WRITTEN as error:
-                raise self._checkpoint.damaged(f"{DIRECTORY}/{name}", "is not what was written") from error
-        return found
+        return self._checkpoint.documents(DIRECTORY, ReplayState.from_bytes)
 
     def unfinished(self, table: str) -> ReplayState | None:
         """The replay of a table that has not ended, or a rebuild whose end nobody has been told."""

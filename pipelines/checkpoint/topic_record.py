@@ -19,14 +19,13 @@ class TopicRecord:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._path = f"{checkpoint.path}/{FILE}"
         self._known: Mapping[str, str] | None = None
 
     @property
     def ids(self) -> Mapping[str, str]:
         """The topics whose records are read, by name. Empty where the source has no topics with ids."""
         if self._known is None:
-            self._known = {} if self._checkpoint.is_new else self._read()
+            self._known = {} if self._checkpoint.is_new else self._checkpoint.document(FILE, _ids) or {}
         return self._known
 
     def made_anew(self, ids: Mapping[str, str]) -> list[str]:
@@ -40,12 +39,6 @@ class TopicRecord:
             self._checkpoint.write(FILE, json.dumps(new, indent=1, sort_keys=True).encode())
             self._known = new
 
-    def _read(self) -> dict[str, str]:
-        try:
-            text = self._checkpoint.io.read(self._path)
-        except FileNotFoundError:
-            return {}
-        try:
-            return {str(name): str(id_) for name, id_ in json.loads(text).items()}
-        except (ValueError, AttributeError) as error:
-            raise self._checkpoint.damaged(FILE, "is not what was written") from error
+
+def _ids(data: bytes) -> dict[str, str]:
+    return {str(name): str(id_) for name, id_ in json.loads(data).items()}

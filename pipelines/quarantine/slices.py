@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
 from pipelines.quarantine.kept_lines import take_out
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
@@ -77,9 +78,10 @@ class Slices:
     def read(self, name: str) -> Slice:
         """A slice by its name. FileNotFoundError when it is done."""
         file = self._file(name, PLAN)
+        data = self._io.read(file)
         try:
-            return Slice(**json.loads(self._io.read(file)))
-        except (ValueError, TypeError) as error:
+            return Slice(**json.loads(data))
+        except NOT_AS_WRITTEN as error:
             raise CorruptFile(
                 f"{file} is not what was written ({error}); its records are still in the quarantine: remove the file"
             ) from error

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError
@@ -38,11 +39,18 @@ class Record:
     earlier: tuple[str, ...] | None = None
     """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
 
-    def to_json(self) -> str:
+    def to_bytes(self) -> bytes:
         document: dict[str, object] = {"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}
         if self.earlier is not None:
             document["earlier"] = sorted(self.earlier)
-        return json.dumps(document, indent=1)
+        return json.dumps(document, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        document = json.loads(data)
+        tables = {str(name): int(time) for name, time in document["tables"].items()}
+        earlier = document.get("earlier")
+        return cls(str(document["pipeline"]), tables, None if earlier is None else tuple(map(str, earlier)))
 
 
 class CheckpointRecord:
@@ -52,8 +60,7 @@ class CheckpointRecord:
         self._config = config
         self._catalog = catalog or catalog_of(config)
         self._checkpoint = checkpoint
-        self._path = f"{checkpoint.path}/{FILE}"
-        self._record: Record | None = self._read()
+        self._record = checkpoint.document(FILE, Record.from_bytes)
 
     def check(self, commit_user: str | None) -> None:
         """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
@@ -81,7 +88,7 @@ class CheckpointRecord:
 
     def start(self) -> None:
         """Make the file if there is none: from now on the checkpoint belongs to this pipeline."""
-        if self._record is None or not self._checkpoint.io.exists(self._path):
+        if self._record is None or not self._checkpoint.io.exists(f"{self._checkpoint.path}/{FILE}"):
             self._write(self._record or Record(self._config.name, {}))
 
     @property
@@ -111,21 +118,8 @@ class CheckpointRecord:
         if new or earlier != known.earlier:
             self._write(Record(known.pipeline, {**known.tables, **new}, earlier))
 
-    def _read(self) -> Record | None:
-        try:
-            text = self._checkpoint.io.read(self._path)
-        except FileNotFoundError:
-            return None
-        try:
-            document = json.loads(text)
-            tables = {str(name): int(time) for name, time in document["tables"].items()}
-            earlier = document.get("earlier")
-            return Record(str(document["pipeline"]), tables, None if earlier is None else tuple(map(str, earlier)))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._checkpoint.damaged(FILE, "is not what was written") from error
-
     def _write(self, record: Record) -> None:
-        self._checkpoint.write(FILE, record.to_json().encode())
+        self._checkpoint.write(FILE, record.to_bytes())
         self._record = record
 
     def _check_pipeline(self, record: Record) -> None:
