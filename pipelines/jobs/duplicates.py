@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import typer
 
 from paimon_table import TableContext
-from paimon_table.errors import ConfigError
 from paimon_table.maintenance.repeated_keys import RepeatedKeys, find_repeated, remove_repeated
 from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched
 from sources.wording import counted
 
@@ -29,10 +28,7 @@ def remove_duplicates(path: str, newest_by: str | None, yes: bool, dry_run: bool
     typer.echo("\n".join([f"{verb} {counted(len(found.gone), 'row')}:", *_told(table.context, found)]))
     if dry_run:
         return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody can be asked here; nothing was deleted: add --yes")
-        typer.confirm("Delete them?", abort=True, err=True)
+    confirm("Delete them?", yes, done="deleted")
     with watched() as progress:
         snapshot_id = remove_repeated(table, new_job(progress), found)
     typer.echo(f"deleted {counted(len(found.gone), 'row')}, snapshot {snapshot_id}; each key has one row now")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from paimon_table.maintenance.partition_expiry import partitions_that_are_over
 from paimon_table.maintenance.tidying import Tidied, tags_to_delete, tidy
 from pipelines.config.config_values import parse_instant
 from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.consent import confirm
 from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.history_rows import branch_rows, consumer_rows, tag_rows
 from pipelines.jobs.job_progress import new_job, watched
@@ -160,7 +160,7 @@ def rollback(
         )
     if dry_run:
         return
-    _confirm("Go back?", yes)
+    confirm("Go back?", yes)
     roll_back(ctx, plan)
     typer.echo(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
 
@@ -187,13 +187,6 @@ def _tell_rollback(plan: Rollback, what: str) -> None:
 
 def _time(snapshot: Snapshot) -> str:
     return datetime.fromtimestamp(snapshot.time_ms / 1000, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
-
-
-def _confirm(question: str, yes: bool) -> None:
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody can be asked here; nothing was done: add --yes")
-        typer.confirm(question, abort=True, err=True)
 
 
 # ---------------------------------------------------------------- tags
@@ -280,7 +273,7 @@ def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Optio
     typer.echo(f"{'would delete' if dry_run else 'deleting'} branch {name} with {rows}")
     if dry_run:
         return
-    _confirm("Delete it?", yes)
+    confirm("Delete it?", yes)
     branches.delete(name)
     typer.echo(f"deleted branch {name}; files that only it needed are found by remove-orphans")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 
 import typer
@@ -17,6 +16,7 @@ from paimon_table.maintenance.rescale import Rescaled
 from paimon_table.maintenance.rescale import rescale as rescale_table
 from paimon_table.maintenance.rescale_rules import check_rescale
 from pipelines.inspect.table_views import Options, open_table
+from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.partition_spec import named_partitions, told_partition
 from sinks.commit.pipeline_mark import marking_pipelines
@@ -82,10 +82,7 @@ def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: O
     _tell_partitions(table, "would drop" if dry_run else "dropping", chosen)
     if dry_run:
         return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody can be asked here; nothing was dropped: add --yes")
-        typer.confirm("Drop them?", abort=True, err=True)
+    confirm("Drop them?", yes, done="dropped")
     done = drop_partitions(table, chosen, new_job())
     if done.snapshot_id is None:
         typer.echo("they are gone already")

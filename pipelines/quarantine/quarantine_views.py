@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.text import Text
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
+from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
@@ -221,10 +221,7 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     typer.echo("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))
     if dry_run:
         return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody can be asked here; nothing was dropped: add --yes")
-        typer.confirm("Drop them?", abort=True, err=True)
+    confirm("Drop them?", yes, done="dropped")
     with alone(quarantine.bad), watched("files") as progress:
         taken = _drop(quarantine, files, selection, progress)
     typer.echo(f"dropped {counted(taken, 'line')}")
