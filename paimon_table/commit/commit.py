@@ -36,6 +36,7 @@ from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, comp
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
 from paimon_table.commit.overwrite import (
     PartitionContent,
+    check_keys_stay_alone,
     overwrite_delta,
     replaced_partitions,
     replacing_delta,
@@ -209,11 +210,17 @@ class TableCommit:
         replaces the partitions of the new rows, or the whole table (see ``overwrite``). Rows that others commit to
         these partitions until the snapshot is published are replaced as well.
 
-        Raises as ``commit``; ConfigError also for rows outside of ``partition``.
+        Raises as ``commit``; ConfigError also for rows outside of ``partition``, and for rows of single partitions
+        where their keys may have rows in others.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         covers = replaced_partitions(self._schema, self._options, messages, partition)
-        return self._overwrite(request, partial(overwrite_delta, messages, covers))
+
+        def delta_at(state: TableState) -> Delta:
+            check_keys_stay_alone(self._schema, messages, covers, state)
+            return overwrite_delta(messages, covers, state)
+
+        return self._overwrite(request, delta_at)
 
     def replace(
         self,

@@ -80,6 +80,26 @@ def replaced_partitions(
     return static.covers
 
 
+def check_keys_stay_alone(
+    schema: TableSchema, messages: Sequence[CommitMessage], covers: Covers, state: TableState
+) -> None:
+    """ConfigError where new rows may have keys of partitions that stay, in a table in which a key has one partition.
+
+    Which keys those are is not known here: rows of an overwrite are placed as into an empty table.
+    """
+    is_one_row_a_key = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
+    if not is_one_row_a_key or not any(message.new_files for message in messages):
+        return
+    kept = next((bucket.partition for bucket in state.files if not covers(bucket.partition)), None)
+    if kept is not None:
+        values = list(deserialize_row(kept, [field.type for field in schema.partition_fields]))
+        raise ConfigError(
+            f"keys of this table have one row over all partitions ({', '.join(schema.partition_keys)} is not in the"
+            f" primary key), and rows that overwrite single partitions could be there twice: partition {values} stays."
+            " Write the rows without overwriting, which moves them, or overwrite the whole table"
+        )
+
+
 # ---------------------------------------------------------------- committing
 
 

@@ -101,6 +101,17 @@ def test_rows_outside_of_the_static_partition_are_refused(tmp_path: Path, dynami
     assert table.table.snapshots.latest_id() == 1
 
 
+def test_single_partitions_are_not_overwritten_where_a_key_has_one_row_in_all_of_them(tmp_path: Path) -> None:
+    columns = [("k", "INT"), ("v", "INT"), ("dt", "STRING")]
+    table = TableDriver(new_table(tmp_path / "t", columns, ["k"], ["dt"], {"bucket": "-1"}), tmp_path / "lookup")
+    table.commit([["+I", 1, 1, "a"], ["+I", 2, 1, "b"]])
+    with pytest.raises(ConfigError, match=r"could be there twice: partition \['a'\] stays\. Write the rows without"):
+        table.overwrite([["+I", 1, 2, "b"]])
+    assert table.content() == [[1, 1, "a"], [2, 1, "b"]]
+    table.overwrite([["+I", 1, 2, "b"], ["+I", 3, 2, "a"]])
+    assert table.content() == [[1, 2, "b"], [3, 2, "a"]]
+
+
 @pytest.mark.parametrize("name", ["k", "zzz"])
 def test_only_partition_columns_name_a_partition(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is no partition column"):
