@@ -32,11 +32,9 @@ from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.decode_task import DecodeReport
-from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.batch.shuffle_exchange import ShuffleExchange
 from pipelines.batch.spark_compactions import compacted_by
-from pipelines.batch.spool_exchange import SpoolExchange
+from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
@@ -127,6 +125,7 @@ class PipelineQuery:
         )
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
+        self._exchange = partial(spark_exchange, self._writes)
         self._spark = spark
         self._replays: ReplaySlices | None = None
         self._turns = Turns()
@@ -183,7 +182,7 @@ class PipelineQuery:
         if self._called_by is not None:
             end_connection(self._called_by)
         if self._writes is not None:
-            self._writes.spool.remove()
+            self._writes.remove()
 
     def poll(self) -> None:
         """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
@@ -285,7 +284,8 @@ class PipelineQuery:
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                exchange, check = self._exchange(batch), partial(self._check_read, batch_id)
+                exchange = self._exchange(batch, self._compactions)
+                check = partial(self._check_read, batch_id)
                 process_batch(run, tables, self._settings, exchange, self._compactions, self._ended, check)
         finally:
             self._is_in_batch = False
@@ -308,11 +308,6 @@ class PipelineQuery:
             self._tidier.note(table.identifier, opened[table.identifier].table)
         for observer in self._observers:
             observer.end(report)
-
-    def _exchange(self, blobs: DataFrame) -> Exchange:
-        if self._writes is None:
-            return ShuffleExchange(blobs)
-        return SpoolExchange(blobs, self._writes, self._compactions.start_job)
 
     def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
@@ -347,7 +342,7 @@ class PipelineQuery:
         if self._replays is None:
             user = self.tables.commit_user
             stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
-            given = (self._spark, self.config, self._reader, self._settings, self._slice_exchange, stream)
+            given = (self._spark, self.config, self._reader, self._settings, self._exchange, stream)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, spark_work(*given), user)
         return self._replays.handle(request, tell)
 
@@ -398,7 +393,7 @@ class PipelineQuery:
             self._spark,
             self._reader,
             settings,
-            self._slice_exchange,
+            self._exchange,
             lambda records: decoded(records, settings.slots, quarantine_io, self._reader.share_reader),
         )
         work = SliceWork(
@@ -408,13 +403,6 @@ class PipelineQuery:
             self.config.source.reader.max_records_per_batch,
         )
         return CatchUp(identifier, self._left_out, self._stream, work)
-
-    def _slice_exchange(self, blobs: DataFrame, compactions: Compactions) -> Exchange:
-        return (
-            ShuffleExchange(blobs)
-            if self._writes is None
-            else SpoolExchange(blobs, self._writes, compactions.start_job)
-        )
 
     def _note_ends(self) -> None:
         """Tell the reader where Spark says that a batch ended, once its rows are in the tables."""

@@ -41,6 +41,11 @@ class SpooledWrites:
 
         self._tasks = context.parallelize(range(slots), slots).mapPartitions(write)
 
+    def remove(self) -> None:
+        """Remove both spools, once no task runs."""
+        self.spool.remove()
+        self._outcomes.remove()
+
     def run(self, job: str, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> None:
         """Append the blobs of each task, announced under its name, then compact.
 

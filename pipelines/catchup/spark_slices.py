@@ -12,15 +12,13 @@ from paimon_table.errors import BrokenInvariant
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.reader import SourceReader
 from sources.slices import Slice
-
-MakeExchange = Callable[[DataFrame, Compactions], Exchange]
 
 
 def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from pyspark.sql import DataFrame
+from functools import partial
 
 from paimon_table.errors import ConfigError
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import TaskSettings
-from pipelines.batch.shuffle_exchange import ShuffleExchange
-from pipelines.batch.spool_exchange import SpoolExchange
+from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
@@ -36,13 +32,9 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         shared, slots = spool(spark), write_slots(spark)
         settings = TaskSettings(config.source.format.decoder, slots, lookup_root(spark), None, shared)
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
-
-        def exchange(blobs: DataFrame, compactions: Compactions) -> Exchange:
-            return ShuffleExchange(blobs) if writes is None else SpoolExchange(blobs, writes, compactions.start_job)
-
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)
-        work = spark_work(spark, config, pipeline.reader, settings, exchange, stream)
+        work = spark_work(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), stream)
         yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
     finally:
         spark.stop()

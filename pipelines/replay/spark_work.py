@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import TaskSettings
-from pipelines.catchup.spark_slices import MakeExchange, run_slice
+from pipelines.batch.spark_exchange import MakeExchange
+from pipelines.catchup.spark_slices import run_slice
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_job import Stream, Work

@@ -9,6 +9,7 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
 from pipelines.spark.session import open_session, spool
@@ -34,6 +35,19 @@ def session(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SparkSes
 @pytest.mark.parametrize("session", ["local[2, 3]"], indirect=True)
 def test_tasks_that_spark_tries_again_leave_no_results_behind_its_back(session: SparkSession) -> None:
     assert spool(session) is None
+
+
+@pytest.mark.parametrize("session", ["local[2]"], indirect=True)
+def test_both_spools_of_the_writes_go_with_them(session: SparkSession) -> None:
+    shared = spool(session)
+    assert shared is not None
+    before = set(Path(shared.directory).parent.glob("spool-*")) - {Path(shared.directory)}
+
+    writes = SpooledWrites(session.sparkContext, 2, shared)
+    assert len(set(Path(shared.directory).parent.glob("spool-*")) - before) == 2
+    writes.remove()
+
+    assert set(Path(shared.directory).parent.glob("spool-*")) == before
 
 
 @pytest.mark.parametrize("session", ["local[2]"], indirect=True)
