@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from paimon_table.options.field_options import AGGREGATING
 from paimon_table.options.names import MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
-from pipelines.config.source_config import StartOffsets, StartTimestamp
 from pipelines.config.table_rules import Match, TableRule, TargetRule
 from sources.topics import TopicSelection, name_matches
 
@@ -39,12 +38,14 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if mine.into != theirs.into or not _meet(mine.match, theirs.match):
                 continue
             topic = _shared_topic(config, mine, other, theirs)
-            if topic is None or any(_has_offsets(c) for c in (config, other)):
+            if topic is None:
                 continue
+            if any(c.source.start_offsets is not None for c in (config, other)):
+                continue  # where the other one stands, at which this one goes on, is known when both run
             rules = config.target_rule(mine), other.target_rule(theirs)
             counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
             if counted is not None:
-                is_sure = mine.match == theirs.match and not any(_skips_records(c) for c in (config, other))
+                is_sure = mine.match == theirs.match and not any(c.source.skips_records for c in (config, other))
                 yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
             elif not any(_keeps_newest(rule) for rule in rules):
                 text = "older rows stand in the place of newer ones where one of them is behind"
@@ -108,14 +109,3 @@ def _keeps_newest(rule: TargetRule) -> bool:
     """Whether a row that comes late loses against a newer one of its key."""
     engine = rule.options.get(MERGE_ENGINE, "").strip().lower()
     return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row"
-
-
-def _skips_records(config: PipelineConfig) -> bool:
-    """Whether the file says a moment to begin at; whether records come twice is then known to who wrote it."""
-    kafka = config.source.kafka
-    return kafka is not None and (kafka.start == "latest" or isinstance(kafka.start, StartTimestamp))
-
-
-def _has_offsets(config: PipelineConfig) -> bool:
-    """Whether the file says offsets: those of the other pipeline at which this one goes on are known when both run."""
-    return config.source.kafka is not None and isinstance(config.source.kafka.start, StartOffsets)

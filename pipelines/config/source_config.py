@@ -261,3 +261,15 @@ class Source(ConfigModel):
         reader = self.kafka or self.files
         assert reader is not None
         return reader
+
+    @property
+    def start_offsets(self) -> Mapping[str, Mapping[int, int]] | None:
+        """The offsets by topic and partition at which the file says to begin; None where it says none."""
+        start = None if self.kafka is None else self.kafka.start
+        return start.offsets if isinstance(start, StartOffsets) else None
+
+    @property
+    def skips_records(self) -> bool:
+        """Whether the file says a moment to begin at; whether records come twice is then known to who wrote it."""
+        start = None if self.kafka is None else self.kafka.start
+        return start == "latest" or isinstance(start, StartTimestamp)

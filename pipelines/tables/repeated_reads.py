@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from paimon_table import Table
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.source_config import StartOffsets, StartTimestamp
 from sinks.commit.table_sink import TableSink
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def _check(config: PipelineConfig, sink: TableSink, topic: str, warned: set[str]
         places = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
         counted = _counted(sink.table)
         behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=places)
-        if counted is not None and not _skips_records(config):
+        if counted is not None and not config.source.skips_records:
             raise ConfigError(
                 f"{told}: pipeline {config.name} would bring them a second time, and {counted}. Write into another"
                 f" table (another `into`), or go on as pipeline {pipeline}, by that name{behind}"
@@ -69,16 +68,10 @@ def _keeps_newest(table: Table) -> bool:
     return bool(table.options.sequence_fields) or table.options.merge_engine == "first-row"
 
 
-def _skips_records(config: PipelineConfig) -> bool:
-    """Whether the file says a moment to begin at; whether records come twice is then known to who wrote it."""
-    kafka = config.source.kafka
-    return kafka is not None and (kafka.start == "latest" or isinstance(kafka.start, StartTimestamp))
-
-
 def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool:
     """Whether the file says offsets at which the other pipeline has nothing yet."""
-    start = None if config.source.kafka is None else config.source.kafka.start
-    if not isinstance(start, StartOffsets):
+    start = config.source.start_offsets
+    if start is None:
         return False
-    begins = start.offsets.get(topic, {})
+    begins = start.get(topic, {})
     return all(begins.get(partition, 0) >= offset for partition, offset in offsets.items())

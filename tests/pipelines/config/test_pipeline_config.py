@@ -127,6 +127,22 @@ def test_a_start_has_one_of_four_forms(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "offsets", "skips"),
+    [
+        ("earliest", None, False),
+        ("latest", None, True),
+        ("{ timestamp: 1714557600000 }", None, True),
+        ("{ offsets: { a: { 0: 42, 1: -2 } } }", {"a": {0: 42, 1: -2}}, False),
+    ],
+)
+def test_a_source_knows_what_its_start_says_of_records_that_come_twice(
+    tmp_path: Path, start: str, offsets: object, skips: bool
+) -> None:
+    source = load(tmp_path, start).source
+    assert (source.start_offsets, source.skips_records) == (offsets, skips)
+
+
 def test_the_first_rule_that_matches_wins(tmp_path: Path) -> None:
     config = load(tmp_path)
     first = config.rule_for("shop", "public", "orders", "shop.public.orders")
