@@ -249,13 +249,6 @@ class DecodeCounts:
         return {word: number for word, number in numbers.items() if number}
 
     @property
-    def skipped_words(self) -> list[str]:
-        """``1 tombstone``, ``3 of skipped tables``."""
-        return [
-            f"{number:,} {_SINGLE.get(word, word) if number == 1 else word}" for word, number in self.skipped.items()
-        ]
-
-    @property
     def accounted(self) -> int:
         """Records that ended in a table, in quarantine or in a skip."""
         return self.with_rows + self.quarantined + sum(self.skipped.values())
@@ -274,16 +267,6 @@ SKIPS = {
     "already_stored": "already stored",
 }
 """The counts of records that give nothing on purpose, with what progress lines call them."""
-
-_SINGLE = {
-    "tombstones": "tombstone",
-    "control records": "control record",
-    "messages": "message",
-    "truncates": "truncate",
-    "updates and deletes": "update or delete",
-    "deletes without a table": "delete without a table",
-}
-"""What one of them is called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 NAMES_SHOWN = 3
 """Names that fit into a line on something else."""
+
+_SINGLE_SKIPS = {
+    "tombstones": "tombstone",
+    "control records": "control record",
+    "messages": "message",
+    "truncates": "truncate",
+    "updates and deletes": "update or delete",
+    "deletes without a table": "delete without a table",
+}
+"""What one record is called that gives nothing on purpose, by the word for several."""
 
 
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
@@ -18,3 +28,8 @@ def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
 def counted(number: int, thing: str) -> str:
     """``1 file``, ``3 files``."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def skip_words(skipped: Mapping[str, int]) -> list[str]:
+    """``1 tombstone``, ``3 of skipped tables``: numbers of records that give nothing, by the words of ``SKIPS``."""
+    return [f"{n:,} {_SINGLE_SKIPS.get(word, word) if n == 1 else word}" for word, n in skipped.items()]

@@ -28,7 +28,7 @@ from pipelines.quarantine.selection import Selection
 from pipelines.quarantine.slices import Slice, Slices, digest
 from pipelines.report.safe_text import shown
 from sinks import faults
-from sources.wording import counted, first_of
+from sources.wording import counted, first_of, skip_words
 
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 32 << 20
@@ -191,7 +191,7 @@ def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[
     total = retried(job, quarantine, BarProgress(Console(quiet=True), "files"), tell)
     kept = sum((Counter(reasons) for reasons in job.kept.values()), Counter[str]())
     told = [f"retried {counted(total.records, 'record')}: {total.with_rows:,} are in their tables"]
-    told += [f"{number:,} {word}" for word, number in total.skipped.items()]
+    told += skip_words(total.skipped)
     told += [f"{total.failed:,} failed again and stay in the quarantine"] if total.failed else []
     told += [f"{counted(number, 'record')} not retried: {why}" for why, number in kept.items()]
     return "; ".join(told)
@@ -218,7 +218,7 @@ def _tell_total(total: Applied, quarantine: Opened, selection: Selection) -> Non
     if not total.records:
         typer.echo(f"nothing to retry: no records{selection.words} in {quarantine.bad.location}")
         return
-    told = [f"{total.with_rows:,} are in their tables", *(f"{n:,} {word}" for word, n in total.skipped.items())]
+    told = [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped)]
     if total.failed:
         told.append(f"{total.failed:,} failed again and stay in the quarantine")
     reasons = [f"  {n:,}: {shown(why)}" for why, n in sorted(total.reasons.items(), key=lambda item: -item[1])]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipelines.report.heartbeat import Heartbeat
-from sources.wording import first_of
+from sources.wording import first_of, skip_words
 
 if TYPE_CHECKING:
     from pipelines.batch.batch_report import BatchReport
@@ -91,7 +91,7 @@ def progress_line(report: BatchReport, seconds: float, is_first: bool = False, q
 
 def asides(counts: DecodeCounts) -> str:
     """``; skipped: 120 tombstones, 3 of skipped tables; 5 decoded one by one``, as far as there were any."""
-    skipped = ", ".join(counts.skipped_words)
+    skipped = ", ".join(skip_words(counts.skipped))
     text = f"; skipped: {skipped}" if skipped else ""
     return f"{text}; {counts.exact:,} decoded one by one" if counts.exact else text
 

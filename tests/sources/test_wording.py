@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sources.wording import counted, first_of
+from sources.changes import SKIPS
+from sources.wording import counted, first_of, skip_words
 
 
 def test_names_that_are_left_out_are_counted() -> None:
@@ -16,3 +17,14 @@ def test_names_that_are_left_out_are_counted() -> None:
 
 def test_one_thing_has_no_plural() -> None:
     assert (counted(1, "file"), counted(1200, "file")) == ("1 file", "1,200 files")
+
+
+def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
+    assert skip_words({"tombstones": 1, "of skipped tables": 1, "updates and deletes": 1200}) == [
+        "1 tombstone",
+        "1 of skipped tables",
+        "1,200 updates and deletes",
+    ]
+    ones = skip_words(dict.fromkeys(SKIPS.values(), 1))
+    assert not [words for words in ones if words.split()[1].endswith("s")]
+    assert skip_words({}) == []
