@@ -108,6 +108,10 @@ class Outage(SinkUnavailable):
     """Storage or source does not answer for now: what was tried may be tried again as it is until it goes well."""
 
 
+class LocalDiskFull(SinkUnavailable):
+    """This machine has no room for local files, which all tables need: make room there."""
+
+
 class MalformedRecord(TidemarkError):
     """A source record cannot be decoded or converted: goes to quarantine.
 

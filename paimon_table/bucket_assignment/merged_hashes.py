@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from paimon_table.bucket_assignment.key_places import place_of, sample_of
 from paimon_table.bucket_assignment.owned_buckets import Buckets
-from paimon_table.errors import SinkUnavailable
 from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private
 
 RANGE_ROWS = 1 << 20
@@ -156,7 +156,8 @@ def merge(
         merged = _MAPPED.keep(MergedHashes(temporary.rename(path)))
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise SinkUnavailable(f"key hashes cannot be written to {directory} ({error}); make room there") from error
+        needs = "dynamic buckets need a local directory with room for the hashes of their keys"
+        raise local_failure("key hashes", directory, needs, error) from error
     for other in directory.glob(f"{_PREFIX}*"):
         if other != path:
             other.unlink(missing_ok=True)

@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.errors import SinkUnavailable
 from paimon_table.key_index.index_runs import Run, Slots
 from paimon_table.key_index.key_index import KeyIndex
 from paimon_table.key_index.stored_keys import LaneNumber
 from paimon_table.lookup.lookup_file import boot_id
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.snapshot import SnapshotIdentity
+from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private, make_file
 
 _MOST_PENDING = 16
@@ -101,10 +101,8 @@ class IndexFiles:
             temporary.write_bytes(_digest(payload) + payload)
             os.replace(temporary, path)
         except OSError as error:
-            raise SinkUnavailable(
-                f"the index of keys cannot be written to {path.parent} ({error.strerror or error}); tables whose rows "
-                "move between partitions need a local directory with room for all their keys"
-            ) from error
+            needs = "tables whose rows move between partitions need a local directory with room for all their keys"
+            raise local_failure("the index of keys", path.parent, needs, error) from error
 
 
 def _read(path: Path) -> Any:

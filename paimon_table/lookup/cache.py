@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.errors import SinkUnavailable
 from paimon_table.lookup.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter
+from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private
 
 DEFAULT_MAX_BYTES = 20 << 30
@@ -116,10 +116,8 @@ class LookupCache:
         try:
             yield
         except OSError as error:
-            raise SinkUnavailable(
-                f"a lookup file cannot be written to {self._directory} ({error.strerror or error}); lookups need a "
-                "local directory with about as much room as the uncompressed rows of their tables"
-            ) from error
+            needs = "lookups need a local directory with about as much room as the uncompressed rows of their tables"
+            raise local_failure("a lookup file", self._directory, needs, error) from error
 
     def discard(self, names: Iterable[str]) -> None:
         """Delete the files of data files that are no longer looked up; there need not be any."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import errno
+import os
 import re
 
-from paimon_table.errors import Outage, SinkUnavailable
+from paimon_table.errors import LocalDiskFull, Outage, SinkUnavailable
 
 _PASSING = frozenset(
     (
@@ -30,6 +31,8 @@ _OF_STORES = re.compile(
 )
 """How Arrow tells that an object store does not answer, or asks for patience."""
 
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
 _REMEDIES = {
     errno.ENOSPC: "make room there, then start again",
     errno.EDQUOT: "make room there or raise the quota, then start again",
@@ -44,6 +47,17 @@ def storage_failure(error: OSError, what: str = "storage does not answer as expe
     if passes(error):
         return Outage(f"{what}: {error}")
     return SinkUnavailable(f"{what}: {error}; {_REMEDIES.get(_number(error), _OTHER_REMEDY)}")
+
+
+def local_failure(what: str, directory: object, needs: str, error: OSError) -> SinkUnavailable:
+    """The error for a local file that cannot be written: a LocalDiskFull where that meets every table."""
+    number = _number(error)
+    text = f"{what} cannot be written to {directory} ({os.strerror(number) if number else error}); {needs}"
+    if number in _NO_ROOM:
+        return LocalDiskFull(
+            f"{text}: make room there, or give pipelines another directory (spark.local.dir), then start again"
+        )
+    return SinkUnavailable(text)
 
 
 def told_failure(kind: str, message: str) -> SinkUnavailable | None:

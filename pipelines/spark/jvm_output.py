@@ -23,6 +23,9 @@ KEPT_LINES = 200
 _ERRORS = ("spark ERROR", "spark FATAL")
 """How lines of errors begin in log4j2.properties."""
 
+_TOLD_AGAIN = re.compile(r"spark ERROR (?:TaskContextImpl|TorrentBroadcast):")
+"""Errors of what runs behind a task, or gives it its plan: the task fails with them, which is told with its cause."""
+
 _TROUBLE = re.compile(r"error|exception|fatal|out of memory|insufficient", re.IGNORECASE)
 
 
@@ -75,7 +78,8 @@ class JvmOutput:
                 text = line.rstrip()
                 if text:
                     self._lines.append(text)
-                    log.log(logging.WARNING if text.startswith(_ERRORS) else logging.DEBUG, "%s", text)
+                    is_shown = text.startswith(_ERRORS) and not _TOLD_AGAIN.match(text)
+                    log.log(logging.WARNING if is_shown else logging.DEBUG, "%s", text)
 
 
 def _indented(lines: Sequence[str]) -> str:

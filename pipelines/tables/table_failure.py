@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paimon_table.errors import BrokenInvariant, LanesDoNotFit, Outage, SinkUnavailable, TidemarkError
+from paimon_table.errors import BrokenInvariant, LanesDoNotFit, LocalDiskFull, Outage, SinkUnavailable, TidemarkError
 from sinks.write.bucket_task import is_of_machine
 
 
@@ -35,7 +35,7 @@ def is_of_table(error: BaseException) -> bool:
     going on would hide it.
     """
     if isinstance(error, TidemarkError):
-        return not isinstance(error, BrokenInvariant | LanesDoNotFit | Outage)
+        return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage)
     return isinstance(error, OSError) and not is_of_machine(error)
 
 

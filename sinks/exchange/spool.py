@@ -14,12 +14,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private, make_file, open_own, process_directory
 from sinks.exchange.blob import Blob
 
@@ -52,9 +53,8 @@ class Spool:
         if sum(len(blob.data) for blob in blobs) < SMALLEST_BYTES:
             return list(blobs)
         file = f"{self.directory}/{uuid.uuid4()}"
-        make_file(file)
         placed = []
-        with pa.OSFile(file, "wb") as out:
+        with self._writing(), _new_file(file) as out:
             for blob in blobs:
                 out.write(bytes(-out.tell() % _ALIGNMENT))
                 size = len(blob.data)
@@ -65,10 +65,19 @@ class Spool:
     def give(self, name: str, value: Any) -> None:
         """Leave a picklable value for whoever knows its name, which is used once."""
         written = f"{self.directory}/{uuid.uuid4()}"
-        make_file(written)
-        with open(written, "wb") as out:
-            pickle.dump(value, out)
-        os.rename(written, f"{self.directory}/{name}")
+        with self._writing():
+            make_file(written)
+            with open(written, "wb") as out:
+                pickle.dump(value, out)
+            os.rename(written, f"{self.directory}/{name}")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            needs = "a batch needs a local directory with room for its rows"
+            raise local_failure("what tasks give each other", self.directory, needs, error) from error
 
     def given(self, name: str) -> Any | None:
         """What was left under the name; None when nothing was."""
@@ -120,6 +129,13 @@ def _new_spool(parent: str) -> Spool:
     directory = f"{parent}/spool-{uuid.uuid4()}"
     ensure_private(directory)
     return Spool(directory)
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[pa.OSFile]:
+    make_file(path)
+    with pa.OSFile(path, "wb") as out:
+        yield out
 
 
 def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:

@@ -28,7 +28,7 @@ from paimon_table import (
     open_assigner,
     open_writer,
 )
-from paimon_table.errors import Outage, TidemarkError
+from paimon_table.errors import LocalDiskFull, Outage, TidemarkError
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.outages import passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
@@ -110,6 +110,8 @@ class WriteTask:
             return pickle.dumps(work())
         except Outage:
             raise
+        except LocalDiskFull as error:
+            raise error.told(f"{place}: {error}") from error
         except TidemarkError as error:
             return pickle.dumps(Failed(error.told(f"{place}: {error}"), target_index))
         except OSError as error:

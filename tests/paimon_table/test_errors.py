@@ -15,6 +15,7 @@ from paimon_table.errors import (
     ConfigError,
     CorruptFile,
     LanesDoNotFit,
+    LocalDiskFull,
     MalformedRecord,
     Outage,
     SchemaChangeRefused,
@@ -35,6 +36,7 @@ EXPECTED: dict[type[TidemarkError], Action] = {
     MalformedRecord: Action.QUARANTINE,
     SchemaChangeRefused: Action.QUARANTINE,
     SinkUnavailable: Action.RETRY,
+    LocalDiskFull: Action.RETRY,
     Outage: Action.RETRY,
     UnsupportedFeature: Action.FIX_REQUEST,
 }

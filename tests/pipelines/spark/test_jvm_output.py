@@ -41,8 +41,10 @@ def test_errors_that_spark_logs_are_warnings_and_the_rest_is_for_verbose_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG, "pipelines.spark.jvm_output"):
-        printed([":: resolving dependencies ::", "spark ERROR Client: connection lost"])
+        told = "spark ERROR TaskContextImpl: Error in TaskCompletionListener"
+        printed([":: resolving dependencies ::", told, "spark ERROR Client: connection lost"])
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         ("DEBUG", ":: resolving dependencies ::"),
+        ("DEBUG", told),  # of what the run tells itself, with the cause
         ("WARNING", "spark ERROR Client: connection lost"),
     ]

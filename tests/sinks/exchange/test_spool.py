@@ -141,3 +141,29 @@ def test_the_driver_does_not_wait_for_tasks_that_have_ended(tmp_path: Path) -> N
     spool.announce("0", [b"a"])
     assert spool.announced(["0"], lambda: True) == [b"a"]
     assert spool.announced(["0", "1"], lambda: True) is None
+
+
+FULL = """
+import resource, sys
+from paimon_table.errors import LocalDiskFull
+from sinks.exchange.spool import SMALLEST_BYTES, Spool
+from tests.sinks.exchange.test_spool import ROWS, blob
+spool = Spool.open(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for left in (lambda: spool.put([blob(ROWS)]), lambda: spool.give("plan", bytes(SMALLEST_BYTES))):
+    try:
+        left()
+    except LocalDiskFull as error:
+        print(error)
+"""
+
+
+def test_a_disk_without_room_is_told_with_the_directory_and_what_to_do(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = done.stdout.splitlines()
+    assert len(told) == 2, done.stdout + done.stderr
+    for text in told:
+        assert text.startswith(f"what tasks give each other cannot be written to {tmp_path}/"), text
+        assert "(File too large)" in text
+        assert "make room there, or give pipelines another directory (spark.local.dir), then start again" in text
