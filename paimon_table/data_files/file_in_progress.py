@@ -23,6 +23,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_retracts
 from paimon_table.rows.binary_row import serialize_row_at
+from paimon_table.storage.file_io import naming_file
 
 
 @dataclass(slots=True)
@@ -65,12 +66,17 @@ class FileInProgress:
         return cls(ctx, directory, name, settings, resources, stream, writer, index, columns, key)
 
     @property
+    def _path(self) -> str:
+        return f"{self.directory}/{self.name}"
+
+    @property
     def size_bytes(self) -> int:
         return int(self.stream.tell())
 
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
-        self.writer.write(rows.select(self.columns))
+        with naming_file(self._path):
+            self.writer.write(rows.select(self.columns))
         if self.index is not None:
             self.index.add(rows)
         schema = self.ctx.schema
@@ -86,9 +92,10 @@ class FileInProgress:
 
     def finish(self, level: int, source: FileSource, now_ms: int) -> DataFileMeta:
         """Write the footer, then describe the file; it is durable after ``FileIO.sync``."""
-        self.writer.close()
-        size_bytes = self.size_bytes
-        self.resources.close()
+        with naming_file(self._path):
+            self.writer.close()
+            size_bytes = self.size_bytes
+            self.resources.close()
         extra_files, embedded_index = self._write_index()
         schema, options = self.ctx.schema, self.ctx.options
         keys = [self.ranges[schema.fields.index(f)] for f in schema.key_fields]
@@ -133,7 +140,8 @@ class FileInProgress:
     def discard(self) -> None:
         """Close and remove the unfinished file."""
         with suppress(_Discarded), self.resources:
-            with suppress(OSError, pa.ArrowException):
+            # Parquet's writer raises a RuntimeError where a write has failed before, which is what is to be told.
+            with suppress(OSError, pa.ArrowException, RuntimeError):
                 self.writer.close()
             raise _Discarded
 

@@ -148,7 +148,7 @@ class LocalFileIO:
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
         self.mkdirs(os.path.dirname(path))
         try:
-            with _naming(path), pa.OSFile(path, "wb") as stream:
+            with naming_file(path), pa.OSFile(path, "wb") as stream:
                 yield stream
             _SYNCS.add(path)
         except BaseException:
@@ -257,7 +257,7 @@ class LocalFileIO:
         self.mkdirs(os.path.dirname(path))
         mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
-        with _naming(path), os.fdopen(descriptor, "wb") as file:
+        with naming_file(path), os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             if durable:
@@ -268,7 +268,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming_file(path: str) -> Iterator[None]:
     """A write that finds no room has the file in its text; the system names one only where it opens it."""
     try:
         yield

@@ -1,6 +1,9 @@
 """Data and changelog files: layout, metadata, rolling, durability, and reading them back."""
 
 import datetime as dt
+import random
+import resource
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -68,6 +71,22 @@ def test_the_first_and_the_last_nanosecond_come_back(tmp_path: Path) -> None:
     rows = table(ctx, [list(range(len(ends))), ends])
 
     assert read_key_value_file(ctx, bucket_dir(ctx), write(ctx, rows)).equals(rows.cast(read_schema(ctx)))
+
+
+def test_a_data_file_that_finds_no_room_is_named_and_goes(tmp_path: Path) -> None:
+    ctx, draw = context(tmp_path, {"id": "INT", "s": "STRING"}), random.Random(1)
+    rows = table(ctx, [list(range(1000)), [str(draw.random()) for _ in range(1000)]])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            write(ctx, rows)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, previous)
+    assert str(raised.value.filename).startswith(f"{bucket_dir(ctx)}/data-")
+    assert list(Path(bucket_dir(ctx)).iterdir()) == []
 
 
 def test_parquet_pages_are_version_one_and_zstandard(tmp_path: Path) -> None:
