@@ -43,7 +43,7 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
     for log in over:
         if log.changelog_manifest_list is not None:
             files.add_changelog(log, held.files_of_branches())
-            metadata.add_list(log.changelog_manifest_list, log.changelog_manifest_list_size)
+            metadata.add_changelog_list(log)
             continue
         # Proof: the snapshot before it is gone, so is what it adds to the changelog.
         needed = held.files_when_deleted_by(log.id) | held.files_of_branches()

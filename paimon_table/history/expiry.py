@@ -113,10 +113,9 @@ def _planned(
     metadata = MetadataToRemove(ctx, kept | held.files_of_branches())
     for snapshot in over:
         if has_producer or not outlives:
-            metadata.add_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-            metadata.add_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        if snapshot.changelog_manifest_list is not None and not outlives:
-            metadata.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+            metadata.add_lists(snapshot)
+        if not outlives:
+            metadata.add_changelog_list(snapshot)
         metadata.add_index_and_statistics(snapshot)
     removal = Removal(
         snapshots=tuple(snapshot.id for snapshot in over),
@@ -183,6 +182,15 @@ class MetadataToRemove:
         for manifest in _readable(lambda: reader.list_of(name, size_bytes)):
             self._add(manifest.file_name, self.ctx.paths.manifest_file(manifest.file_name))
         self._add(name, self.ctx.paths.manifest_file(name))
+
+    def add_lists(self, snapshot: Snapshot) -> None:
+        """The two lists of a snapshot that name its data files."""
+        self.add_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        self.add_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def add_changelog_list(self, snapshot: Snapshot) -> None:
+        if snapshot.changelog_manifest_list is not None:
+            self.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
 
     def add_index_and_statistics(self, snapshot: Snapshot) -> None:
         paths = self.ctx.paths

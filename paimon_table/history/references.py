@@ -33,7 +33,7 @@ def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
 def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
     """The manifest list of its changelog, the manifests, the files.
 
-    None where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
+    Nothing where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
     """
     listed = snapshot.changelog_manifest_list
     if listed is None or not reader.io.exists(reader.paths.manifest_file(listed)):
@@ -106,10 +106,9 @@ class Held:
         A file that the snapshot deletes was live from some snapshot up to the one before it; if any tag lies among
         these, the nearest one does.
         """
-        nearest = max((tag.snapshot.id for tag in self.tags if tag.snapshot.id < snapshot_id), default=None)
-        if nearest is None:
-            return set()
-        return self.names.of_tag(self.reader, next(tag.snapshot for tag in self.tags if tag.snapshot.id == nearest))
+        before = (tag.snapshot for tag in self.tags if tag.snapshot.id < snapshot_id)
+        nearest = max(before, key=lambda snapshot: snapshot.id, default=None)
+        return set() if nearest is None else self.names.of_tag(self.reader, nearest)
 
     def files_of_branches(self) -> set[str]:
         """Files of any kind that branches need."""

@@ -46,8 +46,7 @@ def _with_files(ctx: TableContext, tag: Tag, others: Sequence[Tag], alone: Expir
         if entry.file.file_name not in needed:
             files.add(entry)
     metadata = MetadataToRemove(ctx, needed)
-    metadata.add_list(tag.snapshot.base_manifest_list, tag.snapshot.base_manifest_list_size)
-    metadata.add_list(tag.snapshot.delta_manifest_list, tag.snapshot.delta_manifest_list_size)
+    metadata.add_lists(tag.snapshot)
     metadata.add_index_and_statistics(tag.snapshot)
     directories = tuple(files.directories) if ctx.options.retention.clean_empty_directories else ()
     removal = replace(alone.removal, files=tuple(files.paths), metadata=tuple(metadata.paths), directories=directories)

@@ -90,7 +90,7 @@ class AsideBranch:
             files.add_deleted(snapshot, (), keeps_appended=False)
         for snapshot in over:
             files.add_changelog(snapshot, ())
-            _add_lists(metadata, snapshot)
+            _add_metadata(metadata, snapshot)
         self._remove(files, metadata)
         for snapshot in over:
             self.io.delete(self.paths.snapshot_file(snapshot.id))
@@ -122,7 +122,7 @@ class AsideBranch:
         for snapshot in snapshots:
             # Proof: as in tidy; of what the table takes over nothing is a changelog, a manifest or deleted before.
             files.add_changelog(snapshot, ())
-            _add_lists(metadata, snapshot)
+            _add_metadata(metadata, snapshot)
         for snapshot in snapshots[1:]:
             files.add_deleted(snapshot, (), keeps_appended=False)
         self._remove(files, metadata)
@@ -173,9 +173,7 @@ def _snapshots(table: Table) -> list[Snapshot]:
     return list(table.snapshots.newest_first())[::-1]
 
 
-def _add_lists(metadata: MetadataToRemove, snapshot: Snapshot) -> None:
-    metadata.add_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-    metadata.add_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-    if snapshot.changelog_manifest_list is not None:
-        metadata.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+def _add_metadata(metadata: MetadataToRemove, snapshot: Snapshot) -> None:
+    metadata.add_lists(snapshot)
+    metadata.add_changelog_list(snapshot)
     metadata.add_index_and_statistics(snapshot)

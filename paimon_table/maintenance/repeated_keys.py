@@ -83,10 +83,10 @@ def find_repeated(table: Table, job: Job, newest_by: str | None = None) -> Repea
     row_count = sum(file.row_count for files in live.files.values() for file in files)
     slices = 1 + row_count // SLICE_KEYS
     job.progress.begin("look for keys", slices * row_count)
+    order = whole_key_order(ctx.schema, ctx.options)
     keys, gone, kept = [], list[BucketId](), list[BucketId]()
     for number in range(slices):
         found, places = _repeated_of_slice(ctx, live, job, slices, number)
-        order = whole_key_order(ctx.schema, ctx.options)
         _, key_numbers = order.distinct(found)
         ages = _ages(ctx, live, found, places)
         values = _values(ctx, live, job, found, places, newest_by)
