@@ -302,8 +302,8 @@ class PipelineQuery:
     def _ended(self, report: BatchReport) -> None:
         self._reported_batch = report.batch_id
         self._reader.read_to(dict(report.ends), report.newest_s)
-        self._note_commits()
         opened = self.open_tables()
+        self._note_commits(opened)
         for table in report.tables:
             self._tidier.note(table.identifier, opened[table.identifier].table)
         for observer in self._observers:
@@ -374,9 +374,8 @@ class PipelineQuery:
             written = {str(name) for name in self._own.names()}
             note_new_tables(self.config, self._left_out, written, read, closed + 1)
 
-    def _note_commits(self) -> None:
+    def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
         """Let the checkpoint know what the tables have by now."""
-        sinks = self.open_tables()
         counts = {name: commits_of(sink) for name, sink in sinks.items() if sink.position.commit_count}
         self._counts.note(counts)
 

@@ -40,7 +40,7 @@ class AppendedBatch:
     due: tuple[tuple[int, BucketId], ...]
     """(target index, bucket) pairs to compact."""
     clock: Stopwatch
-    snapshots: dict[str, tuple[Snapshot, ...]]
+    snapshots: dict[str, tuple[Snapshot, ...]] = field(default_factory=dict)
     """What is published, per table."""
     compacting: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs that the write tasks compact themselves."""
@@ -78,8 +78,17 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
-    own = written.compacting, written.compacted
-    appended = AppendedBatch(plan.batch, plan.identifiers, result, ends, due, clock, {}, *own, offsets)
+    appended = AppendedBatch(
+        plan.batch,
+        plan.identifiers,
+        result,
+        ends,
+        due,
+        clock,
+        compacting=written.compacting,
+        compacted=written.compacted,
+        offsets=offsets,
+    )
     try:
         _publish(appended, result, tables)
     except TableFailure:
@@ -161,7 +170,7 @@ def unfinished_batches(
         pending = {i: sinks[i].pending_compactions(batch_id, batch.started_ms) for i in indices}
         due = tuple((i, bucket) for i, buckets in pending.items() for bucket in buckets)
         if due:
-            unfinished.append(AppendedBatch(batch, tuple(tables.sinks), JobResult(), {}, due, Stopwatch(), {}))
+            unfinished.append(AppendedBatch(batch, tuple(tables.sinks), JobResult(), {}, due, Stopwatch()))
     return unfinished
 
 

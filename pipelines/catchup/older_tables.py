@@ -19,6 +19,7 @@ from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import Position, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
+from sources.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -85,19 +86,17 @@ def leave_out_older(
     for table in older_tables(counts, own, topic_ids):
         if not may_write(config, TableName.of(table.name)):
             continue
+        commits = counted(table.missing_count, "commit")
         offsets = {} if table.position is None else table.position.offsets
         begin = reader.position_at_offsets(offsets) if offsets else None
         if begin is None and offsets:
             raise ConfigError(
-                f"table {table.name} lacks the last {table.missing_count} commits of pipeline {config.name} that"
+                f"table {table.name} lacks the last {commits} of pipeline {config.name} that"
                 f" checkpoint {config.checkpoint} has (was it restored from a backup, or rolled back?), and dump files"
                 " cannot be read again from there: move the checkpoint directory away and start again, a new one goes"
                 " on from the positions in the tables (on_lost_checkpoint: resume)"
             )
-        commits = "commit" if table.missing_count == 1 else "commits"
-        reason = (
-            f"it lacks the last {table.missing_count} {commits} of the pipeline: restored from a backup, or rolled back"
-        )
+        reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
         batch_id, _ = left_out.next_batch
         left_out.go_back(table.name, reason, batch_id, begin, table.known.topics)
         log.warning("table %s: %s; it is read again from where it stands", table.name, reason)

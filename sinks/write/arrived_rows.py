@@ -68,7 +68,8 @@ class ArrivedRows:
         """
         if OTHER_KEY not in rows.column_names or self._context.options.is_postponed:
             return None
-        last = rows.take(numbers := self._last_rows(lane))
+        numbers = self._last_rows(lane)
+        last = rows.select([VALUE_KIND, OTHER_KEY]).take(numbers)
         leaves = pc.and_(pc.equal(last[VALUE_KIND], RowKind.DELETE), pc.is_valid(last[OTHER_KEY]))
         leaving = numbers.filter(leaves.combine_chunks()).to_pylist()
         if not leaving:
