@@ -6,11 +6,12 @@ process has just written can be kept in memory and are then not read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from paimon_table.data_files.altered_values import has_altered_values
+from paimon_table.data_files.joined_files import joined_files
 from paimon_table.data_files.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
 from paimon_table.deletion_vectors.deleted_positions import without_deleted
 from paimon_table.deletion_vectors.deletion_vector import DeletionVector
@@ -82,6 +83,12 @@ class BucketFiles:
         """A writer of changelog files; ``level`` is that of the step that made them."""
         options = self._ctx.options
         return self._writer(level, source, options.changelog_file_prefix, changelog_file_settings(options, level))
+
+    def joined(self, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...] | None:
+        """The files made into larger ones without decoding them; None where their rows have to be written anew."""
+        if any(self.deleted(file) is not None for file in files):
+            return None
+        return joined_files(self._ctx, self._directory, files, self._names, self._clock_ms)
 
     def _writer(self, level: int, source: FileSource, prefix: str, settings: FileSettings) -> KeyValueFileWriter:
         return KeyValueFileWriter(

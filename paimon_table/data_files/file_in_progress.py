@@ -115,7 +115,7 @@ class FileInProgress:
             level=level,
             extra_files=extra_files,
             embedded_index=embedded_index,
-            creation_time_ms=_local_wall_clock_ms(now_ms),
+            creation_time_ms=local_wall_clock_ms(now_ms),
             delete_row_count=self.delete_row_count,
             file_source=source,
             value_stats_cols=stats_cols,
@@ -157,6 +157,6 @@ def _key_at(ctx: TableContext, rows: pa.Table, position: int) -> bytes:
     return serialize_row_at([rows.column(f.name) for f in fields], [f.type for f in fields], position)
 
 
-def _local_wall_clock_ms(epoch_ms: int) -> int:
+def local_wall_clock_ms(epoch_ms: int) -> int:
     """What a local clock shows at that moment, as milliseconds since 1970-01-01 00:00 of that clock."""
     return epoch_ms + time.localtime(epoch_ms / 1_000).tm_gmtoff * 1_000

@@ -19,7 +19,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.data_file import SimpleStats
 from paimon_table.options.table_options import TableOptions
-from paimon_table.rows.binary_row import serialize_row
+from paimon_table.rows.binary_row import python_value, raw_field, serialize_row
 from paimon_table.types import DataField, DataType, Root
 
 KEY_STATS_LENGTH = 128
@@ -157,6 +157,30 @@ def key_stats(ranges: Sequence[ColumnRange], fields: Sequence[DataField]) -> Sim
     """Statistics of the trimmed primary key: all its columns, bounds cut to KEY_STATS_LENGTH."""
     mode = StatsMode(True, True, KEY_STATS_LENGTH)
     return stats_of_ranges(ranges, fields, (mode,) * len(fields), dense=False)[0]
+
+
+def united_stats(parts: Sequence[tuple[SimpleStats, int]], fields: Sequence[DataField]) -> SimpleStats:
+    """Statistics of several files together, each given with its number of rows; all are of the same ``fields``."""
+    columns = [_united(position, field, parts) for position, field in enumerate(fields)]
+    types = [field.type for field in fields]
+    return SimpleStats(
+        serialize_row([column[0] for column in columns], types) if columns else EMPTY_ROW,
+        serialize_row([column[1] for column in columns], types) if columns else EMPTY_ROW,
+        tuple(column[2] for column in columns),
+    )
+
+
+def _united(position: int, field: DataField, parts: Sequence[tuple[SimpleStats, int]]) -> tuple[Any, Any, int | None]:
+    """Minimum, maximum and null count of one column; what one part does not know is not known."""
+    counts = [stats.null_counts[position] for stats, _ in parts]
+    known = [count for count in counts if count is not None]
+    nulls = sum(known) if len(known) == len(counts) else None
+    valued = [stats for (stats, row_count), count in zip(parts, counts, strict=True) if count != row_count]
+    lows = [raw_field(stats.min_values, position, field.type) for stats in valued]
+    highs = [raw_field(stats.max_values, position, field.type) for stats in valued]
+    if not valued or None in lows or None in highs:
+        return None, None, nulls
+    return python_value(min(lows), field.type), python_value(max(highs), field.type), nulls
 
 
 _NOTHING = (None, None, None)

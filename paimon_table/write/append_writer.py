@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,7 @@ class AppendWriter:
         """See ``Writer``."""
         with self._aborting():
             self._finish()
-        return self._message(self._pick(full_compact))
+        return self._message(self._pick(full_compact), rewrites=full_compact)
 
     def prepare_append(self) -> CommitMessage:
         """See ``Writer``."""
@@ -119,14 +120,15 @@ class AppendWriter:
                 self._data.abort()
             raise
 
-    def _message(self, packs: tuple[Pack, ...]) -> CommitMessage:
-        """What was written since the last message and the packs written anew, all of it durable."""
+    def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False) -> CommitMessage:
+        """What was written since the last message and the packs made into larger files, all of it durable."""
         self._files += self._written
         before: tuple[DataFileMeta, ...] = ()
         after: tuple[DataFileMeta, ...] = ()
         for pack in packs:
             before += pack
-            after += self._rewritten(pack)
+            joined = None if rewrites else self._joined(pack)
+            after += joined or self._rewritten(pack)
         index = self._deletions.write()
         self._ctx.io.sync()
         gone = {file.file_name for file in before}
@@ -150,6 +152,13 @@ class AppendWriter:
             return ()
         files = (*self._files, *self._written)
         return pick_packs(files, self._deleted, self._limits, keeps_order=not self._is_shared, full=full)
+
+    def _joined(self, pack: Pack) -> tuple[DataFileMeta, ...] | None:
+        """The files as they are in larger ones; None where their rows must be decoded for that."""
+        joined = None if self._clustering else self._bucket_files.joined(pack)
+        if joined is None or not self._is_shared:
+            return joined
+        return tuple(replace(file, min_sequence_number=0, max_sequence_number=file.row_count - 1) for file in joined)
 
     def _rewritten(self, pack: Pack) -> tuple[DataFileMeta, ...]:
         """The live rows of the files, in their order; numbers stay within those of the files."""

@@ -1,7 +1,9 @@
 """Tables without primary key have equal rows for all readers, and Java and Tidemark go on with those of each other."""
 
+import random
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
@@ -81,6 +83,32 @@ def test_what_java_writes_reads_equal_and_tidemark_goes_on(
     else:
         readers.java.write(str(path), [], identifier=200, compact=True)
     assert readers.assert_equal(path, scenario) == rows
+
+
+@pytest.mark.parametrize(
+    "options", [{"bucket": "-1"}, {"bucket": "1", "bucket-key": "id"}], ids=["unaware", "bucketed"]
+)
+def test_joined_files_read_equal_and_java_goes_on(options: dict[str, str], tmp_path: Path, readers: Readers) -> None:
+    noise = random.Random(7)
+    texts = [noise.randbytes(3000).hex() for _ in range(4 * 400)]
+    steps = tuple(
+        Step(tuple(["+I", n, None if n % 9 == 0 else texts[n], "2024-05-01 10:00:00.123", n % 2] for n in commit))
+        for commit in (range(start, start + 400) for start in range(0, 4 * 400, 400))
+    )
+    scenario = Scenario("joined", _COLUMNS, (), steps, (), {**options, "compaction.min.file-num": "3"})
+    path = tmp_path / "joined"
+    create_by_tidemark(scenario, path)
+    write_by_tidemark(path, steps)
+    ((bucket, (file,)),) = (table := Table.open(str(path))).state().files.items()
+    assert pq.read_metadata(table.context.data_file(bucket, file)).num_row_groups == 4
+    rows = readers.assert_equal(path, scenario)
+    assert len(rows) == 4 * 400
+    write_by_java(readers.java, path, [Step((["+I", 9999, "last", None, 0],))])
+    if options["bucket"] == "-1":
+        readers.java.pack(str(path))
+    else:
+        readers.java.write(str(path), [], identifier=200, compact=True)
+    assert len(readers.assert_equal(path, scenario)) == 4 * 400 + 1
 
 
 def test_the_order_inside_a_bucket_is_that_of_java(tmp_path: Path, java: JavaPaimon) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from paimon_table.formats.file_format import DamagedFile
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 _CHECKSUM = struct.Struct("<4sI")
 _LETTERS = b"TMFC"
 _TAIL = struct.Struct("<I4s")
@@ -29,16 +29,27 @@ def checked_end(metadata: pq.FileMetaData, file_name: str) -> bytes:
     """What is written behind a file that is whole already: the checksum, the footer again and the end."""
     out = pa.BufferOutputStream()
     metadata.write_metadata_file(out)
-    end: bytes = out.getvalue().to_pybytes()[len(_MAGIC) :]
-    return _CHECKSUM.pack(_LETTERS, _footer_checksum(end[: -_TAIL.size], file_name)) + end
+    end: bytes = out.getvalue().to_pybytes()[len(MAGIC) :]
+    return footer_end(end[: -_TAIL.size], file_name)
+
+
+def footer_end(footer: bytes, file_name: str) -> bytes:
+    """The end of a file from the checksum of its footer on."""
+    return _CHECKSUM.pack(_LETTERS, _footer_checksum(footer, file_name)) + footer + _TAIL.pack(len(footer), MAGIC)
 
 
 def checked_metadata(stream: pa.NativeFile, file_name: str) -> pq.FileMetaData:
+    """The metadata of a file; DamagedFile as for ``checked_footer``."""
+    footer = checked_footer(stream, file_name)
+    return pq.read_metadata(pa.BufferReader(footer + _TAIL.pack(len(footer), MAGIC)))
+
+
+def checked_footer(stream: pa.NativeFile, file_name: str) -> bytes:
     """The footer of a file; DamagedFile when it contradicts its checksum, or when the file is another one."""
     size_bytes = int(stream.size())
     end = _read_end(stream, size_bytes, _FIRST_READ_BYTES)
     footer_bytes, magic = _TAIL.unpack(end[-_TAIL.size :]) if len(end) >= _TAIL.size else (0, b"")
-    if magic != _MAGIC or footer_bytes + _TAIL.size + len(_MAGIC) > size_bytes:
+    if magic != MAGIC or footer_bytes + _TAIL.size + len(MAGIC) > size_bytes:
         raise DamagedFile("it does not end as a Parquet file")
     checked_bytes = _CHECKSUM.size + footer_bytes + _TAIL.size
     if checked_bytes > len(end):
@@ -49,7 +60,7 @@ def checked_metadata(stream: pa.NativeFile, file_name: str) -> pq.FileMetaData:
         letters, checksum = _CHECKSUM.unpack(before)
         if letters == _LETTERS and checksum != _footer_checksum(footer, file_name):
             raise DamagedFile("the checksum of its footer is wrong, or it is another file under this name")
-    return pq.read_metadata(pa.BufferReader(end[-_TAIL.size - footer_bytes :]))
+    return footer
 
 
 def open_parquet(stream: pa.NativeFile, **options: Any) -> pq.ParquetFile:

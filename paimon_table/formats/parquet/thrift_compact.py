@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 I32 = 5
-_TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12
+LIST = 9
+_TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _SET, _MAP, _STRUCT = 1, 2, 3, 4, 6, 7, 8, 10, 11, 12
 _SHORT_LIST = 15
 
 Struct = dict[int, "Value"]
@@ -75,7 +76,7 @@ class _Reader:
         field_id = 0
         while header := self._byte():
             delta, kind = header >> 4, header & 0x0F
-            field_id = field_id + delta if delta else _unzigzag(self._varint())
+            field_id = field_id + delta if delta else unzigzag(self._varint())
             fields[field_id] = Value(kind, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind))
         return fields
 
@@ -122,7 +123,8 @@ class _Reader:
             shift += 7
 
 
-def _unzigzag(value: int) -> int:
+def unzigzag(value: int) -> int:
+    """The inverse of ``zigzag``."""
     return value >> 1 if value & 1 == 0 else -(value >> 1) - 1
 
 

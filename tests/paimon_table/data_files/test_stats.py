@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_table.data_files.stats import column_modes, column_range, column_ranges, key_stats, stats_mode, value_stats
+from paimon_table.data_files.stats import (
+    column_modes,
+    column_range,
+    column_ranges,
+    key_stats,
+    stats_mode,
+    united_stats,
+    value_stats,
+)
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.data_file import SimpleStats
@@ -214,3 +223,34 @@ def test_sorted_floats_may_end_with_nan_and_begin_with_a_negative_zero() -> None
 
     assert math.copysign(1, column_range(zeros, t, is_sorted=True).minimum) == -1
     assert not column_range(ends, t, is_sorted=True).known
+
+
+def test_statistics_of_several_files_hold_for_all_their_rows() -> None:
+    columns = fields("INT", "STRING", "DECIMAL(10, 2)", "TIMESTAMP(6)")
+    moment = dt.datetime(2024, 5, 1)
+    rows = table(
+        columns,
+        [5, None, -3, 4],
+        ["a long text, cut off", "b", None, "zz" * 20],
+        [Decimal("-1.50"), Decimal("7.25"), None, Decimal("0.00")],
+        [moment, None, dt.datetime(1960, 1, 1), moment],
+    )
+    parts = [(value_stats(part, columns)[0], part.num_rows) for part in (rows[:1], rows[1:2], rows[2:])]
+    assert united_stats(parts, columns) == value_stats(rows, columns)[0]
+
+
+def test_what_the_statistics_of_one_file_do_not_tell_is_unknown_for_all() -> None:
+    columns = fields("DOUBLE")
+
+    def stats(*values: float | None) -> tuple[SimpleStats, int]:
+        return value_stats(table(columns, [*values]), columns)[0], len(values)
+
+    def bounds(*parts: tuple[SimpleStats, int]) -> tuple[object, object, int | None]:
+        found = united_stats(parts, columns)
+        low, high = (deserialize_row(row, [columns[0].type])[0] for row in (found.min_values, found.max_values))
+        return low, high, found.null_counts[0]
+
+    assert bounds(stats(1.0), stats(None), stats(3.0)) == (1.0, 3.0, 1)
+    assert bounds(stats(None), stats(None, None)) == (None, None, 3)
+    assert bounds(stats(1.0), stats(math.nan, None)) == (None, None, 1)
+    assert bounds(stats(1.0), (replace(stats(None)[0], null_counts=(None,)), 1)) == (None, None, None)

@@ -1,5 +1,6 @@
 """Tables without primary key: what their files hold, in which order, and what compaction leaves."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 
 from paimon_table.deletion_vectors.deletion_vector import NOTHING_DELETED
 from paimon_table.deletion_vectors.deletion_vector_index import write_vectors
-from paimon_table.errors import CommitConflict, ConfigError, MalformedRecord
+from paimon_table.errors import CommitConflict, ConfigError, CorruptFile, MalformedRecord
 from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import Job
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
+from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.table import Table
@@ -318,3 +320,133 @@ def test_rows_keep_their_order_in_buckets_and_where_a_curve_is_asked_for(
 def test_columns_to_cluster_by_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no column 'w'; columns are: id, v"):
         driver(tmp_path, {**UNAWARE, "sink.clustering.by-columns": "w"})
+
+
+JOINING = {**UNAWARE, "compaction.min.file-num": "3"}
+"""So that four files of 30,000 rows of ``many`` are packed."""
+
+
+def many(count: int, number: int) -> pa.Table:
+    """Rows whose texts hardly compress: a file of 30,000 has more than a megabyte."""
+    noise = np.random.default_rng(number)
+    texts = [None if n % 7 == 0 else noise.bytes(44).hex() for n in range(count)]
+    numbers = pa.array(range(number * count, (number + 1) * count), pa.int32())
+    return pa.table({"id": numbers, "v": texts, "_VALUE_KIND": pa.array(np.zeros(count, np.int8))})
+
+
+def groups_of(table: Table, bucket: BucketId, file: DataFileMeta) -> list[int]:
+    metadata = pq.read_metadata(table.context.data_file(bucket, file))
+    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+
+@pytest.mark.parametrize("options", [UNAWARE, ORDERED], ids=["unaware", "ordered"])
+def test_row_groups_that_are_large_enough_are_copied(tmp_path: Path, options: dict[str, str]) -> None:
+    joined, rewritten = (
+        driver(tmp_path / name, {**JOINING, **options, **more})
+        for name, more in {"joined": {}, "rewritten": {"file.block-size": "128 mb"}}.items()
+    )
+    for seed in range(4):
+        for writer in (joined, rewritten):
+            result = writer.commit_arrow(many(30_000, seed))
+    assert result.compact is not None
+
+    described = []
+    for writer in (joined, rewritten):
+        ((bucket, (file,)),) = writer.state().files.items()
+        assert file.row_count == 120_000
+        described.append(replace(file, file_name="", file_size_bytes=0, creation_time_ms=0))
+    assert described[0] == described[1]
+    ((bucket, (file,)),) = joined.state().files.items()
+    assert groups_of(joined.table, bucket, file) == [30_000] * 4
+    if options is ORDERED:
+        assert ids(joined.table) == list(range(120_000))
+    assert joined.table.to_arrow().sort_by("id").equals(rewritten.table.to_arrow().sort_by("id"))
+    found = joined.table.to_arrow(columns=["id"], predicate=pc.field("id") == 70_000)
+    assert found.column("id").to_pylist() == [70_000]
+
+    joined.compact()
+    joined.commit([["+I", 120_000, "more"]])
+    joined.compact()
+    ((bucket, (file,)),) = joined.state().files.items()
+    assert groups_of(joined.table, bucket, file)[0] > 30_000
+    assert ids(joined.table) == unordered(ids(joined.table), list(range(120_001)))
+
+
+def test_row_groups_that_are_small_are_written_anew(tmp_path: Path) -> None:
+    writer = driver(tmp_path, {**UNAWARE, "compaction.min.file-num": "4"})
+    for seed in range(4):
+        writer.commit_arrow(many(100, seed))
+    ((bucket, (file,)),) = writer.state().files.items()
+    assert groups_of(writer.table, bucket, file) == [400]
+    assert sorted(ids(writer.table)) == list(range(400))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        SetOption("file.compression", "snappy"),
+        SetOption("file.format", "orc"),
+        SetOption("file-index.bloom-filter.columns", "v"),
+        AddColumn("more", parse_type("INT")),
+    ],
+    ids=str,
+)
+def test_files_of_other_settings_are_written_anew(tmp_path: Path, change: SetOption | AddColumn) -> None:
+    writer = driver(tmp_path, JOINING)
+    for seed in range(3):
+        writer.commit_arrow(many(30_000, seed))
+    writer.evolve([change])
+    rows = many(29_000, 3)
+    if isinstance(change, AddColumn):
+        rows = rows.append_column("more", pa.nulls(rows.num_rows, pa.int32()))
+    result = writer.commit_arrow(rows)
+    if result.compact is None:  # what is not compressed is larger, and waits for more
+        result = writer.commit_arrow(rows.slice(0, 1))
+    assert result.compact is not None
+
+    ((bucket, (file,)),) = writer.state().files.items()
+    assert file.schema_id == writer.table.schema.id
+    assert {*ids(writer.table)} == {*range(90_000), *range(87_000, 116_000)}
+    if file.file_name.endswith("parquet"):
+        assert groups_of(writer.table, bucket, file)[0] > 30_000
+        metadata = pq.read_metadata(writer.table.context.data_file(bucket, file))
+        codec = "SNAPPY" if change == SetOption("file.compression", "snappy") else "ZSTD"
+        assert metadata.row_group(0).column(0).compression == codec
+
+
+def test_joined_files_end_at_the_target_size(tmp_path: Path) -> None:
+    options = {"target-file-size": "4 mb"}
+    writer = driver(tmp_path, {**JOINING, **options})
+    for seed in range(8):
+        writer.commit_arrow(many(30_000, seed))
+    files = next(iter(writer.state().files.values()))
+    assert all(file.file_size_bytes <= 4 << 20 for file in files)
+    assert len(files) < 8
+    assert sorted(ids(writer.table)) == list(range(240_000))
+
+
+def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
+    writer = driver(tmp_path, JOINING)
+    for seed in range(3):
+        writer.commit_arrow(many(30_000, seed))
+    ((bucket, files),) = writer.state().files.items()
+    path = Path(writer.table.context.data_file(bucket, files[1]))
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 0x10  # in the footer
+    path.write_bytes(data)
+    with pytest.raises(CorruptFile, match=files[1].file_name):
+        writer.commit_arrow(many(30_000, 3))
+
+
+def test_a_row_group_that_is_damaged_stays_damaged(tmp_path: Path) -> None:
+    writer = driver(tmp_path, JOINING)
+    for seed in range(3):
+        writer.commit_arrow(many(30_000, seed))
+    ((bucket, files),) = writer.state().files.items()
+    path = Path(writer.table.context.data_file(bucket, files[1]))
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 0x10
+    path.write_bytes(data)
+    writer.commit_arrow(many(30_000, 3))
+    with pytest.raises(CorruptFile, match="restore"):
+        writer.table.to_arrow()

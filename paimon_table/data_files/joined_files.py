@@ -1,0 +1,140 @@
+"""Small data files of a table without primary key made into larger ones without decoding their rows.
+
+A reader pays for row groups, not for files within a file: where these are large enough already, a compaction has
+nothing to gain from decoding and encoding each row once more. What the options say about the inside of a file (size of
+row groups, statistics) holds for rows that are written, so a full compaction, which is asked for, writes all rows anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_table.data_files.file_in_progress import local_wall_clock_ms
+from paimon_table.data_files.key_value_file import FileNames
+from paimon_table.data_files.stats import united_stats
+from paimon_table.formats.file_format import DAMAGES, is_storage_failure
+from paimon_table.formats.known_formats import PARQUET
+from paimon_table.formats.parquet.joining import LEAST_GROUP_BYTES, ParquetPart, join_parquet, parquet_part
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.file_settings import FileSettings, data_file_settings, format_of
+from paimon_table.step_times import timed
+
+_Opened = tuple[DataFileMeta, pa.NativeFile, ParquetPart]
+
+
+@timed("write")
+def joined_files(
+    ctx: TableContext, directory: str, files: Sequence[DataFileMeta], names: FileNames, clock_ms: Callable[[], int]
+) -> tuple[DataFileMeta, ...] | None:
+    """The rows of all files, none of them deleted, in their order in new files of the target size.
+
+    None where the rows have to be written anew for that; of a damaged file too, which whoever reads it tells. New files
+    are durable after ``FileIO.sync``; none is left behind an exception.
+    """
+    settings = data_file_settings(ctx.options, 0)
+    if not _may_join(ctx, files, settings):
+        return None
+    with ExitStack() as inputs:
+        opened = _opened(ctx, directory, files, settings, inputs)
+        if opened is None:
+            return None
+        written: list[DataFileMeta] = []
+        try:
+            for share in _shares(opened, ctx.options.target_file_size_bytes):
+                name = names.next(ctx.options.data_file_prefix, settings.extension)
+                with ctx.io.open_output(f"{directory}/{name}") as out:
+                    join_parquet(out, name, [(stream, part) for _, stream, part in share])
+                    size_bytes = int(out.tell())
+                written.append(_described(ctx, [file for file, _, _ in share], name, size_bytes, clock_ms()))
+        except BaseException:
+            # Unreferenced: nobody has their metadata.
+            for file in written:
+                ctx.delete_file_in(directory, file)
+            raise
+        return tuple(written)
+
+
+def _may_join(ctx: TableContext, files: Sequence[DataFileMeta], settings: FileSettings) -> bool:
+    """By all that is known without opening a file."""
+    options = ctx.options
+    if ctx.schema.primary_keys or options.bloom_filters or options.file_block_size_bytes is not None:
+        return False
+    return settings.format == PARQUET.name and all(
+        file.schema_id == ctx.schema.id
+        and format_of(file.file_name) == PARQUET.name
+        and file.value_stats_cols == files[0].value_stats_cols
+        and not file.extra_files
+        and file.embedded_index is None
+        and file.external_path is None
+        and file.first_row_id is None
+        and file.write_cols is None
+        for file in files
+    )
+
+
+def _opened(
+    ctx: TableContext, directory: str, files: Sequence[DataFileMeta], settings: FileSettings, inputs: ExitStack
+) -> list[_Opened] | None:
+    """The files as parts that are alike, with row groups that are large enough on average."""
+    opened: list[_Opened] = []
+    for file in files:
+        try:
+            stream = inputs.enter_context(ctx.io.open_input(TablePaths.data_file(directory, file)))
+            if stream.size() != file.file_size_bytes:
+                return None
+            part = parquet_part(stream, file.file_name, PARQUET.codecs[settings.compression])
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if is_storage_failure(error):
+                raise
+            return None
+        except DAMAGES:
+            return None
+        if part is None or part.row_count != file.row_count or (opened and not part.is_like(opened[0][2])):
+            return None
+        opened.append((file, stream, part))
+    group_count = sum(len(part.groups) for _, _, part in opened)
+    large = sum(file.file_size_bytes for file in files) >= group_count * LEAST_GROUP_BYTES
+    return opened if large else None
+
+
+def _shares(opened: Sequence[_Opened], target_bytes: int) -> Iterator[list[_Opened]]:
+    """Which files become one, in their order."""
+    share: list[_Opened] = []
+    size_bytes = 0
+    for one in opened:
+        if share and size_bytes + one[0].file_size_bytes > target_bytes:
+            yield share
+            share, size_bytes = [], 0
+        share.append(one)
+        size_bytes += one[0].file_size_bytes
+    yield share
+
+
+def _described(
+    ctx: TableContext, files: Sequence[DataFileMeta], name: str, size_bytes: int, now_ms: int
+) -> DataFileMeta:
+    first = files[0]
+    fields = ctx.schema.fields
+    if first.value_stats_cols is not None:
+        fields = tuple(ctx.schema.field(column) for column in first.value_stats_cols)
+    return replace(
+        first,
+        file_name=name,
+        file_size_bytes=size_bytes,
+        row_count=sum(file.row_count for file in files),
+        value_stats=united_stats([(file.value_stats, file.row_count) for file in files], fields),
+        min_sequence_number=min(file.min_sequence_number for file in files),
+        max_sequence_number=max(file.max_sequence_number for file in files),
+        creation_time_ms=local_wall_clock_ms(now_ms),
+        file_source=FileSource.COMPACT,
+        level=0,
+        delete_row_count=0,
+    )
