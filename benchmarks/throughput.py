@@ -1,13 +1,17 @@
 """Kafka to Paimon, end to end: events per second, and where the time goes.
 
     python -m benchmarks.throughput [--events N] [--passes N] [--batch N] [--keys N] [--buckets N] [--producer lookup]
-                                   [--mode upsert,append]
+                                   [--mode upsert,upsert:none,append:log,append:skip]
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
 first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM goes
 on compiling Spark for minutes, which takes a tenth of the cores: one million events show the first minute of a service,
 and the second pass over ten million, by a new pipeline into a new table in the same JVM, how it runs from then on.
 "read" to "write" are milliseconds inside tasks, summed over tasks that run side by side.
+
+Modes take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says; ``append``
+is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that were read,
+rows or not. CPU seconds are those of all processes, the broker included: they tell what a busy machine hides.
 """
 
 from __future__ import annotations
@@ -16,9 +20,13 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from pyspark.sql import SparkSession
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
@@ -50,16 +58,18 @@ def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> i
     return total
 
 
-RULES: Mapping[str, Mapping[str, object]] = {
-    "upsert": {},
-    "append": {"mode": "append", "on_change": "log"},
-}
-"""What the table rule says beside the source table; events are inserts, updates and deletes."""
+def rule(mode: str, buckets: int, producer: str) -> Mapping[str, object]:
+    """What the table rule says beside the source table; events are inserts, updates and deletes."""
+    kind, _, more = mode.partition(":")
+    match kind:
+        case "upsert":
+            return {"options": {"bucket": str(buckets), "changelog-producer": more or producer}}
+        case "append":
+            return {"mode": "append", "on_change": more or "log", "options": {"bucket": "-1"}}
+    raise SystemExit(f"--mode {mode}: it is upsert or append, and behind a colon the producer, or log or skip")
 
 
-def pipeline(
-    root: Path, broker: KafkaBroker, batch: int, options: Mapping[str, str], mode: str, cores: int
-) -> PipelineConfig:
+def pipeline(root: Path, broker: KafkaBroker, batch: int, rule: Mapping[str, object], cores: int) -> PipelineConfig:
     return PipelineConfig.model_validate(
         {
             **YAML_DEFAULTS,
@@ -80,8 +90,7 @@ def pipeline(
                     "match": {"table": "orders"},
                     "into": "lake.orders",
                     "columns": {"types": COLUMN_TYPES},
-                    "options": options,
-                    **RULES[mode],
+                    **rule,
                 }
             ],
         }
@@ -101,7 +110,7 @@ def main() -> None:
     parser.add_argument(
         "--mode",
         default="upsert",
-        help="of the table rule: upsert or append; several with commas between them take turns, pass after pass",
+        help="upsert[:PRODUCER] or append[:log|:skip]; several with commas between them take turns, pass after pass",
     )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
@@ -113,32 +122,68 @@ def main() -> None:
             print(
                 f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
             )
-            upsert = {"bucket": str(args.buckets), "changelog-producer": args.producer}
-            configs = [
-                pipeline(
-                    root / f"pass-{number}-{mode}",
-                    broker,
-                    args.batch,
-                    upsert if mode == "upsert" else {"bucket": "-1"},
-                    mode,
-                    args.cores,
-                )
-                for number in range(1, args.passes + 1)
-                for mode in args.mode.split(",")
-            ]
-            run(configs)
+            run(
+                [
+                    (
+                        mode,
+                        pipeline(
+                            root / f"pass-{number}-{mode}".replace(":", "-"),
+                            broker,
+                            args.batch,
+                            rule(mode, args.buckets, args.producer),
+                            args.cores,
+                        ),
+                    )
+                    for number in range(1, args.passes + 1)
+                    for mode in args.mode.split(",")
+                ]
+            )
         finally:
             broker.stop()
 
 
-def run(configs: Sequence[PipelineConfig]) -> None:
-    """Run one pipeline after the other in one JVM, each until it is drained."""
-    spark = open_session(configs)
-    for number, config in enumerate(configs, start=1):
-        mode = config.tables[0].mode
-        print(f"pass {number} of {len(configs)}: {mode}")
-        run_pass(spark, config)
+def run(passes: Sequence[tuple[str, PipelineConfig]]) -> None:
+    """Run one pipeline after the other in one JVM, each until it is drained, and compare them."""
+    spark = open_session([config for _, config in passes])
+    steady: defaultdict[str, list[Steady]] = defaultdict(list)
+    for number, (mode, config) in enumerate(passes, start=1):
+        print(f"pass {number} of {len(passes)}: {mode}")
+        steady[mode].append(run_pass(spark, config))
     spark.stop()
+    first = next(iter(steady.values()))
+    for mode, found in steady.items():
+        compared = zip(found, first, strict=True)
+        print(f"{mode:16}", "; ".join(f"{one.told} ({one.rate / other.rate:.2f} times)" for one, other in compared))
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The last half of a pass."""
+
+    events: int
+    wall_s: float
+    cpu_s: Mapping[str, float]
+    """By kind of process."""
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.wall_s
+
+    @property
+    def told(self) -> str:
+        return f"{self.rate:.0f} events/s, {self.events / sum(self.cpu_s.values()):.0f} a CPU second"
+
+
+def cpu_seconds() -> Counter[str]:
+    """CPU seconds of this process and all that it has started, by kind."""
+    own = psutil.Process()
+    found = Counter({"driver": sum(own.cpu_times()[:2])})
+    for process in own.children(recursive=True):
+        with suppress(psutil.Error):
+            command = " ".join(process.cmdline())
+            kind = "JVM" if "SparkSubmit" in command else "workers" if "worker_daemon" in command else "broker"
+            found[kind] += sum(process.cpu_times()[:2])
+    return found
 
 
 class Rates:
@@ -146,6 +191,8 @@ class Rates:
 
     def __init__(self) -> None:
         self.of_batches: list[tuple[int, float]] = []
+        self.cpu_s = [cpu_seconds()]
+        """Before the first batch, and after each."""
         self._ended_at = time.perf_counter()
 
     def begin(self, batch_id: int) -> None:
@@ -156,12 +203,13 @@ class Rates:
         wall = now - self._ended_at
         self._ended_at = now
         self.of_batches.append((report.record_count, wall))
+        self.cpu_s.append(cpu_seconds())
         rate = report.record_count / wall
         print(f"batch {report.batch_id:3d} {report.record_count:7d} events {wall:6.3f} s {rate:8.0f}/s, ms: ", end="")
         print(_milliseconds(report.seconds), "| in tasks", _milliseconds(report.task_seconds))
 
 
-def run_pass(spark: SparkSession, config: PipelineConfig) -> None:
+def run_pass(spark: SparkSession, config: PipelineConfig) -> Steady:
     """Run the pipeline until it is drained and print each batch and the steady state."""
     rates = Rates()
     query = PipelineQuery(spark, prepared(config), True, [rates])
@@ -169,10 +217,17 @@ def run_pass(spark: SparkSession, config: PipelineConfig) -> None:
         query.poll()
         time.sleep(0.05)
     query.raise_failure()
-    steady = rates.of_batches[len(rates.of_batches) // 2 :]
-    count, wall = sum(n for n, _ in steady), sum(w for _, w in steady)
-    median = statistics.median(w for _, w in steady)
-    print(f"steady state over the last {len(steady)} batches: {count / wall:.0f} events/s, median batch {median:.3f} s")
+    half = len(rates.of_batches) // 2
+    last = rates.of_batches[half:]
+    cpu_s = {kind: seconds - rates.cpu_s[half][kind] for kind, seconds in rates.cpu_s[-1].items()}
+    steady = Steady(sum(n for n, _ in last), sum(w for _, w in last), cpu_s)
+    median = statistics.median(w for _, w in last)
+    print(
+        f"steady state over the last {len(last)} batches: {steady.told}, median batch {median:.3f} s, us/event: ",
+        end="",
+    )
+    print(", ".join(f"{kind} {seconds / steady.events * 1e6:.1f}" for kind, seconds in cpu_s.items()))
+    return steady
 
 
 def _milliseconds(seconds: Mapping[str, float]) -> str:
