@@ -207,9 +207,10 @@ def replay(
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
 
+    config = load_pipeline(file)
     if rebuild and not abandon:
-        check_read_again(load_pipeline(file), table)
-    replay_table(file, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
+        check_read_again(config, table)
+    replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
 
 
 @app.command()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -20,7 +19,6 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
-from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer
 from pipelines.control.same_rules import RULES, digest_of_rules
@@ -56,9 +54,8 @@ class Wanted:
     """Rebuild also what may lack rows that the table has."""
 
 
-def replay(file: Path, wanted: Wanted) -> None:
+def replay(config: PipelineConfig, wanted: Wanted) -> None:
     """Replay a range of a table's topics into the table, or build its content anew from it."""
-    config = load_pipeline(file)
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)
