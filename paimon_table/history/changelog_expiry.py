@@ -8,9 +8,10 @@ until the changelog of the snapshot that deletes them goes.
 from __future__ import annotations
 
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove, consumers_of
-from paimon_table.history.references import Held, HeldNames, metadata_names
+from paimon_table.history.held import Held, HeldNames
 from paimon_table.history.removal import Removal
 from paimon_table.history.retention import Limits, end_of_changelogs
+from paimon_table.history.snapshot_names import metadata_names
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext

@@ -15,9 +15,10 @@ from typing import TypeVar
 from paimon_table.errors import CorruptFile
 from paimon_table.history.claims import Claims, claimed, no_claims
 from paimon_table.history.consumers import ConsumerStore
-from paimon_table.history.references import Held, HeldNames, metadata_names
+from paimon_table.history.held import Held, HeldNames
 from paimon_table.history.removal import Removal, relative
 from paimon_table.history.retention import End, Keeper, Limits, end_of_snapshots
+from paimon_table.history.snapshot_names import metadata_names
 from paimon_table.metadata.data_file import FileSource
 from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader

@@ -15,7 +15,8 @@ from typing import Any
 
 from paimon_table.errors import CorruptFile
 from paimon_table.history.branches import BranchStore
-from paimon_table.history.references import Held, all_names
+from paimon_table.history.held import Held
+from paimon_table.history.snapshot_names import all_names
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths

@@ -13,8 +13,8 @@ from datetime import datetime
 from paimon_table.errors import CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove
-from paimon_table.history.references import all_names
 from paimon_table.history.removal import Removal
+from paimon_table.history.snapshot_names import all_names
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.manifest import live_entries
 from paimon_table.metadata.snapshot import Snapshot

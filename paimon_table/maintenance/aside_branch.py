@@ -19,8 +19,8 @@ from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import FilesToRemove, MetadataToRemove
 from paimon_table.history.names import check_branch_name
-from paimon_table.history.references import metadata_names
 from paimon_table.history.removal import absolute
+from paimon_table.history.snapshot_names import metadata_names
 from paimon_table.metadata.manifest import live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import BranchPaths, TablePaths

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from paimon_table.history.changelog_expiry import plan_changelog_expiry
 from paimon_table.history.claims import Claims, no_claims
 from paimon_table.history.expiry import Expiry, plan_expiry
-from paimon_table.history.references import HeldNames
+from paimon_table.history.held import HeldNames
 from paimon_table.history.removal import carry_out, finish_interrupted
 from paimon_table.history.retention import Keeper, Limits
 from paimon_table.metadata.table_context import TableContext

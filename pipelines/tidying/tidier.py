@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from paimon_table import Table, WriterEnvironment
 from paimon_table.errors import TidemarkError
-from paimon_table.history.references import HeldNames
+from paimon_table.history.held import HeldNames
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy

@@ -15,10 +15,10 @@ import pytest
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import plan_expiry
-from paimon_table.history.references import all_names, changelog_names
 from paimon_table.history.removal import carry_out
 from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import plan_rollback, plan_rollback_to_tag, roll_back
+from paimon_table.history.snapshot_names import all_names, changelog_names
 from paimon_table.history.tag_removal import plan_tag_removal
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire

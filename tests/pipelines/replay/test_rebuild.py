@@ -13,7 +13,7 @@ import pytest
 from paimon_table import CommitKind
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.history.branches import BranchStore
-from paimon_table.history.references import all_names, changelog_names
+from paimon_table.history.snapshot_names import all_names, changelog_names
 from paimon_table.history.tags import TagStore
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.metadata.manifest_store import ManifestReader

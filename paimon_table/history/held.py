@@ -1,46 +1,15 @@
-"""What snapshots need: the names of their files. Names are unique in a table, whatever directory they lie in."""
+"""What tags and branches hold: names of files that stay when the snapshots of the table expire."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paimon_table.history.branches import BranchStore
+from paimon_table.history.snapshot_names import all_names, changelog_names, live_file_names, metadata_names
 from paimon_table.history.tags import Tag, TagStore
-from paimon_table.metadata.manifest import live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
-
-
-def live_file_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """Its data files, without those that lie beside them."""
-    return {e.file.file_name for e in live_entries(reader.entries_in(reader.all_manifests(snapshot)))}
-
-
-def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """Manifest lists, manifests, the index manifest with its files, statistics; nothing of its changelog."""
-    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
-    names |= {manifest.file_name for manifest in reader.all_manifests(snapshot)}
-    if snapshot.index_manifest is not None:
-        names.add(snapshot.index_manifest)
-        names |= {entry.file.file_name for entry in reader.index_entries(snapshot)}
-    if snapshot.statistics is not None:
-        names.add(snapshot.statistics)
-    return names
-
-
-def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """The manifest list of its changelog, the manifests, the files.
-
-    Nothing where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
-    """
-    listed = snapshot.changelog_manifest_list
-    if listed is None or not reader.io.exists(reader.paths.manifest_file(listed)):
-        return set()
-    manifests = reader.list_of(listed, snapshot.changelog_manifest_list_size)
-    files = {entry.file.file_name for entry in reader.entries_in(manifests)}
-    return {listed, *(manifest.file_name for manifest in manifests), *files}
 
 
 @dataclass(slots=True)
@@ -127,13 +96,3 @@ class Held:
         """All names that tags and branches need."""
         snapshots = {tag.snapshot.id: tag.snapshot for tag in self.tags}
         return all_names(self.reader, snapshots.values()) | self.files_of_branches()
-
-
-def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:
-    """Data files, those beside them, and metadata of snapshots."""
-    names: set[str] = set()
-    for snapshot in snapshots:
-        for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
-            names |= {entry.file.file_name, *entry.file.extra_files}
-        names |= metadata_names(reader, snapshot)
-    return names

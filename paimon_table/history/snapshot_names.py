@@ -1,0 +1,49 @@
+"""The names of the files that a snapshot needs. Names are unique in a table, whatever directory they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paimon_table.metadata.manifest import live_entries
+from paimon_table.metadata.manifest_store import ManifestReader
+from paimon_table.metadata.snapshot import Snapshot
+
+
+def live_file_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """Its data files, without those that lie beside them."""
+    return {e.file.file_name for e in live_entries(reader.entries_in(reader.all_manifests(snapshot)))}
+
+
+def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """Manifest lists, manifests, the index manifest with its files, statistics; nothing of its changelog."""
+    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+    names |= {manifest.file_name for manifest in reader.all_manifests(snapshot)}
+    if snapshot.index_manifest is not None:
+        names.add(snapshot.index_manifest)
+        names |= {entry.file.file_name for entry in reader.index_entries(snapshot)}
+    if snapshot.statistics is not None:
+        names.add(snapshot.statistics)
+    return names
+
+
+def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
+    """The manifest list of its changelog, the manifests, the files.
+
+    Nothing where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
+    """
+    listed = snapshot.changelog_manifest_list
+    if listed is None or not reader.io.exists(reader.paths.manifest_file(listed)):
+        return set()
+    manifests = reader.list_of(listed, snapshot.changelog_manifest_list_size)
+    files = {entry.file.file_name for entry in reader.entries_in(manifests)}
+    return {listed, *(manifest.file_name for manifest in manifests), *files}
+
+
+def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Data files, those beside them, and metadata of snapshots."""
+    names: set[str] = set()
+    for snapshot in snapshots:
+        for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):
+            names |= {entry.file.file_name, *entry.file.extra_files}
+        names |= metadata_names(reader, snapshot)
+    return names
