@@ -70,16 +70,20 @@ def _change(schema: TableSchema, name: str, wanted: DataType, is_declared: bool)
             raise ConfigError(refusal)
         return AddColumn(name, wanted.with_nullable(True))
     present = schema.field(name).type
-    wider = common_type(present, wanted)
+    wider = widened(present, wanted)
     if wider is None:
         raise SchemaChangeRefused(
             f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table without loss; to keep"
             f" the table's type for good, declare `{name}: {sql(present)}` under columns.types of the rule, or write"
             " into a new table (another `into`)"
         )
-    if wider.with_nullable(True) == present.with_nullable(True):
-        return None
-    return WidenColumn(name, wider.with_nullable(present.nullable))
+    return None if wider == present else WidenColumn(name, wider)
+
+
+def widened(present: DataType, wanted: DataType) -> DataType | None:
+    """The type of a column that takes values of ``wanted`` too, nullable as it is; None where values would be lost."""
+    wider = common_type(present, wanted)
+    return None if wider is None else wider.with_nullable(present.nullable)
 
 
 def name_refusal(name: str, present: Collection[str]) -> str | None:

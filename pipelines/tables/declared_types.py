@@ -10,9 +10,9 @@ import logging
 
 from paimon_table import Table, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, sql
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import widened
 from pipelines.tables.schema_change_text import told
 
 log = logging.getLogger(__name__)
@@ -29,12 +29,12 @@ def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
         if not table.schema.has_column(name):
             continue
         present = table.schema.field(name).type
-        wider = common_type(present, declared)
+        wider = widened(present, declared)
         if wider is None:
             reason = "values would be lost between the two"
             raise ConfigError(_refusal(rule, identifier, pipeline, name, present, declared, reason))
-        if wider.with_nullable(True) != present.with_nullable(True):
-            changes.append(WidenColumn(name, wider.with_nullable(present.nullable)))
+        if wider != present:
+            changes.append(WidenColumn(name, wider))
         elif declared.with_nullable(True) != present.with_nullable(True):
             log.warning(
                 "%s: column %r is declared as %s and stays %s, which holds all of its values; declare that",
