@@ -323,7 +323,7 @@ def test_columns_to_cluster_by_must_be_there(tmp_path: Path) -> None:
 
 
 JOINING = {**UNAWARE, "compaction.min.file-num": "3"}
-"""So that four files of 30,000 rows of ``many`` are packed."""
+"""Such that four files of 30,000 rows of ``many`` are packed."""
 
 
 def many(count: int, number: int) -> pa.Table:
@@ -379,6 +379,15 @@ def test_row_groups_that_are_small_are_written_anew(tmp_path: Path) -> None:
     ((bucket, (file,)),) = writer.state().files.items()
     assert groups_of(writer.table, bucket, file) == [400]
     assert sorted(ids(writer.table)) == list(range(400))
+
+
+def test_row_groups_of_usual_batches_are_large_enough(tmp_path: Path) -> None:
+    writer = driver(tmp_path, JOINING)
+    for seed in range(3):
+        writer.commit_arrow(many(16_000, seed))
+    ((bucket, (file,)),) = writer.state().files.items()
+    assert 3 << 19 < file.file_size_bytes < 3 << 20
+    assert groups_of(writer.table, bucket, file) == [16_000] * 3
 
 
 @pytest.mark.parametrize(
