@@ -63,6 +63,7 @@ from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
 from pipelines.storage import quarantine_of
 from pipelines.tables.left_out import LeftOut
+from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier
 from sinks.commit.positions import aside_user
@@ -235,8 +236,10 @@ class PipelineQuery:
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = quarantine_of(self.config)
-        slots, reader = self._settings.slots, self._reader
+        slots, reader, is_new = self._settings.slots, self._reader, self._checkpoint.is_new
         records = reader.stream(spark, slots, self._log_start)
+        if is_new:
+            check_stored_reads(self.config, self._catalog, self._topics.ids)
         self._left_out.reload()  # topics that were made anew are read from their begin
         blobs = decoded(records, slots, quarantine_io, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)

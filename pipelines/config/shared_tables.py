@@ -45,7 +45,8 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             rules = config.target_rule(mine), other.target_rule(theirs)
             counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
             if counted is not None:
-                is_sure = mine.match == theirs.match and not any(c.source.skips_records for c in (config, other))
+                is_sure = mine.match == theirs.match and _is_same_kind(config, other)
+                is_sure = is_sure and not any(c.source.skips_records for c in (config, other))
                 yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
             elif not any(_keeps_newest(rule) for rule in rules):
                 text = "older rows stand in the place of newer ones where one of them is behind"
@@ -67,21 +68,37 @@ def _may_be_same(a: str, b: str) -> bool:
 
 
 def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
-    """Words for what both rules are sure to get, if that is sure."""
-    if config.source.files is not None and other.source.files is not None:
-        is_same = config.source.files.path == other.source.files.path
-        own, its = config.source.files.topics.selection, other.source.files.topics.selection
-    elif config.source.kafka is not None and other.source.kafka is not None:
-        is_same = config.source.kafka.bootstrap_servers == other.source.kafka.bootstrap_servers
-        own, its = config.source.kafka.topics.selection, other.source.kafka.topics.selection
-    else:
+    """Words for what both rules get, if that is sure; for what they may get where only one of them reads dumps."""
+    own, its = _choice(config), _choice(other)
+    if own is None or its is None or (_is_same_kind(config, other) and not _is_same_place(config, other)):
         return None
-    if not is_same:
-        return None
-    for topic in (*own.names, *its.names):
+    bring = "bring" if _is_same_kind(config, other) else "may bring"
+    for topic in (*_said_names(own), *_said_names(its)):
         if own.selects(topic) and its.selects(topic) and all(_may_take(rule, topic) for rule in (mine, theirs)):
-            return f"both bring topic {topic} into it"
-    return "both bring the same topics into it" if _is_same_choice(own, its) else None
+            return f"both {bring} topic {topic} into it"
+    return f"both {bring} the same topics into it" if _is_same_choice(own, its) else None
+
+
+def _choice(config: PipelineConfig) -> TopicSelection | None:
+    source = config.source.kafka or config.source.files
+    return None if source is None else source.topics.selection
+
+
+def _is_same_kind(config: PipelineConfig, other: PipelineConfig) -> bool:
+    return (config.source.kafka is None) == (other.source.kafka is None)
+
+
+def _is_same_place(config: PipelineConfig, other: PipelineConfig) -> bool:
+    own, its = config.source, other.source
+    if own.kafka is not None and its.kafka is not None:
+        return own.kafka.bootstrap_servers == its.kafka.bootstrap_servers
+    return own.files is not None and its.files is not None and own.files.path == its.files.path
+
+
+def _said_names(choice: TopicSelection) -> tuple[str, ...]:
+    """The names that are given, and the patterns that can be of one name alone."""
+    plain = (pattern.replace("\\.", ".") for pattern in choice.include)
+    return (*choice.names, *filter(_PLAIN.fullmatch, plain))
 
 
 def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:

@@ -22,7 +22,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
     if rule.merge_sources is not None or rule.on_change is not None:
         return
-    others = [told(other) for other in sink.sources if not _is_same(other, source)]
+    others = [told(other) for other in sink.sources if not other.is_same(fed_by(source))]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others:
         key = ", ".join(sink.table.schema.primary_keys)
@@ -40,10 +40,3 @@ def told(source: FedBy) -> str:
     """The source table's full name and its topic."""
     names = (source.database, source.schema, source.table)
     return f"{'.'.join(name for name in names if name)} (topic {source.topic})"
-
-
-def _is_same(known: FedBy, source: SourceTable) -> bool:
-    """Whether both are one source table; events without a `source` block do not tell every name."""
-    pairs = ((known.database, source.database), (known.schema, source.schema))
-    is_same_table = known.topic == source.topic and known.table == source.table
-    return is_same_table and all(a == b or a is None or b is None for a, b in pairs)

@@ -1,7 +1,8 @@
-"""A pipeline that is new to a table which another one has fed from the same topic: its records come a second time.
+"""A pipeline that is new to what another one has brought into a table: the records come a second time.
 
 That happens with a copy of a pipeline file under another name, with a renamed pipeline, and where a topic goes from one
 pipeline to another. Rows of a key end up equal; sums and tables without primary key would count every record twice.
+Source tables that share a topic are told apart: each pipeline may bring its own of them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from paimon_table import Table
-from paimon_table.errors import ConfigError
+from paimon_table import Catalog, Table, TableName
+from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import PLACEHOLDER
+from pipelines.tables.known_routes import known_sources
+from sinks.commit.pipeline_mark import marking_pipelines
+from sinks.commit.positions import FedBy, newest_positions
 from sinks.commit.table_sink import TableSink
 
 log = logging.getLogger(__name__)
@@ -26,33 +31,76 @@ Offsets = Mapping[int, int]
 """The next offset by partition."""
 
 
-def check_repeated_reads(config: PipelineConfig, sink: TableSink, topic: str) -> None:
-    """Refuse a topic that another pipeline has brought into a table that counts; elsewhere a warning.
+def check_repeated_reads(config: PipelineConfig, sink: TableSink, source: FedBy) -> None:
+    """Refuse a source table that another pipeline has brought into a table that counts; elsewhere a warning.
 
     ConfigError says where the other one stands: `start` with offsets from there on reads each record once. The first
     commit raises it too, where the other pipeline has begun since.
     """
     warned: set[str] = set()
-    sink.check_first(lambda: _check(config, sink, topic, warned))
+    sink.check_first(lambda: _check(config, sink, source, warned))
 
 
-def _check(config: PipelineConfig, sink: TableSink, topic: str, warned: set[str]) -> None:
-    for pipeline, offsets in sink.read_by_others(topic).items():
-        if _begins_behind(config, topic, offsets):
+def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapping[str, str]) -> None:
+    """Refuse, before anything is read, what ``check_repeated_reads`` would refuse under a new checkpoint.
+
+    ``topic_ids`` are the topics that will be read. Tables whose names come from events are looked at with these.
+    """
+    for into in dict.fromkeys(rule.into for rule in config.tables):
+        name = None if PLACEHOLDER.search(into) else TableName.of(into)
+        table = None if name is None else _found(catalog, name)
+        if name is None or table is None:
             continue
-        told = f"table {sink.identifier} has records of topic {topic} from pipeline {pipeline}"
-        places = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
+        others = [mark for mark in marking_pipelines(table.io, table.paths) if mark != config.name]
+        positions = newest_positions(table.snapshots, config.name, others) if others else {}
+        own = positions.pop(config.name, None)
+        for pipeline, position in positions.items():
+            for source in known_sources(config, name, position.sources):
+                fed = FedBy(source.topic, source.database, source.schema, source.table)
+                offsets = position.among(topic_ids).offsets_in(source.topic)
+                if source.topic in topic_ids and offsets and (own is None or not own.has_read(fed)):
+                    _refuse(config, into, table, source.topic, pipeline, offsets)
+
+
+def _found(catalog: Catalog, name: TableName) -> Table | None:
+    """The table if it is there; what is wrong with it is told when its rows come."""
+    try:
+        return catalog.find(name)
+    except TidemarkError:
+        return None
+
+
+def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[str]) -> None:
+    own = sink.position.offsets_in(source.topic)
+    for pipeline, offsets in sink.read_by_others(source).items():
+        if _is_behind(own, offsets):
+            continue
+        _refuse(config, sink.identifier, sink.table, source.topic, pipeline, offsets)
         counted = _counted(sink.table)
-        behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=places)
-        if counted is not None and not config.source.skips_records:
-            raise ConfigError(
-                f"{told}: pipeline {config.name} would bring them a second time, and {counted}. Write into another"
-                f" table (another `into`), or go on as pipeline {pipeline}, by that name{behind}"
-            )
-        if pipeline not in warned and (counted is not None or not _keeps_newest(sink.table)):
+        is_told = _begins_behind(config, source.topic, offsets) or pipeline in warned
+        if not is_told and (counted is not None or not _keeps_newest(sink.table)):
             warned.add(pipeline)
             effect = counted or "older rows stand in the place of newer ones until it has come as far"
+            told = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
+            places = _places(offsets)
             log.warning("%s up to offsets %s: of what pipeline %s reads again, %s", told, places, config.name, effect)
+
+
+def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
+    """Raise ConfigError if records that ``pipeline`` has brought up to ``offsets`` would count again."""
+    counted = _counted(table)
+    if counted is None or config.source.skips_records or _begins_behind(config, topic, offsets):
+        return
+    behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=_places(offsets))
+    raise ConfigError(
+        f"table {identifier} has records of topic {topic} from pipeline {pipeline}: pipeline {config.name} would bring"
+        f" them a second time, and {counted}. Write into another table (another `into`), or go on as pipeline"
+        f" {pipeline}, by that name{behind}"
+    )
+
+
+def _places(offsets: Offsets) -> str:
+    return ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
 
 
 def _counted(table: Table) -> str | None:
@@ -71,7 +119,9 @@ def _keeps_newest(table: Table) -> bool:
 def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool:
     """Whether the file says offsets at which the other pipeline has nothing yet."""
     start = config.source.start_offsets
-    if start is None:
-        return False
-    begins = start.get(topic, {})
+    return start is not None and _is_behind(start.get(topic, {}), offsets)
+
+
+def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
+    """Whether reading from ``begins`` on meets nothing of what lies before ``offsets``."""
     return all(begins.get(partition, 0) >= offset for partition, offset in offsets.items())

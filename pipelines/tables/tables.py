@@ -320,7 +320,7 @@ class PipelineTables:
             raise Rejected(Rejection(refusal))
         check_same_mode(identifier, rule, self._rules[identifier])
         if self._beside is None:
-            check_repeated_reads(self.config, sink, source.topic)
+            check_repeated_reads(self.config, sink, fed_by(source))
         try:
             check_sources(source, sink, rule)
         except ConfigError as error:

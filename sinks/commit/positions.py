@@ -8,7 +8,7 @@ those of a topic that was deleted and made anew under its name say nothing about
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from paimon_table import Snapshot, SnapshotStore
@@ -49,6 +49,12 @@ class FedBy:
     database: str | None
     schema: str | None
     table: str
+
+    def is_same(self, other: FedBy) -> bool:
+        """Whether both are one source table; events without a `source` block do not tell every name."""
+        pairs = ((self.database, other.database), (self.schema, other.schema))
+        is_same_table = self.topic == other.topic and self.table == other.table
+        return is_same_table and all(a == b or a is None or b is None for a, b in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,15 @@ class Position:
     def started_over(self, commit_user: str) -> Position:
         """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
         return Position(commit_user, {}, {}, self.sources, commit_count=self.commit_count)
+
+    def has_read(self, source: FedBy) -> bool:
+        """Whether records of ``source`` are in the table; all of its topic are where no source table is recorded."""
+        named = [one for one in self.sources if one.topic == source.topic]
+        return any(map(source.is_same, named)) if named else bool(self.offsets_in(source.topic))
+
+    def offsets_in(self, topic: str) -> dict[int, int]:
+        """The next offset by partition of one topic."""
+        return {partition: offset for (name, partition), offset in self.offsets.items() if name == topic}
 
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
         """The position of a table that ``source`` feeds too; what is known of it already stays."""
@@ -221,14 +236,19 @@ def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snaps
     return None
 
 
-def newest_positions(snapshots: SnapshotStore, pipeline: str) -> dict[str, Position]:
-    """The newest position of ``pipeline``, and of each other one that has written since; by pipeline."""
+def newest_positions(snapshots: SnapshotStore, pipeline: str, others: Collection[str] = ()) -> dict[str, Position]:
+    """The newest position of ``pipeline``, and of each other one that has written since; by pipeline.
+
+    Of ``others`` it is looked for among all snapshots.
+    """
+    wanted = {pipeline, *others}
     found: dict[str, Position] = {}
     for snapshot in snapshots.newest_first():
         writer = (snapshot.properties or {}).get(PIPELINE_PROPERTY)
         position = None if writer is None or writer in found else position_of(snapshot, writer)
         if writer is not None and position is not None:
             found[writer] = position
-        if writer == pipeline and writer in found:
+            wanted.discard(writer)
+        if not wanted:
             break
     return found

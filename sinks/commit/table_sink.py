@@ -105,6 +105,8 @@ class TableSink:
         if is_new:
             self._others_up_to = self._commit.state.snapshot_id
         self._recorded_at = self._commit.state.snapshot_id
+        self._everybody: tuple[int, Mapping[str, Position]] = (-1, {})
+        """The newest position of each pipeline, and the snapshot at which they were looked for."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
@@ -129,17 +131,25 @@ class TableSink:
         topics = {topic for position in self._recorded.values() for topic, _ in position.offsets}
         return frozenset(topics - {source.topic for source in self.sources})
 
-    def read_by_others(self, topic: str) -> dict[str, dict[int, int]]:
-        """Next offsets of the pipelines that have brought records of ``topic``; none where this one has."""
+    def read_by_others(self, source: FedBy) -> dict[str, dict[int, int]]:
+        """Next offsets in its topic of the pipelines that have brought records of ``source``; none where this one has.
+
+        The pipelines are those that have ever written the table, as far as their snapshots are there.
+        """
         own = self._recorded.get(self._pipeline)
-        if own is not None and any(name == topic for name, _ in own.offsets):
+        if own is not None and own.has_read(source):
             return {}
-        read: dict[str, dict[int, int]] = {}
-        for pipeline, position in self._recorded.items():
-            for (name, partition), offset in position.among(self._topic_ids()).offsets.items():
-                if name == topic:
-                    read.setdefault(pipeline, {})[partition] = offset
-        return read
+        if self._everybody[0] != self.state.snapshot_id:
+            marks = marking_pipelines(self.table.io, self.table.paths)
+            found = newest_positions(self.table.snapshots, self._pipeline, marks)
+            self._everybody = (self.state.snapshot_id, found)
+        others = {name: position for name, position in self._everybody[1].items() if name != self._pipeline}
+        ids = self._topic_ids()
+        return {
+            name: offsets
+            for name, position in others.items()
+            if position.has_read(source) and (offsets := position.among(ids).offsets_in(source.topic))
+        }
 
     def check_first(self, check: Callable[[], None]) -> None:
         """Call ``check``, and again whenever others have committed until this one's next commit is published.

@@ -56,8 +56,9 @@ def test_records_that_would_count_twice_are_refused(tmp_path: Path, words: dict[
         load_pipelines(paths)
 
 
-def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path) -> None:
-    paths = files(tmp_path, {"source": kafka("{include: ['shop.*']}")}, {"source": kafka("[shop.orders]")})
+@pytest.mark.parametrize("named", ["[shop.orders]", r"{include: ['shop\.orders']}"])
+def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path, named: str) -> None:
+    paths = files(tmp_path, {"source": kafka("{include: ['shop.*']}")}, {"source": kafka(named)})
     with pytest.raises(ConfigError, match=r"both bring topic shop\.orders into it"):
         load_pipelines(paths)
 
@@ -68,6 +69,8 @@ def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path) -> No
         ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows stand in the place of newer ones"),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "latest")}, "each record adds its row twice"),
         ({"table": "'ord.*'"}, {}, "each record adds its row twice"),
+        ({}, {"source": kafka("[t]")}, "both may bring topic t into it, and each record adds its row twice"),
+        ({"source": kafka("[t]")}, {}, "both may bring topic t into it, and each record adds its row twice"),
     ],
 )
 def test_what_may_be_meant_is_told(
@@ -84,7 +87,8 @@ def test_what_may_be_meant_is_told(
     [
         ({}, {"into": "lake.others"}),
         ({}, {"table": "items"}),
-        ({}, {"source": kafka("[t]")}),
+        ({"source": "files: { path: dumps, topics: [u] }"}, {"source": kafka("[t]")}),
+        ({}, {"source": kafka("[t]", "{offsets: {t: {0: 5}}}")}),
         ({"source": kafka("[t]")}, {"source": kafka("[u]")}),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", servers="elsewhere:9092")}),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "{offsets: {t: {0: 5}}}")}),

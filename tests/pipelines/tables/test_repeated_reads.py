@@ -16,6 +16,7 @@ from pipelines.batch.exchange import Written
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
 from pipelines.config.config import PipelineConfig
+from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from sinks.write.bucket_task import WriteTask
 from tests.support.local_batches import pipeline_tables, run_batches, task_settings
@@ -129,3 +130,95 @@ def test_of_two_that_begin_a_table_of_rows_at_once_the_later_one_is_told(
     overtaken(tmp_path, UPSERT)
     assert caplog.text.count("from pipeline shop up to offsets 0: 2: of what pipeline copy reads again") == 1
     assert quantities(tmp_path) == [1, 2]
+
+
+ROUTED = "all.changes"
+"""A topic to which a router brings several source tables."""
+
+
+def of_orders(rule: dict[str, object]) -> dict[str, object]:
+    return {**rule, "match": {"table": "orders"}}
+
+
+@pytest.mark.parametrize("rule", [LOG, {**SUMS, "merge_sources": "disjoint_keys"}])
+def test_source_tables_of_their_own_may_come_in_one_topic(tmp_path: Path, rule: dict[str, object]) -> None:
+    run_batches(pipeline(tmp_path, rule, "shop"), [items("shop", 0, 1, 2, topic=ROUTED)], tmp_path)
+
+    run_batches(
+        pipeline(tmp_path, of_orders(rule), "second"),
+        [items("shop", 2, 3, 4, topic=ROUTED, table="orders")],
+        tmp_path,
+    )
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would bring them a second time"):
+        run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2, topic=ROUTED)], tmp_path)
+
+    assert quantities(tmp_path) == [1, 2, 3, 4]
+
+
+def widened(directory: Path) -> PipelineTables:
+    """The pipeline of `orders`, which takes the items of the same topic too by now."""
+    run_batches(pipeline(directory, LOG, "shop"), [items("shop", 0, 1, 2, topic=ROUTED)], directory)
+    orders = pipeline(directory, of_orders(LOG), "second")
+    run_batches(orders, [items("shop", 2, 3, topic=ROUTED, table="orders")], directory)
+    return pipeline(directory, {**LOG, "match": {"table": "(items|orders)"}}, "second")
+
+
+def test_a_rule_that_takes_one_more_source_table_of_its_topic_counts_nothing_twice(tmp_path: Path) -> None:
+    both = widened(tmp_path)
+    run_batches(pipeline(tmp_path, LOG, "shop"), [items("shop", 3, 4, 5, topic=ROUTED)], tmp_path, first_batch_id=1)
+
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline second would bring them a second time"):
+        run_batches(both, [items("shop", 3, 4, 5, topic=ROUTED)], tmp_path, first_batch_id=1)
+
+    assert quantities(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_a_source_table_goes_to_the_pipeline_that_is_beyond_its_former_one(tmp_path: Path) -> None:
+    run_batches(widened(tmp_path), [items("shop", 3, 4, topic=ROUTED)], tmp_path, first_batch_id=1)
+    assert quantities(tmp_path) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rule", [LOG, {**SUMS, "merge_sources": "disjoint_keys"}])
+def test_a_topic_that_two_patterns_find_later_is_read_by_one_of_them(tmp_path: Path, rule: dict[str, object]) -> None:
+    first, second = pipeline(tmp_path, rule, "first"), pipeline(tmp_path, rule, "second")
+    run_batches(first, [items("eu", 0, 1)], tmp_path)
+    run_batches(second, [items("us", 0, 2)], tmp_path)
+    run_batches(first, [items("new", 0, 3)], tmp_path, first_batch_id=1)
+    run_batches(second, [items("us", 1, 4)], tmp_path, first_batch_id=1)
+
+    with pytest.raises(ConfigError, match=r"topic new\.public\.items from pipeline first: pipeline second would"):
+        run_batches(second, [items("new", 0, 3)], tmp_path, first_batch_id=2)
+
+    assert quantities(tmp_path) == [1, 2, 3, 4]
+
+
+def test_what_dumps_have_brought_is_not_read_again_from_kafka(tmp_path: Path) -> None:
+    filled(tmp_path, LOG)
+    start = re.escape("`start: {offsets: {shop.public.items: {0: 2}}}` under source.kafka")
+    with pytest.raises(ConfigError, match=f"from pipeline shop: pipeline stream would .*{start}"):
+        run_batches(pipeline(tmp_path, LOG, "stream", "earliest"), [items("shop", 0, 1)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rule", "start", "is_refused"),
+    [
+        (LOG, "earliest", True),
+        ({**LOG, "into": "lake.{table}"}, "earliest", False),  # which its first event tells
+        (of_orders(LOG), "earliest", False),
+        (LOG, "latest", False),
+        (LOG, {"offsets": {TOPIC: {0: 2}}}, False),
+        (UPSERT, "earliest", False),
+    ],
+)
+def test_what_is_stored_is_looked_at_before_anything_is_read(
+    tmp_path: Path, rule: dict[str, object], start: object, is_refused: bool
+) -> None:
+    filled(tmp_path, UPSERT if rule is UPSERT else LOG)
+    second = pipeline(tmp_path, rule, "second", start)
+
+    check_stored_reads(second.config, second.catalog, {"shop.public.others": "b"})
+    if not is_refused:
+        check_stored_reads(second.config, second.catalog, {TOPIC: "a"})
+        return
+    with pytest.raises(ConfigError, match=r"topic shop\.public\.items from pipeline shop: pipeline second would bring"):
+        check_stored_reads(second.config, second.catalog, {TOPIC: "a"})
