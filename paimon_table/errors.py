@@ -7,9 +7,12 @@ alone: it is the class, its ``action``, or an attribute. Errors keep their attri
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from enum import Enum
 from typing import ClassVar, Self
+
+WHERE_MORE = "the log, `tidemark status` and the web page with its token say more"
 
 
 class Action(Enum):
@@ -38,10 +41,25 @@ class TidemarkError(Exception):
     action: ClassVar[Action]
     """Every class that is raised has one; ``error_classes`` lists them."""
 
+    public_words: ClassVar[str] = "it failed"
+    """What kind of error it is, for those who may not see rows: its text may hold values, keys or partitions."""
+
+    is_public: ClassVar[bool] = False
+    """Whether texts of the class hold names and numbers alone, so that everybody may see them."""
+
+    _public: str | None = None
+
     @property
     def public_text(self) -> str:
-        """The text for those who may not see rows."""
-        return str(self)
+        """The text for those who may not see rows: by default the kind of error alone."""
+        if self._public is not None:
+            return self._public
+        return str(self) if self.is_public else f"{self.public_words}; {WHERE_MORE}"
+
+    def without_values(self, text: str | None = None) -> Self:
+        """The same error, whose text holds names and numbers alone; or ``text``, which is told in its place."""
+        self._public = str(self) if text is None else text
+        return self
 
     def told(self, text: str) -> Self:
         """The same error with another text, such as one that also names the place."""
@@ -58,6 +76,7 @@ class ConfigError(TidemarkError):
     """
 
     action = Action.FIX_REQUEST
+    public_words = "what is asked for does not fit"
 
     def __init__(self, text: str, *, option: str | None = None, column: str | None = None) -> None:
         super().__init__(text)
@@ -67,6 +86,8 @@ class ConfigError(TidemarkError):
 
 class UnsupportedFeature(ConfigError):
     """The table or the request needs something that Tidemark does not do yet."""
+
+    public_words = "the table or the request needs something that Tidemark does not do yet"
 
 
 class BucketCountChanged(ConfigError):
@@ -80,6 +101,7 @@ class SchemaChangeRefused(TidemarkError):
     """Events carry a schema change that would lose values; the table was left as it is."""
 
     action = Action.QUARANTINE
+    public_words = "events carry a schema change that would lose values"
 
     def __init__(self, text: str, *, column: str | None = None) -> None:
         super().__init__(text)
@@ -90,22 +112,27 @@ class CommitConflict(TidemarkError):
     """Another committer changed the same files; nothing was published: restore the state and retry."""
 
     action = Action.RETRY
+    public_words = "another writer changed the same files"
 
 
 class CommitOutcomeUnknown(TidemarkError):
     """The publish step failed midway: look whether the snapshot exists before retrying."""
 
     action = Action.VERIFY
+    public_words = "it is not known whether a commit was published"
 
 
 class SinkUnavailable(TidemarkError):
     """Storage or source does not answer: retry later."""
 
     action = Action.RETRY
+    public_words = "storage or source did not take what was asked"
 
 
 class Outage(SinkUnavailable):
     """Storage or source does not answer for now: what was tried may be tried again as it is until it goes well."""
+
+    public_words = "storage or source does not answer"
 
 
 class LocalDiskFull(SinkUnavailable):
@@ -120,21 +147,22 @@ class MalformedRecord(TidemarkError):
 
     action = Action.QUARANTINE
 
+    public_words = "a record cannot be taken"
+
     def __init__(self, text: str, *, place: str = "") -> None:
         super().__init__(text)
         self.place = place
 
     @property
     def public_text(self) -> str:
-        return (
-            f"{self.place}: the record cannot be taken; the log says what is wrong with it" if self.place else str(self)
-        )
+        return f"{self.place}: the record cannot be taken; {WHERE_MORE}" if self.place else super().public_text
 
 
 class LanesDoNotFit(TidemarkError):
     """Keys of the table lie in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
 
     action = Action.STOP
+    public_words = "keys of the table lie in buckets of others"
 
     def __init__(self, text: str, *, lanes: int = 1) -> None:
         super().__init__(text)
@@ -145,17 +173,23 @@ class CorruptFile(TidemarkError):
     """A file of the table contradicts its metadata: stop."""
 
     action = Action.STOP
+    public_words = "a file of the table contradicts its metadata"
 
 
 class BrokenInvariant(TidemarkError):
     """A rule that the engine relies on does not hold: stop, nothing may be committed."""
 
     action = Action.STOP
+    public_words = "a rule that the engine relies on does not hold"
 
 
 def public_text(error: BaseException) -> str:
     """What an error says to those who may not see rows."""
-    return error.public_text if isinstance(error, TidemarkError) else str(error)
+    if isinstance(error, TidemarkError):
+        return error.public_text
+    if isinstance(error, OSError) and error.errno:  # its text has paths, and these have partitions
+        return f"{os.strerror(error.errno)}; {WHERE_MORE}"
+    return f"unexpected {type(error).__name__}; {WHERE_MORE}"
 
 
 def error_classes() -> Mapping[str, type[TidemarkError]]:

@@ -362,7 +362,9 @@ class PipelineQuery:
         topics = set() if self.tables is None else self.tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned is not None and planned >= batch_id
-        self._left_out.leave_out(identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun)
+        self._left_out.leave_out(
+            identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun, public_reason=reason
+        )
         log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
 
     def _has_passed(self, topic: str) -> bool:

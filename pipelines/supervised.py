@@ -242,7 +242,7 @@ class SupervisedPipeline:
     def _show(self, behind: Mapping[str, Standing]) -> None:
         """Let those who look see which tables are not in the stream."""
         for name, standing in behind.items():
-            self._seen.put_table(name, views.Standing(standing.state.value), standing.reason)
+            self._seen.put_table(name, views.Standing(standing.state.value), standing.reason, standing.public_reason)
         for name in self._behind.keys() - behind.keys():
             self._seen.put_table(name, views.Standing.RUNNING)
         self._behind = behind
@@ -269,13 +269,14 @@ class SupervisedPipeline:
         if self._stopping and may_pass(error):
             log.warning("%s: stopped while it waited: %s", self.config.name, error)
             return
-        before = self._trouble or Trouble(str(error), since_s)
-        after = before.failed_again(str(error), self._now(), self._patience) if may_pass(error) else None
+        told = str(error), public_text(error)
+        before = self._trouble or Trouble(*told, since_s)
+        after = before.failed_again(*told, self._now(), self._patience) if may_pass(error) else None
         if after is None:
             if self._wanted is not None:
                 self._wanted.tell(False, f"the pipeline ended before it took the changed file: {error}")
             self.failure = self._final(error, before)
-            self._seen.enter(Phase.FAILED, public_text(self.failure))
+            self._seen.enter(Phase.FAILED, str(self.failure), public_text(self.failure))
             return
         self._trouble = after
         self._tell(after)
@@ -290,7 +291,7 @@ class SupervisedPipeline:
 
     def _tell(self, trouble: Trouble) -> None:
         self._seen.retried("outage")
-        self._seen.enter(Phase.WAITING, trouble.what)
+        self._seen.enter(Phase.WAITING, trouble.what, trouble.public_what)
         left_s = trouble.next_s - self._now()
         since = datetime.now() - timedelta(seconds=self._now() - trouble.since_s)
         log.warning(

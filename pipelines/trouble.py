@@ -24,17 +24,19 @@ class Trouble:
     """What hinders a pipeline since ``since_s``, after ``tries`` failed ones; times are readings of one clock."""
 
     what: str
+    public_what: str
+    """The same without values of rows."""
     since_s: float
     tries: int = 0
     next_s: float = 0.0
 
-    def failed_again(self, what: str, now_s: float, patience: Patience) -> Trouble | None:
+    def failed_again(self, what: str, public_what: str, now_s: float, patience: Patience) -> Trouble | None:
         """The same after one more failure, with the time of the next try; None when patience is at its end."""
         wait_s = min(patience.max_wait_s, FIRST_WAIT_S * 2.0 ** min(self.tries, 30))
         next_s = min(now_s + wait_s, max(now_s, self.since_s + patience.max_elapsed_s))
         if now_s >= self.since_s + patience.max_elapsed_s:
             return None
-        return replace(self, what=what, tries=self.tries + 1, next_s=next_s)
+        return replace(self, what=what, public_what=public_what, tries=self.tries + 1, next_s=next_s)
 
 
 def may_pass(error: BaseException) -> bool:

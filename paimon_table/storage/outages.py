@@ -7,7 +7,7 @@ import errno
 import os
 import re
 
-from paimon_table.errors import LocalDiskFull, Outage, SinkUnavailable
+from paimon_table.errors import WHERE_MORE, LocalDiskFull, Outage, SinkUnavailable
 
 _PASSING = frozenset(
     (
@@ -44,9 +44,12 @@ _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 def storage_failure(error: OSError, what: str = "storage does not answer as expected") -> SinkUnavailable:
     """The error for users: an Outage where the same may go well later, without anybody's help."""
+    # The text has the path, which names partitions; in that of Arrow it is part of ``strerror``.
+    words = os.strerror(error.errno) if error.errno else type(error).__name__
     if passes(error):
-        return Outage(f"{what}: {error}")
-    return SinkUnavailable(f"{what}: {error}; {_REMEDIES.get(_number(error), _OTHER_REMEDY)}")
+        return Outage(f"{what}: {error}").without_values(f"{what}: {words}; {WHERE_MORE}")
+    remedy = _REMEDIES.get(_number(error), _OTHER_REMEDY)
+    return SinkUnavailable(f"{what}: {error}; {remedy}").without_values(f"{what}: {words}; {remedy}")
 
 
 def local_failure(what: str, directory: object, needs: str, error: OSError) -> SinkUnavailable:
@@ -56,7 +59,7 @@ def local_failure(what: str, directory: object, needs: str, error: OSError) -> S
     if number in _NO_ROOM:
         return LocalDiskFull(
             f"{text}: make room there, or give pipelines another directory (spark.local.dir), then start again"
-        )
+        ).without_values()
     return SinkUnavailable(text)
 
 

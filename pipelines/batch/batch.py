@@ -180,9 +180,9 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
     """Raise what a record of the batch asks for by policy, before anything of it is committed."""
     for report in reports:
         for refusal in report.refusals:
-            error = SchemaChangeRefused(
-                f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}: {refusal.reason}"
-            )
+            place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
+            error = SchemaChangeRefused(f"{place}: {refusal.reason}")
+            error.without_values(f"{place}: {error.public_text}")
             identifier = tables.routes.get(refusal.source)
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined

@@ -190,12 +190,16 @@ def _moved_count(rows: pa.Table) -> int:
     return count or 0
 
 
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.:eETZ+-]*")
+_VALUES = re.compile(
+    r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)|[-+]?\d[\d.:eETZ+-]*|\b(?:true|false)\b""", re.DOTALL
+)
+"""Texts in quotes, whatever they hold and also without an end, numbers, truth values."""
+
 _KIND_LENGTH = 80
 
 
 def kind_of_reason(reason: str) -> str:
-    """The reason of one record without what differs between records of the same kind: quoted texts and numbers."""
+    """The reason of one record without values of it; alike for records of the same kind."""
     kind = _VALUES.sub("...", reason)
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."
 

@@ -21,6 +21,7 @@ class TooManyBadRecords(TidemarkError):
     """
 
     action = Action.QUARANTINE
+    is_public = True  # it names kinds of reasons, which hold no values
 
     def __init__(self, text: str, *, table: str = "") -> None:
         super().__init__(text)

@@ -34,7 +34,9 @@ def note_new_tables(
         if topics is not None and not topics:
             continue
         if rule.backfill:
-            left_out.leave_out(table, Cause.NEW, FILLED, next_batch, topics or (), from_start=True)
+            left_out.leave_out(
+                table, Cause.NEW, FILLED, next_batch, topics or (), from_start=True, public_reason=FILLED
+            )
             log.info("table %s: %s", table, FILLED)
         else:
             without[table] = None

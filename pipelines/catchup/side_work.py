@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import TidemarkError, public_text
 from pipelines.catchup.catch_up import CatchUp, Step
 from pipelines.catchup.standing import Standing, TableState
 from pipelines.checkpoint.behind_marks import BehindMark, Cause
@@ -95,7 +95,8 @@ class SideWork:
         self._wanted.add(identifier)
         mark = self._left_out.marks[identifier]
         if mark.cause is Cause.ASKED:  # the next start goes on with it
-            self._left_out.leave_out(identifier, Cause.FAILED, "it was resumed", mark.batch, mark.topics)
+            reason = "it was resumed"
+            self._left_out.leave_out(identifier, Cause.FAILED, reason, mark.batch, mark.topics, public_reason=reason)
 
     def pause(self, identifier: str) -> None:
         """Stop catching a table up; to be called in a turn."""
@@ -112,7 +113,7 @@ class SideWork:
         state = TableState.CATCHING_UP if is_due else TableState.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
-        return Standing(mark.table, state, mark.cause, mark.reason, mark.since_ms, left, read)
+        return Standing(mark.table, state, mark.cause, mark.reason, mark.since_ms, left, read, mark.public_reason)
 
     def _due(self) -> list[str]:
         return [name for name, m in self._left_out.marks.items() if name in self._wanted or m.cause is Cause.NEW]
@@ -202,7 +203,9 @@ class SideWork:
             return
         mark = self._left_out.marks[identifier]
         self.pause(identifier)
-        self._left_out.leave_out(identifier, Cause.FAILED, str(error), mark.batch, mark.topics)
+        self._left_out.leave_out(
+            identifier, Cause.FAILED, str(error), mark.batch, mark.topics, public_reason=public_text(error)
+        )
         log.error(
             "table %s stays paused, all others go on: %s. `tidemark resume FILE --table %s`, or a restart, tries again",
             identifier,

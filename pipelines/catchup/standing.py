@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.behind_marks import BehindMark, Cause
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Standing:
     records_left: int | None = None
     """About how many records it has to read; None when that is not known."""
     records_read: int = 0
+    public_reason: str = WHERE_MORE
+    """The reason without values of rows."""
 
     def __str__(self) -> str:
         left = "" if self.records_left is None else f", about {self.records_left:,} records to go"

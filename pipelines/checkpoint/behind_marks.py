@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote
 
+from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/behind"
@@ -62,6 +63,8 @@ class BehindMark:
     topics: tuple[str, ...] = ()
     """Those known to feed the table."""
     slice: SlicePlan | None = None
+    public_reason: str = WHERE_MORE
+    """The reason without values of rows."""
 
     @property
     def is_behind(self) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from paimon_table import Table, TableState
+from paimon_table.errors import WHERE_MORE
 from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.live.table_shape import TableShape, table_shape
@@ -71,6 +72,7 @@ class _TableCounts:
     changelog_rows: int = 0
     standing: Standing = Standing.RUNNING
     reason: str = ""
+    public_reason: str = WHERE_MORE
     since_s: float | None = None
     seen: TableState | None = None
     shape: TableShape = field(default_factory=TableShape)
@@ -84,7 +86,7 @@ class PipelineState:
         self._checkpoint = checkpoint
         self._now = now
         self._lock = threading.Lock()
-        self._phase, self._reason = Phase.STARTING, ""
+        self._phase, self._reason, self._public_reason = Phase.STARTING, "", WHERE_MORE
         self._records = 0
         self._skipped: Counter[str] = Counter()
         self._quarantined: Counter[str] = Counter()
@@ -118,19 +120,22 @@ class PipelineState:
         """A table that the driver holds in memory, if it has opened it."""
         return self._open_tables().get(name)
 
-    def enter(self, phase: Phase, reason: str = "") -> None:
-        """The pipeline is in this phase now; a failure stays."""
+    def enter(self, phase: Phase, reason: str = "", public_reason: str = WHERE_MORE) -> None:
+        """The pipeline is in this phase now; a failure stays. ``public_reason`` holds no values of rows."""
         with self._lock:
             if self._phase is not Phase.FAILED:
-                self._phase, self._reason = phase, reason
+                self._phase, self._reason, self._public_reason = phase, reason, public_reason
 
-    def put_table(self, name: str, standing: Standing, reason: str = "") -> None:
-        """The table takes part in this way from now on; ``reason`` says why it does not run."""
+    def put_table(self, name: str, standing: Standing, reason: str = "", public_reason: str = WHERE_MORE) -> None:
+        """The table takes part in this way from now on; ``reason`` says why it does not run.
+
+        ``public_reason`` says it without values of rows.
+        """
         with self._lock:
             counts = self._tables.setdefault(name, _TableCounts())
             if counts.standing is not standing:
                 counts.since_s = self._now()
-            counts.standing, counts.reason = standing, reason
+            counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
 
     def retried(self, what: str) -> None:
         """Something that failed is done again."""
@@ -210,6 +215,7 @@ class PipelineState:
                 {} if source is None else dict(source.losses.offsets),
                 self._group_failures + (0 if source is None else source.group_failure_count),
                 None if source is None else source.unread_bytes,
+                self._public_reason,
             )
 
     def _count_reasons(self, reasons: Mapping[str, int]) -> None:
@@ -239,6 +245,7 @@ def _table_view(name: str, counts: _TableCounts) -> TableView:
         0 if snapshot is None else snapshot.id,
         None if snapshot is None else snapshot.time_ms / 1000,
         counts.shape,
+        counts.public_reason,
     )
 
 

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from paimon_table.errors import WHERE_MORE
 from pipelines.config.config import PipelineConfig
 from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.process_memory import memory_by_kind
@@ -38,17 +39,23 @@ class RunState:
     def spark_started(self, spark_version: str) -> None:
         self._spark = spark_version
 
-    def enter(self, phase: Phase, reason: str = "") -> None:
+    def enter(self, phase: Phase, reason: str = "", public_reason: str = WHERE_MORE) -> None:
         """All pipelines are in this phase."""
         for pipeline in self.pipelines.values():
-            pipeline.enter(phase, reason)
+            pipeline.enter(phase, reason, public_reason)
 
-    def end(self, failure: str = "") -> None:
-        """The run is over; ``failure`` is the text of what ended it, which names the pipeline that it is of."""
+    def end(self, failure: str = "", public_failure: str = WHERE_MORE) -> None:
+        """The run is over; ``failure`` is the text of what ended it, which names the pipeline that it is of.
+
+        ``public_failure`` holds no values of rows.
+        """
         named = [name for name in self.pipelines if f"pipeline {name}" in failure]
         for name, pipeline in self.pipelines.items():
             is_failed = bool(failure) and (not named or name in named)
-            pipeline.enter(Phase.FAILED if is_failed else Phase.ENDED, failure if is_failed else "")
+            if is_failed:
+                pipeline.enter(Phase.FAILED, failure, public_failure)
+            else:
+                pipeline.enter(Phase.ENDED)
 
     def view(self) -> RunView:
         """What there is to see now."""

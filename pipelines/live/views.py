@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from paimon_table.errors import WHERE_MORE
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import TableShape
 from sources.lag import PlaceLag
@@ -39,7 +40,7 @@ class TableView:
     name: str
     standing: Standing
     reason: str
-    """Why it is not running; empty for one that is."""
+    """Why it is not running; empty for one that is. May hold values of rows."""
     since_s: float | None
     """When it got that standing, if it was not the first one."""
     events: int
@@ -50,6 +51,8 @@ class TableView:
     """0 before the first."""
     snapshot_time_s: float | None
     shape: TableShape
+    public_reason: str = WHERE_MORE
+    """The reason for those who may not see rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class PipelineView:
     name: str
     phase: Phase
     reason: str
-    """What ended it, or what it waits for."""
+    """What ended it, or what it waits for. May hold values of rows."""
     checkpoint: str
     records: int
     skipped: Mapping[str, int]
@@ -120,6 +123,8 @@ class PipelineView:
     """How often the offsets of the consumer group (``group_id``) could not be committed."""
     unread_bytes: int | None = None
     """Of dump files, behind the batches that are done; None for other sources."""
+    public_reason: str = WHERE_MORE
+    """The reason for those who may not see rows."""
 
     @property
     def lag_records(self) -> int | None:

@@ -1,4 +1,7 @@
-"""Whether a process is alive, and whether it does its work: what probes ask, with the reasons why not."""
+"""Whether a process is alive, and whether it does its work: what probes ask, with the reasons why not.
+
+Everybody may ask, so reasons are told without values of rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Health:
 
 def alive(run: RunView, silent_s: float) -> Health:
     """Whether the process should go on running; ``silent_s``: since when its main thread has not been heard of."""
-    failed = [f"pipeline {p.name} failed: {p.reason}" for p in run.pipelines if p.phase is Phase.FAILED]
+    failed = [f"pipeline {p.name} failed: {p.public_reason}" for p in run.pipelines if p.phase is Phase.FAILED]
     stuck = [f"the main thread has done nothing for {silent_s:.0f} s"] if silent_s > STUCK_S else []
     return Health((*failed, *stuck))
 
@@ -39,13 +42,13 @@ def ready(run: RunView, silent_s: float) -> Health:
         if pipeline.phase in (Phase.STARTING, Phase.STOPPING, Phase.ENDED):
             reasons.append(f"pipeline {pipeline.name} is {pipeline.phase}")
         if pipeline.phase is Phase.WAITING:
-            reasons.append(f"pipeline {pipeline.name} waits: {pipeline.reason}")
+            reasons.append(f"pipeline {pipeline.name} waits: {pipeline.public_reason}")
         if pipeline.source_silent_s is not None and pipeline.source_silent_s > SILENT_SOURCE_S:
             reasons.append(
                 f"the source of pipeline {pipeline.name} has been silent for {pipeline.source_silent_s:.0f} s"
             )
         for table in pipeline.tables:
             if table.standing is not Standing.RUNNING:
-                why = f": {table.reason}" if table.reason else ""
+                why = f": {table.public_reason}" if table.reason else ""
                 notes.append(f"table {table.name} of pipeline {pipeline.name} is {table.standing}{why}")
     return Health(tuple(reasons), tuple(notes))

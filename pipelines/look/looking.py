@@ -26,7 +26,7 @@ def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None
         try:
             yield
         except BaseException as error:
-            state.end(public_text(error) or type(error).__name__)
+            state.end(str(error) or type(error).__name__, public_text(error))
             raise
         state.end()
 

@@ -36,7 +36,7 @@ class Evolution:
         room = _room(sink, rule, now_ms)
         found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
         if found.left and rule.new_columns.beyond == "fail":
-            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}")
+            raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
         if not found.changes:
             return is_news or bool(found.left)
@@ -58,7 +58,8 @@ class Evolution:
         new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
         for name, reason in new.items():
             if self._config.source.on_bad_record == "fail":
-                raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is")
+                text = f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is"
+                raise SchemaChangeRefused(text).without_values()
             log.warning(
                 "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
                 source.topic, name, identifier, reason,

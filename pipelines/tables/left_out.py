@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from sinks import faults
 
@@ -74,12 +75,13 @@ class LeftOut:
         is_running: bool = False,
         is_appended: bool = False,
         from_start: bool = False,
+        public_reason: str = WHERE_MORE,
     ) -> BehindMark:
         """Leave a table out from ``batch_id`` on; durable when this returns. One that is left out already stays so.
 
         ``is_running`` says that the batch has begun: its rows may be in the table. ``is_appended`` says that they are,
         with all before: the table misses what comes behind it. With ``from_start`` it misses all records that there
-        are.
+        are. ``public_reason`` is the reason without values of rows.
         """
         with self._lock:
             if is_appended:
@@ -87,7 +89,7 @@ class LeftOut:
                 batch_id, is_running = max(batch_id, -1 if closed is None else closed) + 1, False
             known = self.marks.get(identifier)
             if known is not None:
-                mark = replace(known, cause=cause, reason=reason)
+                mark = replace(known, cause=cause, reason=reason, public_reason=public_reason)
             else:
                 mark = BehindMark(
                     identifier,
@@ -98,6 +100,7 @@ class LeftOut:
                     None if from_start else self._batches.offset_before(batch_id),
                     self._batches.offset_after(batch_id) if is_running and not from_start else None,
                     tuple(sorted(topics)),
+                    public_reason=public_reason,
                 )
             self._marks.put(mark)
         faults.reached("table-left-out", batch_id)
@@ -106,14 +109,15 @@ class LeftOut:
     def go_back(self, identifier: str, reason: str, batch_id: int, begin: str | None, topics: Collection[str]) -> None:
         """Leave a table out that misses all from ``begin`` on, whatever its mark said; durable when this returns.
 
-        One that was paused by hand stays so.
+        One that was paused by hand stays so. ``reason`` holds no values of rows.
         """
         with self._lock:
             known = self.marks.get(identifier)
             is_asked = known is not None and known.cause is Cause.ASKED
             cause = Cause.ASKED if is_asked else Cause.FAILED
             named = tuple(sorted({*topics, *(() if known is None else known.topics)}))
-            self._marks.put(BehindMark(identifier, cause, reason, self._now_ms(), batch_id, begin, topics=named))
+            mark = BehindMark(identifier, cause, reason, self._now_ms(), batch_id, begin, topics=named)
+            self._marks.put(replace(mark, public_reason=reason))
         faults.reached("table-left-out", batch_id)
 
     def note(self, mark: BehindMark) -> None:

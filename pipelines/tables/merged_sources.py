@@ -33,7 +33,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
             " disjoint_keys`: if the same key occurs in several of them they overwrite each other; put a column that"
             " tells them apart into primary_key; else give each its own table, with {database}, {schema}, {table} or"
             " {topic} in `into`"
-        )
+        ).without_values()
 
 
 def told(source: FedBy) -> str:

@@ -96,7 +96,7 @@ def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, p
         f"table {identifier} has records of topic {topic} from pipeline {pipeline}: pipeline {config.name} would bring"
         f" them a second time, and {counted}. Write into another table (another `into`), or go on as pipeline"
         f" {pipeline}, by that name{behind}"
-    )
+    ).without_values()
 
 
 def _places(offsets: Offsets) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from paimon_table import CommitKind, Table, TableName, TableSchema
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, public_text
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
@@ -158,7 +158,14 @@ class PipelineTables:
         topics = self.topics_of(identifier)
         reason = str(error)
         self._left_out.leave_out(
-            identifier, Cause.FAILED, reason, batch_id, topics, is_running=True, is_appended=is_appended
+            identifier,
+            Cause.FAILED,
+            reason,
+            batch_id,
+            topics,
+            is_running=True,
+            is_appended=is_appended,
+            public_reason=public_text(error),
         )
         log.error(
             "table %s is paused from batch %d on, all others go on: %s. Nothing of it is lost: `tidemark resume FILE"
@@ -294,7 +301,9 @@ class PipelineTables:
             return
         if rule.backfill and self._left_out is not None and self._is_late(identifier, source.topic):
             self._rules.setdefault(identifier, rule)
-            self._left_out.leave_out(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True)
+            self._left_out.leave_out(
+                identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED
+            )
             log.info("table %s: %s", identifier, FILLED)
             self.routes[source] = identifier
             return
@@ -406,7 +415,15 @@ class PipelineTables:
             batch_id, has_begun = self._left_out.next_batch
             topics = self.topics_of(failure.identifier)
             reason = str(failure.error)
-            self._left_out.leave_out(failure.identifier, Cause.FAILED, reason, batch_id, topics, is_running=has_begun)
+            self._left_out.leave_out(
+                failure.identifier,
+                Cause.FAILED,
+                reason,
+                batch_id,
+                topics,
+                is_running=has_begun,
+                public_reason=public_text(failure.error),
+            )
             log.error("table %s cannot be opened, all others go on: %s", failure.identifier, reason)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:

@@ -24,7 +24,7 @@ def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     """
     names = {name for name, _ in causes}
     text = " | ".join(message for _, message in causes if message)
-    return (
+    found = (
         _of_tls(servers, names, text)
         or _of_login(servers, names, text, causes)
         or _of_stores(causes)
@@ -35,6 +35,7 @@ def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
         or _of_shared_consumer(names)
         or _no_answer(servers, causes)
     )
+    return found.without_values()
 
 
 def causes_in(text: str) -> list[Cause]:

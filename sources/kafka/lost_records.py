@@ -15,12 +15,14 @@ MOST_TOLD = 20
 class RecordsLost(TidemarkError):
     """Kafka does not hold what is to be read next, and ``on_data_loss`` is ``fail``."""
 
+    is_public = True
     action = Action.STOP
 
 
 class TopicsChanged(TidemarkError):
     """Topics were made anew or deleted under the running query: it is to be started again, from where it stands."""
 
+    is_public = True
     action = Action.RETRY
 
 

@@ -41,7 +41,7 @@ def describe(value: Any) -> str:
         case int() | Decimal() | float():
             return f"number {_short(str(value))}"
         case str():
-            return f"string {_short(json.dumps(value, ensure_ascii=False))}"
+            return f"string {json.dumps(_short(value), ensure_ascii=False)}"
         case dict():
             return f"object {_short(json_text(value))}"
         case _:

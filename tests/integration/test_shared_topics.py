@@ -18,8 +18,8 @@ TOPIC = "routed.all"
 
 def changes(table: str, *ids: int) -> list[TopicRecord]:
     """Inserts into one of the source tables of the topic."""
-    values = [{"before": None, "after": {"id": i}, "op": "c", "source": {"table": table}} for i in ids]
-    return [TopicRecord(json.dumps({"id": v["after"]["id"]}).encode(), json.dumps(v).encode()) for v in values]
+    values = [(i, {"before": None, "after": {"id": i}, "op": "c", "source": {"table": table}}) for i in ids]
+    return [TopicRecord(json.dumps({"id": i}).encode(), json.dumps(value).encode()) for i, value in values]
 
 
 def log_of(root: Path, servers: str, name: str, table: str, topics: object) -> Path:

@@ -14,8 +14,8 @@ from tests.support.supervised_runs import Query, Supervised
 
 
 def test_waits_grow_up_to_the_longest_and_the_last_try_comes_at_the_end() -> None:
-    patience, trouble, now_s, waits = Patience(100.0, 20.0), Trouble("x", 0.0), 0.0, []
-    while (after := trouble.failed_again("x", now_s, patience)) is not None:
+    patience, trouble, now_s, waits = Patience(100.0, 20.0), Trouble("x", "x", 0.0), 0.0, []
+    while (after := trouble.failed_again("x", "x", now_s, patience)) is not None:
         waits.append(after.next_s - now_s)
         trouble, now_s = after, after.next_s
     assert waits == [1, 2, 4, 8, 16, 20, 20, 20, 9]

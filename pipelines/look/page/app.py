@@ -1,6 +1,7 @@
 """The web page over HTTP: files, the state as events, details on demand, actions with the token.
 
-Names and numbers are for everybody who reaches the page; values of rows, bad records and actions need the token.
+Names and numbers are for everybody who reaches the page; values of rows, which reasons may hold too, bad records and
+actions need the token. Events come without it: browsers send none with them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import TidemarkError, public_text
 from pipelines.config.config import PipelineConfig
 from pipelines.live.pipeline_state import OpenTable
 from pipelines.live.run_state import RunState
-from pipelines.look.document import document
+from pipelines.look.document import document, without_values
 from pipelines.look.page import details
 from pipelines.look.page.actions import RETRY, Actions
 from pipelines.look.page.bad_records import bad_records
@@ -83,7 +84,7 @@ class Page:
 
         routes = [Route(path, file(*named)) for path, named in _FILES.items()]
         routes += [
-            Route("/api/state", self._told(lambda _: self._look())),
+            Route("/api/state", self._told(self._state_for)),
             Route("/api/events", self._events),
             Route("/api/table", self._told(self._table)),
             Route("/api/token", self._told(self._token_fits)),
@@ -102,7 +103,8 @@ class Page:
             except _Refused as refused:
                 return _json({"error": str(refused)}, refused.status)
             except (TidemarkError, OSError) as error:
-                return _json({"error": str(error)}, 502)
+                may_see_values = self._guard.has_token(request.headers)
+                return _json({"error": str(error) if may_see_values else public_text(error)}, 502)
             except Exception as error:
                 log.exception("the page could not answer %s", request.url.path)
                 return _json({"error": f"unexpected {type(error).__name__}; the log has more"}, 500)
@@ -119,6 +121,10 @@ class Page:
                     pipeline["actions"] = self._actions.of(pipeline["name"])
                 self._newest = (time.monotonic(), found)
             return found
+
+    def _state_for(self, request: Request) -> dict[str, Any]:
+        found = self._look()
+        return found if self._guard.has_token(request.headers) else without_values(found)
 
     async def _events(self, request: Request) -> Response:
         peer = "" if request.client is None else request.client.host
@@ -153,7 +159,7 @@ class Page:
 
         They are those of a moment more: the page knows which it has.
         """
-        found = self._look()
+        found = without_values(self._look())
         pipelines = [
             {**p, "history": [point for point in p["history"] if point["time_s"] > drawn_s - 10]}
             for p in found["pipelines"]

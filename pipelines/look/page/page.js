@@ -350,12 +350,36 @@ async function useToken(given) {
     state.textContent = given ? "that is not the token" : "rows, bad records and buttons need it";
   }
   for (const section of sections.values()) section.shape = null;
-  if (latest) show(latest);
+  if (latest) told(latest);
 }
 
 // ---- the stream
 
 let latest = null;
+
+// Events come without the token, so their reasons hold no values of rows; with it the whole reasons are asked for.
+async function told(state) {
+  const hasReason = state.pipelines.some((one) => one.reason || one.tables.some((table) => table.reason));
+  if (token && hasReason) {
+    try {
+      const whole = await asked("/api/state");
+      if (latest && latest.time_s > state.time_s) return;
+      for (const pipeline of state.pipelines) takeReasons(pipeline, whole.pipelines.find((one) => one.name === pipeline.name));
+    } catch {
+      // the reasons of the event stand
+    }
+  }
+  show(state);
+}
+
+function takeReasons(pipeline, whole) {
+  if (!whole) return;
+  if (pipeline.phase === whole.phase) pipeline.reason = whole.reason;
+  for (const table of pipeline.tables) {
+    const found = whole.tables.find((one) => one.name === table.name && one.standing === table.standing);
+    if (found) table.reason = found.reason;
+  }
+}
 
 function show(state) {
   latest = state;
@@ -370,7 +394,7 @@ function listen() {
   stream.onmessage = (event) => {
     connection.textContent = "live";
     connection.className = "live";
-    show(JSON.parse(event.data));
+    told(JSON.parse(event.data));
   };
   stream.onerror = () => {
     connection.textContent = latest ? "no connection: what stands here is the last state" : "no connection";

@@ -29,7 +29,7 @@ SHAPE = TableShape(
 
 
 def table(name: str = "lake.orders", standing: Standing = Standing.RUNNING, reason: str = "") -> TableView:
-    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE)
+    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason)
 
 
 def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "") -> PipelineView:
@@ -56,6 +56,7 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         {("shop.orders", 0): 17},
         group_failures=6,
         unread_bytes=1_500_000,
+        public_reason=reason,
     )
 
 

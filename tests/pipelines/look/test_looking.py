@@ -66,7 +66,7 @@ def test_metrics_and_probes_answer_from_the_first_moment_on(tmp_path: Path) -> N
         assert "pipeline shop is starting" in get(f"{url}/readyz")[1]
         state.enter(Phase.RUNNING)
         assert get(f"{url}/readyz")[0] == 200
-        state.pipelines["shop"].enter(Phase.FAILED, "disk full")
+        state.pipelines["shop"].enter(Phase.FAILED, "disk full of 4711", "disk full")
         assert get(f"{url}/healthz") == (
             503,
             '{"status":"failing","reasons":["pipeline shop failed: disk full"],"notes":[]}',
@@ -182,6 +182,7 @@ def test_a_bad_record_that_stops_a_pipeline_is_told_without_its_values(tmp_path:
     with pytest.raises(MalformedRecord, match="4711") as stop, looking([config(tmp_path)], state):
         processed(pipeline_tables(tmp_path, [rule]), [items("shop", 0, 4711)], task_settings(tmp_path))
     (shop,) = state.view().pipelines
-    assert "4711" not in shop.reason
-    assert shop.reason.startswith("shop.public.items partition 0 offset 0: the record cannot be taken; the log says")
+    assert "4711" in shop.reason
+    assert "4711" not in shop.public_reason
+    assert shop.public_reason.startswith("shop.public.items partition 0 offset 0: the record cannot be taken; the log")
     assert str(stop.value).startswith("shop.public.items partition 0 offset 0: ")
