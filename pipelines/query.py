@@ -6,7 +6,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from paimon_table import Table
+from paimon_table import Table, TableName
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
@@ -41,20 +41,24 @@ from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.side_work import SideWork
 from pipelines.catchup.spark_slices import run_slice, slice_settings
-from pipelines.catchup.standing import Standing, tell_tables_behind
+from pipelines.catchup.standing import Standing, TableState, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.catchup.table_requests import COMMANDS, TableRequests
 from pipelines.checkpoint.behind_marks import BehindMarks, Cause
+from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
+from pipelines.live.pipeline_state import Opened, PipelineState
+from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
 from pipelines.replay.spark_work import spark_work
+from pipelines.replay.unfinished import unfinished_replays
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.callbacks import end_connection, this_connection
@@ -70,6 +74,8 @@ from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 from sources.positions import Reading
+from sources.slices import Slice
+from sources.wording import position_words
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +99,9 @@ class PipelineQuery:
         once: bool,
         observers: Sequence[BatchObserver] = (),
         handlers: Mapping[str, Handler] | None = None,
+        seen: PipelineState | None = None,
     ) -> None:
-        """``handlers`` take requests that are for others than this query."""
+        """``handlers`` take requests that are for others than this query; ``seen`` hears of work beside the stream."""
         self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
@@ -128,13 +135,16 @@ class PipelineQuery:
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._exchange = partial(spark_exchange, self._writes)
         self._spark = spark
+        self._seen = seen or PipelineState(config.name)
         self._replays: ReplaySlices | None = None
+        self._unfinished: Mapping[str, Beside] = {}
         self._turns = Turns()
         self._left_out = LeftOut(BehindMarks(self._checkpoint), self._checkpoint)
         self._left_out.has_passed = self._has_passed
         self._stream = StreamEnd(self._checkpoint, self._catalog, lambda: self.tables)
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
+            self._look_at_replays({})
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure)
@@ -331,12 +341,43 @@ class PipelineQuery:
         """The tables that are not in the stream, by identifier. Safe from any thread."""
         return self._side.standings()
 
+    def beside(self) -> Mapping[str, Beside]:
+        """The work that goes on beside the stream, by table. Safe from any thread."""
+        catching_up = {
+            name: Beside(
+                "backfill" if one.cause is Cause.NEW else "catch-up",
+                one.records_read,
+                one.records_left,
+                position_words(one.position),
+            )
+            for name, one in self.standings().items()
+            if one.state is TableState.CATCHING_UP
+        }
+        return {**self._unfinished, **catching_up}
+
+    def _look_at_replays(self, left: Mapping[str, int | None]) -> None:
+        """Take note of those that are not done; ``left`` as for ``unfinished_replays``."""
+        if self._checkpoint.is_new:
+            return
+        try:
+            replays = Replays(self._checkpoint).all()
+            self._unfinished = unfinished_replays(replays, left)
+            for state in replays:
+                if state.is_done and state.id in left and state.rebuild is not None:
+                    table = self._catalog.load(TableName.of(state.table))
+                    self._seen.table_changed(state.table, Opened(table, table.state(table.snapshots.latest())))
+        except (TidemarkError, OSError) as error:  # whoever replays is told; the stream goes on
+            log.warning("replays cannot be shown: %s", error)
+
+    def _slice_done(self, state: ReplayState, report: BatchReport, tables: PipelineTables) -> None:
+        is_aside = state.rebuild is not None
+        self._seen.slice_done(state.table, report, None if is_aside else tables.sinks.get(state.table))
+
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
         tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause).handlers
         retry = applier.handler(self.config, self._own, self._compactions.wait)
-        give_up = giving_up(self._checkpoint, self._own)
-        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: give_up}
+        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
 
     def _replay_slice(self, request: Request, tell: Tell) -> Answer:
         """Do a slice of a replay, once the pipeline's tables are known."""
@@ -346,8 +387,16 @@ class PipelineQuery:
             user = self.tables.commit_user
             stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
             given = (self._spark, self.config, self._reader, self._settings, self._exchange, stream)
-            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, spark_work(*given), user)
-        return self._replays.handle(request, tell)
+            work = spark_work(*given, self._slice_done)
+            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, user)
+        answer, id_ = self._replays.handle(request, tell), request.text("replay")
+        self._look_at_replays({id_: answer.details.get("records_left")})
+        return answer
+
+    def _give_up(self, request: Request, tell: Tell) -> Answer:
+        answer = giving_up(self._checkpoint, self._own)(request, tell)
+        self._look_at_replays({})
+        return answer
 
     def _known_tables(self) -> set[str]:
         fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
@@ -400,9 +449,15 @@ class PipelineQuery:
             self._exchange,
             lambda records: decoded(records, settings.slots, quarantine_io, self._reader.share_reader),
         )
+
+        def told(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            report = run(batch, own, piece, topics)
+            self._seen.slice_done(identifier, report, own.sinks.get(identifier))
+            return report
+
         work = SliceWork(
             self._reader.slices(),
-            run,
+            told,
             lambda mark: PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids),
             self.config.source.reader.max_records_per_batch,
         )

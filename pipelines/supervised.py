@@ -85,7 +85,7 @@ class SupervisedPipeline:
         self.failure: Exception | None = None
         """What ended the pipeline."""
         self._once = once
-        self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self), handlers)
+        self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self), handlers, seen)
         self._look: Callable[[PipelineConfig], PreparedPipeline] = prepared
         self._pipeline = pipeline
         self._seen = seen
@@ -227,6 +227,7 @@ class SupervisedPipeline:
         if query.has_failed:
             query.request_stop()
         self._show(query.standings())
+        self._seen.put_beside(query.beside())
         if query.is_running:
             query.poll()
             return

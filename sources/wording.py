@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 NAMES_SHOWN = 3
@@ -33,3 +34,19 @@ def counted(number: int, thing: str) -> str:
 def skip_words(skipped: Mapping[str, int]) -> list[str]:
     """``1 tombstone``, ``3 of skipped tables``: numbers of records that give nothing, by the words of ``SKIPS``."""
     return [f"{n:,} {_SINGLE_SKIPS.get(word, word) if n == 1 else word}" for word, n in skipped.items()]
+
+
+def position_words(position: str | None, shown: int = NAMES_SHOWN) -> str:
+    """A position of a source (``SliceReader``), for people: where the next record is read."""
+    if position is None:
+        return "the first record"
+    found = json.loads(position)
+    if isinstance(found.get("files"), dict):
+        places = [f"{name}: {counted(at['records'], 'record')}" for name, at in found["files"].items()]
+    elif all(isinstance(offsets, dict) for offsets in found.values()):
+        places = [
+            f"{topic}-{partition}: {at:,}" for topic, offsets in found.items() for partition, at in offsets.items()
+        ]
+    else:
+        return position
+    return ", ".join(first_of(places, shown)) or "the first record"

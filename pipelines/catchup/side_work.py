@@ -113,7 +113,8 @@ class SideWork:
         state = TableState.CATCHING_UP if is_due else TableState.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
-        return Standing(mark.table, state, mark.cause, mark.reason, mark.since_ms, left, read, mark.public_reason)
+        told = mark.reason, mark.since_ms, left, read, mark.position, mark.public_reason
+        return Standing(mark.table, state, mark.cause, *told)
 
     def _due(self) -> list[str]:
         return [name for name, m in self._left_out.marks.items() if name in self._wanted or m.cause is Cause.NEW]

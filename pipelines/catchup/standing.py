@@ -33,6 +33,8 @@ class Standing:
     records_left: int | None = None
     """About how many records it has to read; None when that is not known."""
     records_read: int = 0
+    position: str | None = None
+    """Where the next slice begins; None: at the first record."""
     public_reason: str = WHERE_MORE
     """The reason without values of rows."""
 

@@ -11,15 +11,15 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from paimon_table import Table, TableState
+from paimon_table import Snapshot, Table, TableState
 from paimon_table.errors import WHERE_MORE
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchReport, TableReport
 from pipelines.config.config import PipelineConfig
 from pipelines.live.table_shape import TableShape, table_shape
-from pipelines.live.views import BatchView, Durations, Phase, PipelineView, Point, Standing, TableView
+from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, Standing, TableView
 from sources.lag import Lag
 from sources.loss import Losses
 
@@ -40,6 +40,14 @@ class OpenTable(Protocol):
     def table(self) -> Table: ...
     @property
     def state(self) -> TableState: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An ``OpenTable`` as it was at a moment."""
+
+    table: Table
+    state: TableState
 
 
 class SourceView(Protocol):
@@ -75,7 +83,22 @@ class _TableCounts:
     public_reason: str = WHERE_MORE
     since_s: float | None = None
     seen: TableState | None = None
+    """The newest state that the stream has shown."""
+    snapshot: Snapshot | None = None
+    beside: Beside | None = None
+    beside_rows: int = 0
+    slice_s: float | None = None
     shape: TableShape = field(default_factory=TableShape)
+
+    def add(self, report: TableReport) -> None:
+        self.events += report.event_count
+        self.rows += report.row_count
+        self.changelog_rows += report.changelog_row_count
+
+    def take(self, opened: OpenTable) -> None:
+        state = opened.state
+        self.shape = table_shape(state, opened.table.options)
+        self.snapshot = state.snapshot
 
 
 class PipelineState:
@@ -137,6 +160,38 @@ class PipelineState:
                 counts.since_s = self._now()
             counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
 
+    def put_beside(self, works: Mapping[str, Beside]) -> None:
+        """What goes on beside the stream now, by table; all else has ended."""
+        with self._lock:
+            for name in works:
+                self._tables.setdefault(name, _TableCounts())
+            for name, counts in self._tables.items():
+                counts.beside = works.get(name)
+                if counts.beside is None:
+                    counts.beside_rows, counts.slice_s = 0, None
+
+    def slice_done(self, name: str, report: BatchReport, opened: OpenTable | None) -> None:
+        """Work beside the stream has brought a slice into a table; into another one for its sake without ``opened``."""
+        rows = [table for table in report.tables if table.identifier == name]
+        with self._lock:
+            counts = self._tables.setdefault(name, _TableCounts())
+            counts.slice_s = self._now()
+            counts.beside_rows += sum(table.row_count for table in rows)
+            self._count_reasons(report.quarantined_reasons)
+            for table in rows if opened is not None else ():
+                counts.add(table)
+        if opened is not None:
+            self.table_changed(name, opened)
+
+    def table_changed(self, name: str, opened: OpenTable) -> None:
+        """Work beside the stream has left a table so; the stream sees it with its next batch."""
+        stream = self.open_table(name)
+        with self._lock:
+            counts = self._tables.setdefault(name, _TableCounts())
+        if stream is not None:
+            _look(counts, stream)
+        counts.take(opened)
+
     def retried(self, what: str) -> None:
         """Something that failed is done again."""
         with self._lock:
@@ -163,10 +218,7 @@ class PipelineState:
             self._batch_seconds += seconds
             self._counts_at_most.update(bound for bound in DURATION_BOUNDS_S if seconds <= bound)
             for table in report.tables:
-                counts = self._tables.setdefault(table.identifier, _TableCounts())
-                counts.events += table.event_count
-                counts.rows += table.row_count
-                counts.changelog_rows += table.changelog_row_count
+                self._tables.setdefault(table.identifier, _TableCounts()).add(table)
             rows = sum(table.row_count for table in report.tables)
             done = (report.batch_id, self._now(), seconds, report.record_count, rows, len(report.tables))
             self._batches.append(BatchView(*done, dict(report.seconds)))
@@ -225,15 +277,15 @@ class PipelineState:
 
 
 def _look(counts: _TableCounts, opened: OpenTable) -> None:
-    """Take the newest state; the same value was looked at before."""
+    """Take the newest state of the stream; the same value was looked at before."""
     state = opened.state
     if state is not counts.seen:
-        counts.shape = table_shape(state, opened.table.options)
+        counts.take(opened)
         counts.seen = state
 
 
 def _table_view(name: str, counts: _TableCounts) -> TableView:
-    snapshot = None if counts.seen is None else counts.seen.snapshot
+    snapshot, beside = counts.snapshot, counts.beside
     return TableView(
         name,
         counts.standing,
@@ -246,6 +298,7 @@ def _table_view(name: str, counts: _TableCounts) -> TableView:
         None if snapshot is None else snapshot.time_ms / 1000,
         counts.shape,
         counts.public_reason,
+        None if beside is None else replace(beside, rows=counts.beside_rows, slice_s=counts.slice_s),
     )
 
 

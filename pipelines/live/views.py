@@ -34,8 +34,26 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Work that writes a table beside the stream of its pipeline and is not done."""
+
+    work: str
+    """`catch-up`, `backfill`, `replay` or `rebuild`."""
+    records: int
+    """Read so far; of a replay by earlier processes too."""
+    records_left: int | None
+    """About how many are still to be read; None while that is not known."""
+    position: str
+    """Where the next records are read, in words."""
+    rows: int = 0
+    """Written by it since the start; those of a rebuild are not in the table before its switch."""
+    slice_s: float | None = None
+    """When the last slice was done, if one was since the start."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableView:
-    """One table of a pipeline."""
+    """One table of a pipeline. Counts are those since the start of the process, of stream and work beside it."""
 
     name: str
     standing: Standing
@@ -44,7 +62,7 @@ class TableView:
     since_s: float | None
     """When it got that standing, if it was not the first one."""
     events: int
-    """Events that gave rows for the table since the start."""
+    """Events that gave rows for the table."""
     rows: int
     changelog_rows: int
     snapshot_id: int
@@ -53,6 +71,7 @@ class TableView:
     shape: TableShape
     public_reason: str = WHERE_MORE
     """The reason for those who may not see rows."""
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipelines.live.views import Phase, PipelineView, RunView, Standing, TableView
+from pipelines.live.views import Beside, Phase, PipelineView, RunView, Standing, TableView
 from sources.lag import PlaceLag
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
@@ -74,6 +74,16 @@ def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[
         for t in p.tables
         for level, value in values(t).items()
     )
+
+
+def _of_work(value: Callable[[Beside], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for table in pipeline.tables:
+                if table.beside is not None and (found := value(table.beside)) is not None:
+                    yield (pipeline.name, table.name, table.beside.work), found
+
+    return samples
 
 
 def _phases(run: RunView) -> Samples:
@@ -202,9 +212,29 @@ METRICS: tuple[Metric, ...] = (
         _standings,
     ),
     Metric(
-        "tidemark_table_events_total", TABLE, "Events that gave rows for the table.", _of_tables(lambda t: t.events)
+        "tidemark_table_beside_records",
+        ("pipeline", "table", "work"),
+        "Records read so far by work beside the stream that is not done: `catch-up`, `backfill`, `replay`, `rebuild`.",
+        _of_work(lambda work: work.records),
     ),
-    Metric("tidemark_table_rows_total", TABLE, "Rows written to level 0.", _of_tables(lambda t: t.rows)),
+    Metric(
+        "tidemark_table_beside_records_left",
+        ("pipeline", "table", "work"),
+        "About how many records it is still to read; missing while it is not known.",
+        _of_work(lambda work: work.records_left),
+    ),
+    Metric(
+        "tidemark_table_events_total",
+        TABLE,
+        "Events that gave rows for the table, read again beside the stream too.",
+        _of_tables(lambda t: t.events),
+    ),
+    Metric(
+        "tidemark_table_rows_total",
+        TABLE,
+        "Rows written to level 0, beside the stream too.",
+        _of_tables(lambda t: t.rows),
+    ),
     Metric(
         "tidemark_table_changelog_rows_total",
         TABLE,

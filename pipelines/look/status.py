@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from rich.console import Console
 from rich.live import Live
 
 from paimon_table.errors import ConfigError
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import UNKNOWN, holder_of
+from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
 from pipelines.live.process_memory import started_ticks
 from pipelines.look.document import Document
 from pipelines.look.state_file import MOST_S, read_state, running_states, state_path
 from pipelines.look.status_view import status_view
+from pipelines.replay.unfinished import unfinished_replays
 from pipelines.report.output import checked_stdout, quiet_pipe
 
 States = list[tuple[Document, str | None]]
@@ -89,7 +93,21 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
         raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
     if state is None:
         raise ConfigError(f"pipeline {config.name} is run by {holder}, which has not said yet how it stands; ask again")
-    return state, holder_by_process(state) if holder == UNKNOWN else holder
+    if holder == UNKNOWN:
+        return state, holder_by_process(state)
+    if holder is not None and holder.startswith(f"process {state['pid']} on {state['host']} "):
+        return state, holder
+    return {**_with_replays(config, state), "held_by": holder}, None
+
+
+def _with_replays(config: PipelineConfig, state: Document) -> Document:
+    """The last state with how far replays are now: a command may do them while the pipeline does not run."""
+    works = {name: asdict(work) for name, work in unfinished_replays(Replays(Checkpoint(config)).all()).items()}
+    pipelines = [
+        {**p, "tables": [{**t, "beside": works.get(t["name"]) or t.get("beside")} for t in p["tables"]]}
+        for p in state["pipelines"]
+    ]
+    return {**state, "pipelines": pipelines}
 
 
 def holder_by_process(state: Document) -> str | None:

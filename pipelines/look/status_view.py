@@ -45,6 +45,7 @@ def _pipeline(
         yield Text()
         yield _tables(pipeline["tables"], state["time_s"])
         yield from _paused(pipeline["tables"])
+        yield from _beside(pipeline["tables"], now_s if holder is not None else state["time_s"])
     if pipeline["places"]:
         yield Text()
         yield _places(pipeline["places"])
@@ -70,11 +71,14 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
     how = words.get(pipeline["phase"], "not running: it was killed, or its machine went down")
     line.append(f"  {how}", style=_BETWEEN if pipeline["phase"] == "ended" else _BAD)
     line.append(f"  {ago} ago ({seen}); what follows stood then", style="not bold")
+    if state.get("held_by"):
+        holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint: a command, or a run that has just begun"
+        line.append(holder, style="not bold")
     return line
 
 
 def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
-    words = [f"{pipeline['records']:,} records read"]
+    words = [f"{pipeline['records']:,} records read since the start"]
     if pipeline["lag_records"] is not None:
         late = "" if not pipeline["lag_s"] else f" ({duration_words(pipeline['lag_s'])})"
         words.append(f"{pipeline['lag_records']:,} behind{late}")
@@ -92,7 +96,7 @@ def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
 
 
 def _tables(tables: Sequence[Mapping[str, Any]], time_s: float) -> Table:
-    columns = ("table", "state", "rows", "snapshot", "age", "files", "bytes", "level 0", "runs")
+    columns = ("table", "state", "rows since start", "snapshot", "age", "files", "bytes", "level 0", "runs")
     table = rich_table([(name, name not in ("table", "state")) for name in columns])
     ordered = sorted(tables, key=lambda one: (one["standing"] == "running", one["name"]))
     for one in ordered[:TABLES_SHOWN]:
@@ -100,7 +104,7 @@ def _tables(tables: Sequence[Mapping[str, Any]], time_s: float) -> Table:
         age = "" if one["snapshot_time_s"] is None else duration_words(max(0.0, time_s - one["snapshot_time_s"]))
         table.add_row(
             Text(shown(one["name"], 60)),
-            Text(standing, style=_COLOURS.get(standing, _BETWEEN)),
+            Text(_state_words(one), style=_COLOURS.get(standing, _BETWEEN)),
             f"{one['rows']:,}",
             str(one["snapshot_id"] or ""),
             age,
@@ -118,6 +122,28 @@ def _paused(tables: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for one in tables[:TABLES_SHOWN]:
         if one["reason"]:
             yield Text(f"  {shown(one['name'], 60)} is {one['standing']}: {shown(one['reason'], 1000)}", style=_BAD)
+
+
+def _state_words(table: Mapping[str, Any]) -> str:
+    """``running, replay``; a standing that says it already stays as it is."""
+    beside = table.get("beside")
+    is_news = beside is not None and beside["work"] not in ("catch-up", "backfill")
+    return f"{table['standing']}, {beside['work']}" if beside is not None and is_news else str(table["standing"])
+
+
+def _beside(tables: Sequence[Mapping[str, Any]], now_s: float) -> Iterator[Text]:
+    for one in tables:
+        beside = one.get("beside")
+        if beside is None:
+            continue
+        words = [f"{beside['records']:,} records read so far"]
+        if beside["records_left"] is not None:
+            words.append(f"about {beside['records_left']:,} to go")
+        words.append(f"{beside['rows']:,} rows written since the start")
+        words.append(f"next at {shown(beside['position'], 200)}")
+        ago = None if beside["slice_s"] is None else duration_words(max(0.0, now_s - beside["slice_s"]))
+        words.append("no slice yet since the start" if ago is None else f"last slice {ago} ago")
+        yield Text(f"  {beside['work']} of {shown(one['name'], 60)}: {', '.join(words)}", style=_BETWEEN)
 
 
 def _places(places: Sequence[Mapping[str, Any]]) -> Table:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.decode_stream import decoded
-from pipelines.batch.plan import TaskSettings
+from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.catchup.spark_slices import run_slice
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
-from pipelines.replay.replay_job import Stream, Work
+from pipelines.replay.replay_job import RunSlice, Stream, Work
 from pipelines.storage import quarantine_of
+from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.reader import SourceReader
+
+OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
+"""Hears what a slice brought into which tables."""
 
 
 def spark_work(
@@ -27,9 +33,18 @@ def spark_work(
     settings: TaskSettings,
     exchange: MakeExchange,
     stream: Stream,
+    on_slice: OnSlice = lambda _state, _report, _tables: None,
 ) -> Callable[[ReplayState], Work]:
-    """Gives the work of a replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
+    """Gives the work of a replay. Its bad records have a quarantine of their own, as its slices have own numbers.
+
+    ``on_slice`` hears of each slice that is done.
+    """
     io, path = quarantine_of(config)
+
+    def told(state: ReplayState, run: RunSlice, batch: BatchRun, tables: PipelineTables, *given: Any) -> BatchReport:
+        report = run(batch, tables, *given)
+        on_slice(state, report, tables)
+        return report
 
     def work(state: ReplayState) -> Work:
         is_kept = config.source.on_bad_record != "fail"
@@ -43,6 +58,6 @@ def spark_work(
             exchange,
             lambda records: decoded(records, own.slots, io, reader.share_reader),
         )
-        return Work(reader.slices(), run, stream, config.source.reader.max_records_per_batch)
+        return Work(reader.slices(), partial(told, state, run), stream, config.source.reader.max_records_per_batch)
 
     return work

@@ -11,6 +11,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import CoordinatorNotAvailableError
 from prometheus_client.parser import text_string_to_metric_families
 
+from paimon_table import Table
 from tests.stack.process import free_port
 from tests.stack.topics import Topics
 from tests.support.command import tidemark
@@ -109,6 +110,14 @@ def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: 
         assert len(row_ids(tmp_path, TOPIC)) == 100
         assert "catching up" in asked(page, token, "resume")
         wait_until(lambda: len(row_ids(tmp_path, TOPIC)) == 101, 60, "the row that waited")
+
+        # then what was written beside the stream is counted, and the table stands as it is
+        wait_until(
+            lambda: [*numbers(url, "tidemark_table_events_total").values()] == [101], 30, "the event that waited"
+        )
+        newest = Table.open(f"{tmp_path}/shop/lake.db/{TOPIC}").snapshots.latest_id()
+        assert [*numbers(url, "tidemark_table_snapshot_id").values()] == [newest]
+        wait_until(lambda: numbers(url, "tidemark_table_beside_records") == {}, 30, "the end of the catch-up")
 
         # then Kafka is told of those too, at the latest when the pipeline stops
         process.terminate()

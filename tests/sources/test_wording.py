@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sources.changes import SKIPS
-from sources.wording import counted, first_of, skip_words
+from sources.wording import counted, first_of, position_words, skip_words
 
 
 def test_names_that_are_left_out_are_counted() -> None:
@@ -28,3 +28,14 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
     ones = skip_words(dict.fromkeys(SKIPS.values(), 1))
     assert not [words for words in ones if words.split()[1].endswith("s")]
     assert skip_words({}) == []
+
+
+def test_positions_say_where_the_next_record_is() -> None:
+    assert position_words(None) == "the first record"
+    assert position_words('{"shop.orders":{"0":1200,"1":7}}') == "shop.orders-0: 1,200, shop.orders-1: 7"
+    assert position_words('{"t":{"0":1,"1":2,"2":3}}', 2) == "t-0: 1, t-1: 2, and 1 more"
+    assert (
+        position_words('{"files": {"a.jsonl": {"bytes": 7, "records": 1, "size_at_end": null}}}') == "a.jsonl: 1 record"
+    )
+    assert position_words("{}") == "the first record"
+    assert position_words('{"at": 5}') == '{"at": 5}'

@@ -140,10 +140,20 @@ function actionButtons(section, table) {
   return element("div", { class: "actions" }, ...buttons);
 }
 
+function besideWords(section, beside) {
+  const total = beside.records + (beside.records_left || 0);
+  const share = beside.records_left === null || !total ? null : Math.floor((beside.records / total) * 100);
+  const words = `${number(beside.records)}${beside.records_left === null ? "" : ` of about ${number(total)}`} records, ${number(beside.rows)} rows since start`;
+  const ago = beside.slice_s === null ? "no slice yet since the start" : `last slice ${duration(Math.max(0, section.time - beside.slice_s))} ago`;
+  return element("div", { class: "beside" }, element("span", { class: "between" }, `${beside.work}${share === null ? "" : ` ${share} %`}`),
+    share === null ? "" : element("progress", { max: 100, value: share, "aria-label": `${beside.work}: ${share} %` }),
+    element("div", { class: "faint" }, words), element("div", { class: "faint" }, "next at ", text(beside.position, 200), `; ${ago}`));
+}
+
 function tableRows(section) {
   return section.pipeline.tables.map((table) => [
     element("button", { type: "button", class: "name", "aria-expanded": String(section.open === table.name), onclick: () => openDetails(section, table.name) }, text(table.name, 120)),
-    element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.reason ? element("div", { class: "reason" }, text(table.reason)) : ""),
+    element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.reason ? element("div", { class: standingClass(table.standing) === "bad" ? "reason" : "reason between" }, text(table.reason)) : "", table.beside ? besideWords(section, table.beside) : ""),
     number(table.events), number(table.rows), number(table.snapshot_id),
     table.snapshot_time_s === null ? "–" : duration(section.time - table.snapshot_time_s),
     number(table.shape.files), bytes(table.shape.size_bytes),
@@ -204,7 +214,7 @@ function showPipeline(state, pipeline) {
   const lost = Object.values(pipeline.lost_offsets).reduce((sum, one) => sum + one, 0);
   const bad = Object.values(pipeline.quarantined).reduce((sum, one) => sum + one, 0);
   put(section.facts,
-    fact("Records read", number(pipeline.records)),
+    fact("Records read since start", number(pipeline.records)),
     fact("Per second", rate.length ? number(rate[rate.length - 1].value) : "–"),
     fact("Records behind", number(pipeline.lag_records)),
     fact("Behind", duration(pipeline.lag_s), pipeline.lag_s > 600 ? "bad" : ""),
@@ -220,7 +230,7 @@ function showPipeline(state, pipeline) {
     section.shape = shape;
     section.drawn = state.time_s;
     section.parts.Tables.inner.replaceChildren(pipeline.tables.length
-      ? grid("Tables", columns("table", "state", "#events", "#rows", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
+      ? grid("Tables", columns("table", "state", "#events since start", "#rows since start", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
       : element("p", { class: "faint" }, "No table yet."));
     if (focused) refocus(section.parts.Tables.inner, focused);
   }

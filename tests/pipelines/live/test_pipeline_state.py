@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from pipelines.batch.batch_report import BatchReport, TableReport
-from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_KEPT, PipelineState
-from pipelines.live.views import Phase, Standing
+from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_KEPT, Opened, PipelineState
+from pipelines.live.views import Beside, Phase, Standing
 from sources.changes import DecodeCounts
 from sources.lag import Lag
 from sources.loss import Losses
 from tests.support.item_batches import TOPIC, event, records
-from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, reported_batches, run_batches
+from tests.support.source_items import items as inserts
 
 
 class Clock:
@@ -163,3 +164,41 @@ def test_failures_to_commit_group_offsets_are_counted_over_all_sources_of_a_proc
     for source in (first, first, second):
         state.look_at(source, dict)
     assert state.view().group_failures == 5
+
+
+def test_what_is_written_beside_the_stream_counts_and_shows_where_the_table_is(tmp_path: Path) -> None:
+    clock, sinks = Clock(), dict[str, Opened]()
+    state = PipelineState("shop", now=clock)
+    state.look_at(Source(), lambda: sinks)
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    run_batches(tables, [inserts("shop", 0, 1, 2)], tmp_path)
+    sink = tables.sinks["lake.items"]
+    sinks["lake.items"] = Opened(sink.table, sink.state)
+    assert state.view().tables[0].snapshot_id == 1
+    run_batches(tables, [inserts("shop", 2, 3)], tmp_path, first_batch_id=1)
+
+    state.put_beside({"lake.items": Beside("replay", 7, 5, "shop.public.items-0: 7")})
+    clock.now_s += 10
+    slice_report = report(0, tables=(TableReport("lake.items", 3, 4, 2),), quarantined_reasons={"bad": 1})
+    state.slice_done("lake.items", slice_report, Opened(sink.table, sink.state))
+
+    (table,) = state.view().tables
+    assert (table.events, table.rows, table.changelog_rows, table.snapshot_id) == (2, 3, 4, 2)
+    assert table.beside == Beside("replay", 7, 5, "shop.public.items-0: 7", 3, 1010.0)
+    assert state.view().quarantined == {"bad": 1}
+
+    # when it has ended, the stream's next state is that of the table
+    state.put_beside({})
+    run_batches(tables, [inserts("shop", 3, 4)], tmp_path, first_batch_id=2)
+    sinks["lake.items"] = Opened(sink.table, sink.state)
+    (table,) = state.view().tables
+    assert (table.beside, table.snapshot_id) == (None, 3)
+
+
+def test_rows_of_a_rebuild_are_not_those_of_the_table(tmp_path: Path) -> None:
+    state = PipelineState("shop")
+    state.put_beside({"lake.items": Beside("rebuild", 7, None, "the first record")})
+    state.slice_done("lake.items", report(0, tables=(TableReport("lake.items", 3, 0, 2),)), None)
+    (table,) = state.view().tables
+    assert (table.events, table.rows, table.snapshot_id) == (0, 0, 0)
+    assert table.beside is not None and table.beside.rows == 3

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import LevelShape, TableShape
-from pipelines.live.views import BatchView, Durations, Phase, PipelineView, Point, RunView, Standing, TableView
+from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, RunView, Standing, TableView
 from sources.lag import PlaceLag
 
 HOSTILE = 'lake.<script>alert("1")</script>\n\\"}\u202e\ud800 x{} 1'
@@ -28,8 +28,13 @@ SHAPE = TableShape(
 )
 
 
-def table(name: str = "lake.orders", standing: Standing = Standing.RUNNING, reason: str = "") -> TableView:
-    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason)
+REPLAY = Beside("replay", 12_000, 3000, "shop.orders-0: 42", 11_000, 990.0)
+
+
+def table(
+    name: str = "lake.orders", standing: Standing = Standing.RUNNING, reason: str = "", beside: Beside | None = None
+) -> TableView:
+    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside)
 
 
 def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "") -> PipelineView:
@@ -49,7 +54,7 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         4,
         998.0,
         (replace(batch, id=2, ended_s=980.0), batch),
-        (table(), table("lake.items", Standing.PAUSED, "column id: BIGINT is narrower than TEXT")),
+        (table(beside=REPLAY), table("lake.items", Standing.PAUSED, "column id: BIGINT is narrower than TEXT")),
         (PlaceLag("shop.orders", 0, 400, 425, 25, 12.5), PlaceLag("shop.items", 0, None, 7, None, None)),
         None,
         (Point(985.0, 300, 40, 20.0), Point(990.0, 400, 25, 12.5)),

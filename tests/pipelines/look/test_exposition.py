@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipelines.live.views import Phase, RunView
 from pipelines.look.exposition import exposition
 from pipelines.look.metrics import DURATIONS, METRICS
-from tests.pipelines.look.runs import HOSTILE, LONG, pipeline, run, table
+from tests.pipelines.look.runs import HOSTILE, LONG, REPLAY, pipeline, run, table
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -62,6 +62,8 @@ def test_the_numbers_are_those_of_the_run() -> None:
     assert value(found, f"{DURATIONS}_bucket", pipeline="shop", le="1.0") == 2
     assert value(found, f"{DURATIONS}_bucket", pipeline="shop", le="+Inf") == 4
     assert value(found, f"{DURATIONS}_sum", pipeline="shop") == 12.5
+    assert value(found, "tidemark_table_beside_records", **orders, work="replay") == 12_000
+    assert value(found, "tidemark_table_beside_records_left", **orders, work="replay") == 3000
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -72,7 +74,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_hostile_names_are_labels_and_no_more() -> None:
-    hostile = replace(pipeline(), tables=(table(HOSTILE), table(LONG)), quarantined={HOSTILE: 1})
+    hostile = replace(pipeline(), tables=(table(HOSTILE, beside=REPLAY), table(LONG)), quarantined={HOSTILE: 1})
     found = series(run(hostile))
     names = {dict(labels)["table"] for name, labels in found if name == "tidemark_table_rows_total"}
     assert names == {HOSTILE.replace("\ud800", "?"), "n" * 297 + "..."}

@@ -16,9 +16,12 @@ from subprocess import Popen
 import pytest
 from rich.console import Console
 
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.live.run_state import RunState
-from pipelines.live.views import Phase, RunView
+from pipelines.live.views import Phase, RunView, Standing
 from pipelines.look.document import document
 from pipelines.look.state_file import kept_state, read_state, state_path
 from pipelines.look.status import holder_by_process
@@ -47,6 +50,29 @@ def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp
     done = tidemark("status", file)
     assert done.returncode == 1
     assert "shop  not running: it was stopped" in done.stdout and "what follows stood then" in done.stdout
+
+
+def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    config = load_pipeline(file)
+    state = RunState([config])
+    state.pipelines["shop"].put_table("lake.orders", Standing.RUNNING)
+    with kept_state([config], state):
+        state.end()
+    replay = ReplayState("r1", "lake.orders", Point(Kind.EARLIEST), None, ("t",), '{"t":{"0":42}}', record_count=40)
+    Replays(Checkpoint(config)).put(replay)
+    found = json.loads(state_path(config).read_text())
+    state_path(config).write_text(json.dumps({**found, "pid": found["pid"] + 1}))
+
+    with held_checkpoints([config]):
+        done = tidemark("status", file)
+
+    assert done.returncode == 1
+    assert f"process {os.getpid()} on" in done.stdout and "uses its checkpoint: a command, or" in done.stdout
+    assert "shop  not running: it was stopped" in done.stdout
+    assert (
+        "replay of lake.orders: 40 records read so far, 0 rows written since the start, next at t-0: 42" in done.stdout
+    )
 
 
 def test_a_terminal_follows_the_state_until_the_run_ends(tmp_path: Path) -> None:
@@ -163,12 +189,17 @@ def text_of(view: RunView, holder: str | None = "process 4711 on host", width: i
 def test_what_is_shown_of_a_running_pipeline() -> None:
     text = text_of(run())
     assert "shop  running  for 15 min, process 4711 on host" in text
-    assert "400 records read, 25 behind (12 s), 1.5 MB of files to read, batch 4 runs for 2 s" in text
+    assert "400 records read since the start, 25 behind (12 s), 1.5 MB of files to read, batch 4 runs for 2 s" in text
     lines = [line.split() for line in text.splitlines()]
     paused, running = [line for line in lines if line and line[0] in ("lake.orders", "lake.items")][:2]
-    assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running")
+    assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running,")
     assert "lake.items is paused: column id: BIGINT is narrower than TEXT" in text
     assert "2 quarantined: value is not JSON" in text and "1 done again: commit conflict" in text
+    assert (
+        "replay of lake.orders: 12,000 records read so far, about 3,000 to go, 11,000 rows written since the start,"
+        " next at shop.orders-0: 42, last slice 10 s ago"
+    ) in text
+    assert "running, replay" in text
     assert "17 offsets were gone before they were read" in text
     assert "tidemark 1.2.3, Spark 4.0.0, driver 268 MB, jvm 1.1 GB" in text
     assert "█" in text
