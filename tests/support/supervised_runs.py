@@ -93,6 +93,9 @@ class Query(PipelineQuery):
     def standings(self) -> dict[str, Any]:
         return {}
 
+    def beside(self) -> dict[str, Any]:
+        return {}
+
     def poll(self) -> None: ...
 
     def request_stop(self) -> None:

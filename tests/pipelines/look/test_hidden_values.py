@@ -19,6 +19,7 @@ from paimon_table.storage.file_io import LocalFileIO
 from pipelines.batch.decode_task import kind_of_reason
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.config.config import PipelineConfig
+from pipelines.config.look_config import Metrics, WebPage
 from pipelines.live.run_state import RunState
 from pipelines.live.views import Phase, Standing
 from pipelines.look.looking import looking
@@ -94,23 +95,24 @@ def get(url: str, token: str | None = None) -> str:
 @contextmanager
 def looked_at(pipeline: PausedPipeline) -> Iterator[Asked]:
     """The pipeline as others see it, with all that its batches have said."""
-    state = RunState([pipeline.config])
-    with looking([pipeline.config], state):
+    ports = {"ui": WebPage(port=free_port()), "metrics": Metrics(port=free_port())}
+    config = pipeline.config.model_copy(update=ports)
+    state = RunState([config])
+    with looking([config], state):
         shop = state.pipelines["shop"]
         state.enter(Phase.RUNNING)
         for report in pipeline.reports:
             shop.end(report)
         for name, mark in BehindMarks(pipeline.checkpoint).all.items():
             shop.put_table(name, Standing.PAUSED, mark.reason, mark.public_reason)
-        yield Asked(pipeline.config, state)
+        yield Asked(config, state)
 
 
 def paused_by(root: Path, rule: Mapping[str, Any], *records: dict[str, Any], **keys: Any) -> PausedPipeline:
     """A pipeline of two tables after its first batch, and another one with the records that its table cannot take."""
     first = [*rows("orders", {"id": 1, "qty": 1}), *rows("items", {"id": 1, "qty": 1})]
-    ports: dict[str, Any] = {"ui": {"port": free_port()}, "metrics": {"port": free_port()}}
     batch = pa.RecordBatch.from_pylist([*first, *records], schema=RECORD_SCHEMA)
-    pipeline = PausedPipeline(root, batch, [{**ORDERS, **rule}, ITEMS], batch_size=2, **ports, **keys)
+    pipeline = PausedPipeline(root, batch, [{**ORDERS, **rule}, ITEMS], batch_size=2, **keys)
     pipeline.settings = replace(pipeline.settings, quarantine=Quarantine(LocalFileIO(), str(root / "bad")))
     pipeline.run()
     return pipeline
