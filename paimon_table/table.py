@@ -190,12 +190,12 @@ class Table:
     ) -> tuple[pa.Schema, Iterator[pa.Table]]:
         snapshot, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
         scan = TableScan.make(ctx, columns, predicate)
-        splits = scan.plan_snapshot(snapshot)
+        splits = scan.plan(snapshot)
         return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
 
     def plan(self, predicate: pc.Expression | None = None) -> tuple[Split, ...]:
         """What ``read`` would read of the latest snapshot."""
-        return TableScan.make(self.context, None, predicate).plan_snapshot(self.snapshots.latest())
+        return TableScan.make(self.context, None, predicate).plan(self.snapshots.latest())
 
     def changes(
         self, from_snapshot: int | None = None, to_snapshot: int | None = None, columns: Sequence[str] | None = None

@@ -40,9 +40,14 @@ def _any(mask: pa.Array | None) -> bool:
     return mask is not None and bool(pc.any(mask).as_py())
 
 
-def may_alter(file: DataFileMeta, t: DataType) -> bool:
+def may_alter(file_name: str, t: DataType) -> bool:
     """Whether the file may give values of an atomic type back as other ones than its metadata knows."""
-    return format_of(file.file_name) == _ORC and (t.root is Root.CHAR or t.root in TIMESTAMPS)
+    return may_alter_type(t) and format_of(file_name) == _ORC
+
+
+def may_alter_type(t: DataType) -> bool:
+    """Whether there are such files of an atomic type."""
+    return t.root is Root.CHAR or t.root in TIMESTAMPS
 
 
 def bounds_given_back(low: pa.Scalar, high: pa.Scalar, t: DataType) -> tuple[pa.Scalar, pa.Scalar]:

@@ -69,7 +69,7 @@ def row_count(table: Table) -> int:
     first = (ctx.schema.primary_keys or ctx.schema.column_names)[0]
     scan = TableScan.make(ctx, [first])
     total = 0
-    for split in scan.plan_snapshot(table.snapshots.latest()):
+    for split in scan.plan(table.snapshots.latest()):
         runs = [run for section in split.sections for run in section]
         is_plain = len(runs) == len(split.sections) and not any(file.delete_row_count for file in split.files)
         gone = [r.cardinality for index in split.deletion_files for r in index.vector_ranges or ()]

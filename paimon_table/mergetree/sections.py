@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from paimon_table.mergetree.levels import KeyOf
 from paimon_table.metadata.data_file import DataFileMeta
@@ -19,6 +19,22 @@ Run = tuple[DataFileMeta, ...]
 
 Section = tuple[Run, ...]
 """Runs that overlap each other, in no order."""
+
+
+class Ranged(Protocol):
+    """The metadata of a file, as far as it says which keys are in it."""
+
+    @property
+    def min_key(self) -> bytes: ...
+
+    @property
+    def max_key(self) -> bytes: ...
+
+
+F = TypeVar("F", bound=Ranged)
+
+SectionOf = tuple[tuple[F, ...], ...]
+"""A section of files that somebody knows in a form of his own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +58,10 @@ class Rewrite:
 Step = Upgrade | Rewrite
 
 
-def partition(files: Iterable[DataFileMeta], key_of: KeyOf) -> tuple[Section, ...]:
+def partition(files: Iterable[F], key_of: KeyOf) -> tuple[SectionOf[F], ...]:
     """Split files into sections that do not overlap, in key order, each with as few runs as possible."""
-    sections: list[Section] = []
-    current: list[DataFileMeta] = []
+    sections: list[SectionOf[F]] = []
+    current: list[F] = []
     bound: Any = None
     for file in sorted(files, key=lambda f: (key_of(f.min_key), key_of(f.max_key))):
         if current and key_of(file.min_key) > bound:
@@ -59,9 +75,9 @@ def partition(files: Iterable[DataFileMeta], key_of: KeyOf) -> tuple[Section, ..
     return tuple(sections)
 
 
-def _runs(files: Sequence[DataFileMeta], key_of: KeyOf) -> Section:
+def _runs(files: Sequence[F], key_of: KeyOf) -> SectionOf[F]:
     """Put each file, sorted by key, on the run that ends first if it fits behind it."""
-    runs: list[list[DataFileMeta]] = []
+    runs: list[list[F]] = []
     ends: list[tuple[Any, int]] = []
     for file in files:
         if ends and key_of(file.min_key) > ends[0][0]:

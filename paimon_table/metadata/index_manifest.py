@@ -93,6 +93,15 @@ def decode_index_manifest(data: bytes, name: str) -> tuple[IndexEntry, ...]:
     return entries
 
 
+def deletion_files(entries: Iterable[IndexEntry]) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
+    """The files with the deletion vectors of each bucket that has some."""
+    files: dict[BucketId, tuple[IndexFileMeta, ...]] = {}
+    for entry in entries:
+        if entry.file.index_type == DELETION_VECTORS:
+            files[entry.bucket] = (*files.get(entry.bucket, ()), entry.file)
+    return files
+
+
 def combined(
     present: Sequence[IndexEntry], changes: Iterable[IndexEntry], *, many_vector_files: bool = False
 ) -> tuple[IndexEntry, ...]:

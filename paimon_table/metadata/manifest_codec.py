@@ -7,7 +7,7 @@ branch of every union, the block codec is zstandard.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +19,13 @@ from paimon_table.formats.avro.container import (
     ContainerWriter,
     MalformedContainer,
     read_container,
+    read_rows,
     read_slices,
     write_container,
 )
 from paimon_table.formats.file_format import DAMAGES
-from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.metadata.entry_row import ENTRY_PATHS, EntryRow, entries_of_rows
 from paimon_table.metadata.manifest import Facts, Identity, ManifestEntry, ManifestFileMeta
 from paimon_table.metadata.manifest_schema import (
     array,
@@ -100,6 +101,9 @@ LIST_SCHEMA: Mapping[str, Any] = root_record([
     optional("_MAX_ROW_ID", "long"),
 ])  # fmt: skip
 """Avro schema of a manifest list's records."""
+
+_OPTIONAL = frozenset(field["name"] for field in _FILE_FIELDS if "default" in field)
+"""Fields of ``_FILE`` that manifests may lack."""
 
 _ENTRIES_PER_BLOCK = 1000
 _PARSED_ENTRY = fastavro.parse_schema(dict(ENTRY_SCHEMA))
@@ -198,25 +202,21 @@ def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str
     return write_container(LIST_SCHEMA, _PARSED_LIST, map(_list_record, manifests), block_codec(compression), name)
 
 
-Wanted = Callable[[bytes], bool]
-"""Whether entries of a partition, by its serialized row, matter."""
+def decode_manifest(data: bytes, name: str, count: int | None = None) -> tuple[ManifestEntry, ...]:
+    """The entries of a manifest in stored order.
 
-
-def decode_manifest(
-    data: bytes, name: str, count: int | None = None, wanted: Wanted | None = None
-) -> tuple[ManifestEntry, ...]:
-    """The entries of a manifest in stored order, those of wanted partitions alone.
-
-    CorruptFile, which names the file ``name``, also when it has another number of entries than ``count``, all of them.
+    CorruptFile, which names the file ``name``, also when it has another number of entries than ``count``.
     """
-    buckets: dict[tuple[bytes, int], BucketId] = {}
-    records = _records(data, name)
-    if count is not None and len(records) != count:
-        raise _wrong_count(name, len(records), count)
-    if wanted is not None:
-        records = [record for record in records if wanted(record["_PARTITION"])]
+    return entries_of_rows(decode_rows(data, name, count))
+
+
+def decode_rows(data: bytes, name: str, count: int | None = None) -> list[EntryRow]:
+    """The same as rows."""
     with _readable(name):
-        return tuple(_entry(record, buckets) for record in records)
+        rows = read_rows(data, EntryRow, ENTRY_PATHS, _OPTIONAL, name.rpartition("/")[2])
+    if count is not None and len(rows) != count:
+        raise _wrong_count(name, len(rows), count)
+    return rows
 
 
 def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
@@ -314,44 +314,6 @@ def _list_record(meta: ManifestFileMeta) -> dict[str, Any]:
 
 def _read_stats(record: Mapping[str, Any]) -> SimpleStats:
     return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
-
-
-def _entry(record: Mapping[str, Any], buckets: dict[tuple[bytes, int], BucketId]) -> ManifestEntry:
-    place = (record["_PARTITION"], record["_BUCKET"])
-    bucket = buckets.get(place)
-    if bucket is None:
-        bucket = buckets[place] = BucketId(*place)
-    return ManifestEntry(record["_KIND"], bucket, record["_TOTAL_BUCKETS"], _file(record["_FILE"]))
-
-
-def _file(record: Mapping[str, Any]) -> DataFileMeta:
-    get = record.get
-    return DataFileMeta(
-        file_name=record["_FILE_NAME"],
-        file_size_bytes=record["_FILE_SIZE"],
-        row_count=record["_ROW_COUNT"],
-        min_key=record["_MIN_KEY"],
-        max_key=record["_MAX_KEY"],
-        key_stats=_read_stats(record["_KEY_STATS"]),
-        value_stats=_read_stats(record["_VALUE_STATS"]),
-        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
-        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
-        schema_id=record["_SCHEMA_ID"],
-        level=record["_LEVEL"],
-        extra_files=tuple(record["_EXTRA_FILES"]),
-        creation_time_ms=get("_CREATION_TIME"),
-        delete_row_count=get("_DELETE_ROW_COUNT"),
-        embedded_index=get("_EMBEDDED_FILE_INDEX"),
-        file_source=get("_FILE_SOURCE"),
-        value_stats_cols=_tuple_or_none(get("_VALUE_STATS_COLS")),
-        external_path=get("_EXTERNAL_PATH"),
-        first_row_id=get("_FIRST_ROW_ID"),
-        write_cols=_tuple_or_none(get("_WRITE_COLS")),
-    )
-
-
-def _tuple_or_none(values: list[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def _list_entry(record: Mapping[str, Any]) -> ManifestFileMeta:

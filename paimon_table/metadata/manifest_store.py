@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from paimon_table.errors import CorruptFile
+from paimon_table.metadata.entry_row import EntryRow
 from paimon_table.metadata.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from paimon_table.metadata.manifest import ManifestEntry, ManifestFileMeta, summarize
 from paimon_table.metadata.manifest_codec import (
     StoredEntry,
-    Wanted,
     decode_manifest,
     decode_manifest_list,
+    decode_rows,
     decode_stored,
     encode_manifest_list,
     encode_manifests,
@@ -41,11 +42,17 @@ class ManifestReader:
         """The manifests that a manifest list names; ``size_bytes`` is the list's size where a snapshot says it."""
         return decode_manifest_list(self._bytes(name, size_bytes), self.paths.manifest_file(name))
 
-    def entries_of(self, manifest: ManifestFileMeta, wanted: Wanted | None = None) -> tuple[ManifestEntry, ...]:
-        """The entries of a manifest, all of them or those of wanted partitions."""
+    def entries_of(self, manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+        """The entries of a manifest."""
         path = self.paths.manifest_file(manifest.file_name)
         with many_values():
-            return decode_manifest(self._content(manifest), path, _count(manifest), wanted)
+            return decode_manifest(self._content(manifest), path, _count(manifest))
+
+    def rows_of(self, manifest: ManifestFileMeta) -> list[EntryRow]:
+        """The same as rows, for those who do not need the values of all of them."""
+        path = self.paths.manifest_file(manifest.file_name)
+        with many_values():
+            return decode_rows(self._content(manifest), path, _count(manifest))
 
     def stored_entries_of(self, manifest: ManifestFileMeta) -> list[StoredEntry]:
         """The entries of a manifest, to be put into another one."""
@@ -53,9 +60,9 @@ class ManifestReader:
         with many_values():
             return decode_stored(self._content(manifest), path, _count(manifest))
 
-    def entries_in(self, manifests: Iterable[ManifestFileMeta], wanted: Wanted | None = None) -> list[ManifestEntry]:
+    def entries_in(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry]:
         with many_values():
-            return [entry for manifest in manifests for entry in self.entries_of(manifest, wanted)]
+            return [entry for manifest in manifests for entry in self.entries_of(manifest)]
 
     def all_manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Base then delta: the manifests that together give the snapshot's live files."""

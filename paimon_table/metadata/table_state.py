@@ -6,16 +6,16 @@ later snapshot costs only what was changed since, and nothing for one's own comm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
-from paimon_table.metadata.index_manifest import IndexEntry
-from paimon_table.metadata.manifest import ADD, ManifestEntry, ManifestFileMeta, live_entries
-from paimon_table.metadata.manifest_codec import Wanted
+from paimon_table.metadata.entry_row import KnownBuckets, live_rows
+from paimon_table.metadata.index_file import HASH, IndexFileMeta
+from paimon_table.metadata.index_manifest import IndexEntry, deletion_files
+from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity, SnapshotStore
@@ -96,11 +96,7 @@ class TableState:
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
         """The files with the deletion vectors of each bucket that has some."""
-        files: dict[BucketId, tuple[IndexFileMeta, ...]] = {}
-        for entry in self.index:
-            if entry.file.index_type == DELETION_VECTORS:
-                files[entry.bucket] = (*files.get(entry.bucket, ()), entry.file)
-        return files
+        return deletion_files(self.index)
 
     def hash_files(self) -> dict[BucketId, IndexFileMeta]:
         """The file with the key hashes of each bucket that has one: at most one, see ``index_manifest.combined``."""
@@ -133,29 +129,20 @@ class TableState:
         return TableState(snapshot, files, totals, self.index if index is None else index)
 
 
-def load_state(
-    io: FileIO,
-    paths: TablePaths,
-    snapshot: Snapshot | None,
-    wanted: Wanted | None = None,
-    may_hold: Callable[[ManifestFileMeta], bool] | None = None,
-) -> TableState:
-    """Read the live files of a snapshot from its manifests, and its index files.
-
-    With ``wanted`` the state has the files of such partitions alone; ``may_hold`` says which manifests can have some.
-    """
+def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> TableState:
+    """Read the live files of a snapshot from its manifests, and its index files."""
     if snapshot is None:
         return TableState()
     reader = ManifestReader(io, paths)
     files: dict[BucketId, list[DataFileMeta]] = {}
     totals: dict[bytes, int] = {}
-    manifests = reader.all_manifests(snapshot)
+    buckets = KnownBuckets()
     with many_values():
-        kept = manifests if may_hold is None else [manifest for manifest in manifests if may_hold(manifest)]
-        for entry in live_entries(reader.entries_in(kept, wanted)):
-            files.setdefault(entry.bucket, []).append(entry.file)
-            if entry.bucket.bucket != POSTPONED:
-                totals[entry.bucket.partition] = entry.total_buckets
+        rows = [row for manifest in reader.all_manifests(snapshot) for row in reader.rows_of(manifest)]
+        for row in live_rows(rows):
+            files.setdefault(buckets[row.partition, row.bucket], []).append(row.file)
+            if row.bucket != POSTPONED:
+                totals[row.partition] = row.total_buckets
         live = {bucket: tuple(metas) for bucket, metas in files.items()}
         return TableState(snapshot, live, totals, reader.index_entries(snapshot))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -235,6 +235,17 @@ def raw_field(data: bytes, position: int, t: DataType) -> Any:
         raise CorruptFile(f"a serialized row of {len(data)} bytes ends early; the metadata file is damaged") from error
 
 
+def raw_fields(rows: Sequence[bytes], position: int, t: DataType) -> list[Any]:
+    """``raw_field`` of each of many rows, all of as many fields as the first one."""
+    try:
+        (arity,) = _ARITY.unpack_from(rows[0])
+        mark, bit = _ARITY_BYTES + ((position + 8) >> 3), 1 << (position & 7)
+        slot, read = _ARITY_BYTES + header_bytes(arity) + 8 * position, _reader(t)
+        return [None if row[mark] & bit else read(row, slot) for row in rows]
+    except (struct.error, IndexError) as error:
+        raise CorruptFile("a serialized row ends early; the metadata file is damaged") from error
+
+
 def python_value(raw: Any, t: DataType) -> Any:
     """The Python value (see the module's docstring) of an internal form."""
     return None if raw is None else _python(raw, t)
@@ -258,19 +269,38 @@ def _raw_fields(data: bytes, types: Sequence[DataType]) -> list[Any]:
 
 
 def _raw(data: bytes, slot: int, t: DataType) -> Any:
+    return _reader(t)(data, slot)
+
+
+def _reader(t: DataType) -> Callable[[bytes, int], Any]:
+    """What reads the internal form of a value from a serialized row and the place of its slot."""
     if t.root in CHARACTERS or t.root in BINARIES:
-        mark = data[slot + 7]
-        return data[slot : slot + (mark & 0x7F)] if mark & 0x80 else _item(data, slot)
+        return _bytes
     precision = t.precision or 0
     if t.root is Root.DECIMAL and precision > 18:
-        return int.from_bytes(_item(data, slot), "big", signed=True)
+        return lambda data, slot: int.from_bytes(_item(data, slot), "big", signed=True)
     if t.root in TIMESTAMPS and precision > 3:
-        nanos, offset = _SLOT.unpack_from(data, slot)
-        millis = _LONG.unpack_from(data, _ARITY_BYTES + offset)[0]
-        return millis * 1_000 + nanos // 1_000 if precision <= 6 else _nanoseconds(millis, nanos, t)
+        return _micros if precision <= 6 else lambda data, slot: _nanoseconds(*_moment(data, slot), t)
     if t.is_nested:
         raise UnsupportedFeature(f"a value of type {t} cannot be part of a key or a partition; use an atomic column")
-    return _FORMATS.get(t.root, _LONG).unpack_from(data, slot)[0]
+    unpack = _FORMATS.get(t.root, _LONG).unpack_from
+    return lambda data, slot: unpack(data, slot)[0]
+
+
+def _bytes(data: bytes, slot: int) -> bytes:
+    mark = data[slot + 7]
+    return data[slot : slot + (mark & 0x7F)] if mark & 0x80 else _item(data, slot)
+
+
+def _micros(data: bytes, slot: int) -> int:
+    millis, nanos = _moment(data, slot)
+    return millis * 1_000 + nanos // 1_000
+
+
+def _moment(data: bytes, slot: int) -> tuple[int, int]:
+    """Milliseconds since the epoch, and the nanoseconds of the last one."""
+    nanos, offset = _SLOT.unpack_from(data, slot)
+    return _LONG.unpack_from(data, _ARITY_BYTES + offset)[0], nanos
 
 
 def _nanoseconds(millis: int, nanos: int, t: DataType) -> int:

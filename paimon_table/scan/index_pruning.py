@@ -71,7 +71,7 @@ def _stored_name(ctx: TableContext, file: DataFileMeta, column: ConfinedColumn) 
     written = ctx.schemas.get(file.schema_id)
     wanted = ctx.schema.field(column.name)
     stored = next((f for f in written.fields if f.id == wanted.id), None) if written is not None else None
-    if stored is None or not can_be_hashed(column.type) or may_alter(file, column.type):
+    if stored is None or not can_be_hashed(column.type) or may_alter(file.file_name, column.type):
         return None
     return stored.name if stored.type.with_nullable(True) == wanted.type.with_nullable(True) else None
 

@@ -7,8 +7,10 @@ Ranges of FLOAT and DOUBLE columns guarantee nothing, because NaN lies outside o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -18,12 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
-from paimon_table.data_files.altered_values import bounds_given_back, may_alter
+from paimon_table.data_files.altered_values import bounds_given_back, may_alter, may_alter_type
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.metadata.entry_row import EntryRow
 from paimon_table.metadata.manifest import ManifestFileMeta
-from paimon_table.rows.binary_row import deserialize_row, python_value, raw_field
+from paimon_table.rows.binary_row import deserialize_row, python_value, raw_field, raw_fields
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField, Root, arrow_type
 
@@ -59,34 +60,46 @@ def may_match(predicate: pc.Expression, guarantees: Sequence[pc.Expression], sch
     return [number in staying for number in range(len(guarantees))]
 
 
-def matching_files(predicate: pc.Expression, every: Sequence[Ranges], schema: TableSchema) -> list[bool]:
-    """For each file, by its ranges, whether it can have rows that satisfy the predicate.
+def matching_files(
+    predicate: pc.Expression, ranges: Sequence[RangeColumn], count: int, schema: TableSchema
+) -> list[bool]:
+    """For each of so many files, by its ranges, whether it can have rows that satisfy the predicate.
 
-    Files next to each other in the order of their first column are tried together: most groups of them match as a
-    whole, or not at all, which saves the look at each.
+    Files next to each other in the order of a column are tried together: most groups of them match as a whole, or not
+    at all, which saves the look at each. The answers are those of a look at each.
     """
     arrow_schema = schema.arrow_schema
-    order = sorted(range(len(every)), key=lambda number: _place(every[number]))
-    groups = [order[at : at + _GROUP] for at in range(0, len(order), _GROUP)]
-    guarantees = [guarantee(united([every[number] for number in group]), schema) for group in groups]
+    groups = _groups(ranges, count)
+    guarantees = [_guarantee((column.field, column.united(group)) for column in ranges) for group in groups]
     some = may_match(predicate, guarantees, arrow_schema)
     others = may_match(~predicate, guarantees, arrow_schema)
-    kept = [False] * len(every)
+    kept = [False] * count
     mixed: list[int] = []
     for group, may_be, may_not_be in zip(groups, some, others, strict=True):
         if may_be and may_not_be:
             mixed += group
         for number in group if may_be else ():
             kept[number] = True
-    alone = may_match(predicate, [guarantee(every[number], schema) for number in mixed], arrow_schema)
-    for number, may_be in zip(mixed, alone, strict=True):
+    alone = [_guarantee((column.field, column.of(number)) for column in ranges) for number in mixed]
+    for number, may_be in zip(mixed, may_match(predicate, alone, arrow_schema), strict=True):
         kept[number] = may_be
     return kept
 
 
-def _place(ranges: Ranges) -> tuple[bool, Any]:
-    first = next(iter(ranges.values()), None)
-    return (False, 0) if first is None or first.low is None else (True, first.low)
+def _groups(ranges: Sequence[RangeColumn], count: int) -> list[list[int]]:
+    """Neighbours in the order of the first column with ranges; files of a group have ranges of the same columns.
+
+    Of a column that has NULLs alone a file must not stand beside others: no comparison is true of it, nor its opposite.
+    """
+    alike: dict[tuple[Form, ...], list[int]] = {}
+    for number, forms in enumerate(zip(*(column.forms() for column in ranges), strict=True)):
+        alike.setdefault(forms, []).append(number)
+    groups = []
+    for forms, numbers in alike.items() if ranges else [((), list(range(count)))]:
+        if Form.RANGED in forms:
+            numbers.sort(key=ranges[forms.index(Form.RANGED)].lows.__getitem__)
+        groups += [numbers[at : at + _GROUP] for at in range(0, len(numbers), _GROUP)]
+    return groups
 
 
 def referenced_columns(predicate: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
@@ -112,10 +125,10 @@ def _evaluates(predicate: pc.Expression, rows: pa.Table) -> bool:
 # ---------------------------------------------------------------- guarantees
 
 
-def partition_guarantee(bucket: BucketId, schema: TableSchema) -> pc.Expression:
+def partition_guarantee(partition: bytes, schema: TableSchema) -> pc.Expression:
     """Every row of a partition has the partition's values, also where the directory has the default name."""
     fields = schema.partition_fields
-    values = deserialize_row(bucket.partition, [f.type for f in fields])
+    values = deserialize_row(partition, [f.type for f in fields])
     return _all(
         pc.field(f.name).is_null() if value is None else pc.field(f.name) == _literal(value, f)
         for f, value in zip(fields, values, strict=True)
@@ -126,11 +139,12 @@ def partition_guarantee(bucket: BucketId, schema: TableSchema) -> pc.Expression:
 def manifest_guarantee(manifest: ManifestFileMeta, schema: TableSchema) -> pc.Expression:
     """Every partition of a manifest is in the ranges that its list states."""
     stats, fields = manifest.partition_stats, schema.partition_fields
-    ranges = {}
+    ranges = []
     for at, field in enumerate(fields):
         nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
-        ranges[field.name] = ColumnRange(*_ends(stats, at, len(fields), field), nulls)
-    return guarantee(ranges, schema)
+        ends = _ends(stats.min_values, stats.max_values, at, len(fields), field)
+        ranges.append((field, ColumnRange(*ends, nulls)))
+    return _guarantee(ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +187,48 @@ def value_places(
     return tuple(places)
 
 
-def ranges_of(file: DataFileMeta, stats: SimpleStats, places: Sequence[Place]) -> Ranges:
-    """What ``stats`` of a file say of these columns."""
-    return {place.field.name: _range(file, stats, place) for place in places}
+@dataclass(frozen=True, slots=True)
+class FileStats:
+    """The statistics of files of one kind as their manifests have them, one file after the other."""
+
+    file_names: Sequence[str]
+    row_counts: Sequence[int]
+    lows: Sequence[bytes]
+    """Serialized rows."""
+    highs: Sequence[bytes]
+    null_counts: Sequence[Sequence[int | None] | None]
 
 
-def guarantee(ranges: Ranges, schema: TableSchema) -> pc.Expression:
+def key_stats(rows: Sequence[EntryRow]) -> FileStats:
+    """Of the keys in these files."""
+    return FileStats(
+        [row.file_name for row in rows],
+        [row.row_count for row in rows],
+        [row.key_low for row in rows],
+        [row.key_high for row in rows],
+        [row.key_null_counts for row in rows],
+    )
+
+
+def value_stats(rows: Sequence[EntryRow]) -> FileStats:
+    """Of the values in these files, which must be written with one schema and keep statistics of the same columns."""
+    return FileStats(
+        [row.file_name for row in rows],
+        [row.row_count for row in rows],
+        [row.value_low for row in rows],
+        [row.value_high for row in rows],
+        [row.value_null_counts for row in rows],
+    )
+
+
+def ranges_of(stats: FileStats, places: Iterable[Place]) -> tuple[RangeColumn, ...]:
+    """What the statistics say of these columns."""
+    return tuple(_column(stats, place) for place in places)
+
+
+def _guarantee(ranges: Iterable[tuple[DataField, ColumnRange]]) -> pc.Expression:
     """Every row of a file has its values in these ranges."""
-    return _all(one.expression(schema.field(name)) for name, one in ranges.items())
+    return _all(one.expression(field) for field, one in ranges)
 
 
 # ---------------------------------------------------------------- ranges
@@ -214,45 +262,85 @@ class ColumnRange:
 
 _ALL_NULL = ColumnRange(is_null=True)
 
-Ranges = Mapping[str, ColumnRange]
-"""By column; columns that are left out may have any values."""
+
+class Form(IntEnum):
+    """What is known of the values of a column in a file."""
+
+    UNKNOWN = 0
+    RANGED = 1
+    NULL = 2
+    """All of them are NULL."""
 
 
-def united(every: Sequence[Ranges]) -> Ranges:
-    """Ranges that hold for the rows of several files."""
-    return {name: _united([ranges[name] for ranges in every]) for name in every[0] if all(name in r for r in every)}
+@dataclass(frozen=True, slots=True)
+class RangeColumn:
+    """The ranges of a column in many files, one file after the other; ``ColumnRange`` says what the parts are."""
+
+    field: DataField
+    lows: Sequence[Any]
+    highs: Sequence[Any]
+    null_counts: Sequence[int | None]
+    are_null: Sequence[bool]
+    are_altered: Sequence[bool]
+
+    def forms(self) -> list[Form]:
+        unknown, ranged, null = Form  # an enum takes its time to give a member
+        return [
+            null if is_null else unknown if low is None or high is None else ranged
+            for is_null, low, high in zip(self.are_null, self.lows, self.highs, strict=True)
+        ]
+
+    def of(self, number: int) -> ColumnRange:
+        """The range of one file."""
+        return self.united([number])
+
+    def united(self, numbers: Sequence[int]) -> ColumnRange:
+        """A range that holds for the rows of several files of one form."""
+        first = numbers[0]
+        if self.are_null[first]:
+            return _ALL_NULL
+        is_ranged = self.lows[first] is not None and self.highs[first] is not None
+        return ColumnRange(
+            min([self.lows[number] for number in numbers]) if is_ranged else None,
+            max([self.highs[number] for number in numbers]) if is_ranged else None,
+            0 if all(self.null_counts[number] == 0 for number in numbers) else None,
+            is_altered=any(self.are_altered[number] for number in numbers),
+        )
 
 
-def _united(ranges: Sequence[ColumnRange]) -> ColumnRange:
-    valued = [one for one in ranges if not one.is_null]
-    if not valued:
-        return ranges[0]
-    is_known = all(one.low is not None and one.high is not None for one in valued)
-    has_no_nulls = len(valued) == len(ranges) and all(one.null_count == 0 for one in valued)
-    return ColumnRange(
-        min(one.low for one in valued) if is_known else None,
-        max(one.high for one in valued) if is_known else None,
-        0 if has_no_nulls else None,
-        is_altered=any(one.is_altered for one in valued),
+def _column(stats: FileStats, place: Place) -> RangeColumn:
+    at, field, count = place.at, place.field, len(stats.row_counts)
+    if at is None:
+        nothing = [None] * count
+        return RangeColumn(field, nothing, nothing, nothing, [True] * count, [False] * count)
+    nulls = [None if counts is None or at >= len(counts) else counts[at] for counts in stats.null_counts]
+    lows, highs = _bounds(stats, at, place.arity, field)
+    alters = may_alter_type(field.type)
+    return RangeColumn(
+        field,
+        lows,
+        highs,
+        nulls,
+        [of_file == rows for of_file, rows in zip(nulls, stats.row_counts, strict=True)],
+        [alters and may_alter(name, field.type) for name in stats.file_names],
     )
 
 
-def _range(file: DataFileMeta, stats: SimpleStats, place: Place) -> ColumnRange:
-    at, field = place.at, place.field
-    if at is None:
-        return _ALL_NULL
-    nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
-    if nulls == file.row_count:
-        return _ALL_NULL
-    low, high = _ends(stats, at, place.arity, field)
-    return ColumnRange(low, high, nulls, is_altered=may_alter(file, field.type))
+def _bounds(stats: FileStats, at: int, arity: int, field: DataField) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The least and the greatest values of a column in each file."""
+    prefix = arity.to_bytes(4, "big")
+    if field.type.root not in _UNRANGED and {row[:4] for rows in (stats.lows, stats.highs) for row in rows} == {prefix}:
+        with suppress(UnsupportedFeature):
+            return raw_fields(stats.lows, at, field.type), raw_fields(stats.highs, at, field.type)
+    ends = [_ends(low, high, at, arity, field) for low, high in zip(stats.lows, stats.highs, strict=True)]
+    return [low for low, _ in ends], [high for _, high in ends]
 
 
-def _ends(stats: SimpleStats, at: int, arity: int, field: DataField) -> tuple[Any, Any]:
-    if field.type.root in _UNRANGED or int.from_bytes(stats.min_values[:4], "big") != arity:
+def _ends(low: bytes, high: bytes, at: int, arity: int, field: DataField) -> tuple[Any, Any]:
+    if field.type.root in _UNRANGED or int.from_bytes(low[:4], "big") != arity:
         return None, None
     try:
-        return raw_field(stats.min_values, at, field.type), raw_field(stats.max_values, at, field.type)
+        return raw_field(low, at, field.type), raw_field(high, at, field.type)
     except UnsupportedFeature:
         # A timestamp that rows in memory cannot hold; whoever reads the column is told so.
         return None, None

@@ -6,8 +6,9 @@ split is read in pieces of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,32 +17,33 @@ from paimon_table.errors import UnsupportedFeature
 from paimon_table.merge.function import merge_function, without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.levels import KeyOf
-from paimon_table.mergetree.sections import Section
+from paimon_table.mergetree.sections import Section, SectionOf
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
-from paimon_table.metadata.data_file import DataFileMeta
+from paimon_table.metadata.entry_row import EntryRow, KnownBuckets, live_rows
 from paimon_table.metadata.index_file import DELETION_VECTORS, HASH, IndexFileMeta
-from paimon_table.metadata.index_manifest import IndexEntry
-from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.metadata.index_manifest import IndexEntry, deletion_files
+from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.metadata.table_state import TableState, load_state
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import comparable_key
 from paimon_table.scan.index_pruning import matching_sections
 from paimon_table.scan.pruning import (
     Place,
-    Ranges,
+    RangeColumn,
     key_places,
+    key_stats,
     manifest_guarantee,
     matching_files,
     may_match,
     partition_guarantee,
     ranges_of,
     value_places,
+    value_stats,
 )
 from paimon_table.scan.selection import Selection
 from paimon_table.scan.split_reader import open_reader
-from paimon_table.scan.splits import Split, split_bucket, split_unkeyed_bucket
+from paimon_table.scan.splits import Split, keyed_sections, pack, unkeyed_sections, vectors_of
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.surroundings import many_values
 from paimon_table.types import arrow_schema
@@ -68,113 +70,102 @@ class TableScan:
 
     # ------------------------------------------------------------ planning
 
-    def plan_snapshot(self, snapshot: Snapshot | None) -> tuple[Split, ...]:
-        """As ``plan`` of the snapshot's state; of its manifests nothing is kept that the predicate rules out."""
-        with many_values():
-            if not self._tests_partitions:
-                return self.plan(load_state(self.ctx.io, self.ctx.paths, snapshot))
-            schema = self.ctx.schema
-            known: dict[bytes, bool] = {}
-
-            def wanted(partition: bytes) -> bool:
-                if partition not in known:
-                    known[partition] = self._may_match([partition_guarantee(BucketId(partition, 0), schema)])[0]
-                return known[partition]
-
-            def may_hold(manifest: ManifestFileMeta) -> bool:
-                return self._may_match([manifest_guarantee(manifest, schema)])[0]
-
-            return self.plan(load_state(self.ctx.io, self.ctx.paths, snapshot, wanted, may_hold))
-
-    def plan(self, state: TableState) -> tuple[Split, ...]:
+    def plan(self, snapshot: Snapshot | None) -> tuple[Split, ...]:
         """The splits that can hold matching rows; key and partition ranges prune before the merge, values after it."""
-        refuse_unreadable(self.ctx.schema, self.ctx.options, state.index)
-        deletion_files = state.deletion_files()
-        key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
-        buckets = self._matching_buckets([bucket for bucket in state.files if bucket.bucket != POSTPONED])
-        matching = self._matching_files({bucket: self._visible_files(state.files[bucket]) for bucket in buckets})
-        splits: list[Split] = []
-        for bucket, files in matching.items():
-            splits += self._splits(bucket, files, key_of, deletion_files.get(bucket, ()))
-        if self.ctx.options.scan_plan_sort_partition:
-            splits.sort(key=lambda split: (*self._partition_order(split.bucket), split.bucket.bucket))
-        return self._without_unmatched_values(splits)
+        index: Sequence[IndexEntry] = ()
+        known, buckets = KnownBuckets(), dict[BucketId, list[EntryRow]]()
+        with many_values():
+            if snapshot is not None:
+                index = ManifestReader(self.ctx.io, self.ctx.paths).index_entries(snapshot)
+            refuse_unreadable(self.ctx.schema, self.ctx.options, index)
+            for row in () if snapshot is None else self._rows_of_partitions(snapshot):
+                buckets.setdefault(known[row.partition, row.bucket], []).append(row)
+            if self.ctx.options.hides_level0:
+                buckets = {bucket: [row for row in rows if row.level > 0] for bucket, rows in buckets.items()}
+            return self._splits(self._rows_by_keys(buckets), deletion_files(index))
+
+    def _rows_of_partitions(self, snapshot: Snapshot) -> Iterator[EntryRow]:
+        """The files of matching partitions; of manifests nothing is read that the predicate rules out."""
+        reader, tests_partitions = ManifestReader(self.ctx.io, self.ctx.paths), self._tests_partitions
+        manifests = reader.all_manifests(snapshot)
+        if tests_partitions:
+            may_hold = self._may_match([manifest_guarantee(manifest, self.ctx.schema) for manifest in manifests])
+            manifests = tuple(itertools.compress(manifests, may_hold))
+        rows = [row for manifest in manifests for row in reader.rows_of(manifest)]
+        if tests_partitions:
+            matching = self._matching_partitions({row.partition for row in rows})
+            rows = [row for row in rows if row.partition in matching]
+        return (row for row in live_rows(rows) if row.bucket != POSTPONED)
+
+    @property
+    def _tests_partitions(self) -> bool:
+        return not set(self.selection.tested).isdisjoint(self.ctx.schema.partition_keys)
+
+    def _matching_partitions(self, partitions: Collection[bytes]) -> set[bytes]:
+        guarantees = [partition_guarantee(partition, self.ctx.schema) for partition in partitions]
+        return set(itertools.compress(partitions, self._may_match(guarantees)))
+
+    def _rows_by_keys(self, buckets: Mapping[BucketId, Sequence[EntryRow]]) -> Mapping[BucketId, Sequence[EntryRow]]:
+        """Without files of other keys."""
+        names = set(self.selection.tested) & set(self.ctx.schema.trimmed_primary_keys)
+        if not names:
+            return buckets
+        every = [row for rows in buckets.values() for row in rows]
+        ranges = ranges_of(key_stats(every), key_places(self.ctx.schema, names))
+        kept = iter(self._are_matching(ranges, len(every)))
+        return {bucket: [row for row in rows if next(kept)] for bucket, rows in buckets.items()}
 
     def _splits(
         self,
-        bucket: BucketId,
-        files: Sequence[DataFileMeta],
-        key_of: KeyOf,
-        deletion_files: Sequence[IndexFileMeta],
+        buckets: Mapping[BucketId, Sequence[EntryRow]],
+        deletion_files: Mapping[BucketId, Sequence[IndexFileMeta]],
     ) -> tuple[Split, ...]:
+        """Splits, and then what is left of them by the values of files that no other file can hold newer rows of."""
+        key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
+        packed = [
+            (bucket, sections) for bucket, rows in buckets.items() for sections in pack(self._sections(rows, key_of))
+        ]
+        if self.ctx.options.scan_plan_sort_partition:
+            packed.sort(key=lambda split: (*self._partition_order(split[0]), split[0].bucket))
+        gone = self._unmatched_by_values([s[0][0] for _, sections in packed for s in sections if _is_alone(s)])
+        splits = []
+        for bucket, sections in packed:
+            left = [section for section in sections if section[0][0].file_name not in gone]
+            if left:
+                vectors = vectors_of(_names(sections), deletion_files.get(bucket, ()))
+                splits.append(Split(bucket, tuple(map(_read_section, left)), vectors))
+        return tuple(splits)
+
+    def _sections(self, rows: Sequence[EntryRow], key_of: KeyOf) -> Sequence[SectionOf[EntryRow]]:
         if not self.ctx.schema.primary_keys:
-            return split_unkeyed_bucket(bucket, files, deletion_files=deletion_files)
-        return split_bucket(
-            bucket,
-            files,
-            key_of,
-            deletion_files=deletion_files,
-            keys_are_unique=self.ctx.options.upper_keys_are_unique,
-        )
+            return unkeyed_sections(rows)
+        return keyed_sections(rows, key_of, keys_are_unique=self.ctx.options.upper_keys_are_unique)
 
     def _partition_order(self, bucket: BucketId) -> tuple[object, ...]:
         """The partition's values, NULLs first."""
         types = [field.type for field in self.ctx.schema.partition_fields]
         return comparable_key(bucket.partition, types) if types else ()
 
-    def _matching_buckets(self, buckets: Sequence[BucketId]) -> list[BucketId]:
-        if not self._tests_partitions:
-            return list(buckets)
-        partitions = {bucket.partition: partition_guarantee(bucket, self.ctx.schema) for bucket in buckets}
-        kept = self._may_match(list(partitions.values()))
-        matching = {partition for partition, keep in zip(partitions, kept, strict=True) if keep}
-        return [bucket for bucket in buckets if bucket.partition in matching]
-
-    @property
-    def _tests_partitions(self) -> bool:
-        return not set(self.selection.tested).isdisjoint(self.ctx.schema.partition_keys)
-
-    def _visible_files(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        return [file for file in files if file.level > 0] if self.ctx.options.hides_level0 else files
-
-    def _matching_files(
-        self, files: Mapping[BucketId, Sequence[DataFileMeta]]
-    ) -> Mapping[BucketId, Sequence[DataFileMeta]]:
-        names = set(self.selection.tested) & set(self.ctx.schema.trimmed_primary_keys)
-        if not names:
-            return files
-        every = [file for of_bucket in files.values() for file in of_bucket]
-        places = key_places(self.ctx.schema, names)
-        kept = iter(self._are_matching([ranges_of(file, file.key_stats, places) for file in every]))
-        return {bucket: [f for f in of_bucket if next(kept)] for bucket, of_bucket in files.items()}
-
-    def _without_unmatched_values(self, splits: Sequence[Split]) -> tuple[Split, ...]:
-        """Drop files by their value ranges where no other file can hold another version of their keys."""
+    def _unmatched_by_values(self, alone: Sequence[EntryRow]) -> set[str]:
+        """Names of those of these files that hold no matching row, by their value ranges."""
         if not self.selection.tested:
-            return tuple(splits)
-        alone = [section[0][0] for split in splits for section in split.sections if _is_alone(section)]
-        kept = self._are_matching(self._value_ranges(alone))
-        gone = {file.file_name for file, keep in zip(alone, kept, strict=True) if not keep}
-        left = [replace(split, sections=tuple(s for s in split.sections if not _is_in(s, gone))) for split in splits]
-        return tuple(split for split in left if split.sections)
-
-    def _value_ranges(self, files: Sequence[DataFileMeta]) -> list[Ranges]:
-        known: dict[tuple[int, tuple[str, ...] | None], tuple[Place, ...]] = {}
-        ranges = []
-        for file in files:
-            kind = (file.schema_id, file.value_stats_cols)
-            if kind not in known:
-                known[kind] = self._value_places(*kind)
-            ranges.append(ranges_of(file, file.value_stats, known[kind]))
-        return ranges
+            return set()
+        kinds: dict[tuple[int, tuple[str, ...] | None], list[EntryRow]] = {}
+        for row in alone:
+            kinds.setdefault((row.schema_id, row.value_stats_cols), []).append(row)
+        gone: set[str] = set()
+        for kind, rows in kinds.items():
+            kept = self._are_matching(ranges_of(value_stats(rows), self._value_places(*kind)), len(rows))
+            gone.update(row.file_name for row, keep in zip(rows, kept, strict=True) if not keep)
+        return gone
 
     def _value_places(self, schema_id: int, kept: tuple[str, ...] | None) -> tuple[Place, ...]:
         written = self.ctx.schemas.get(schema_id)
         return () if written is None else value_places(self.ctx.schema, written, kept, self.selection.tested)
 
-    def _are_matching(self, ranges: Sequence[Ranges]) -> list[bool]:
+    def _are_matching(self, ranges: Sequence[RangeColumn], count: int) -> list[bool]:
         predicate = self.selection.predicate
-        return [True] * len(ranges) if predicate is None else matching_files(predicate, ranges, self.ctx.schema)
+        return [True] * count if predicate is None else matching_files(predicate, ranges, count, self.ctx.schema)
 
     def _may_match(self, guarantees: Sequence[pc.Expression]) -> list[bool]:
         return may_match(self.selection.predicate, guarantees, self.ctx.schema.arrow_schema)
@@ -194,13 +185,17 @@ class TableScan:
                     yield found.select(columns)
 
 
-def _is_alone(section: Section) -> bool:
+def _is_alone(section: SectionOf[EntryRow]) -> bool:
     """Whether the section is a single file, whose keys no other file of the bucket holds."""
     return len(section) == 1 and len(section[0]) == 1
 
 
-def _is_in(section: Section, names: set[str]) -> bool:
-    return _is_alone(section) and section[0][0].file_name in names
+def _names(sections: Sequence[SectionOf[EntryRow]]) -> set[str]:
+    return {row.file_name for section in sections for run in section for row in run}
+
+
+def _read_section(section: SectionOf[EntryRow]) -> Section:
+    return tuple([tuple([row.file for row in run]) for run in section])
 
 
 def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequence[IndexEntry]) -> None:

@@ -7,12 +7,13 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
-from paimon_table.mergetree.arrival import in_order
+from paimon_table.mergetree.arrival import Arrived, in_order
 from paimon_table.mergetree.levels import KeyOf
-from paimon_table.mergetree.sections import Section, partition
+from paimon_table.mergetree.sections import Ranged, Section, SectionOf, partition
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import IndexFileMeta
@@ -22,6 +23,22 @@ TARGET_BYTES = 128 << 20
 
 OPEN_COST_BYTES = 4 << 20
 """What opening a file costs, as if it were so many bytes: many tiny files do not end up in one split."""
+
+
+class Listed(Arrived, Ranged, Protocol):
+    """What is cut into splits: the metadata of a file, as a value or as the row of its manifest."""
+
+    @property
+    def file_size_bytes(self) -> int: ...
+
+    @property
+    def level(self) -> int: ...
+
+    @property
+    def delete_row_count(self) -> int | None: ...
+
+
+F = TypeVar("F", bound=Listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,54 +66,41 @@ def split_bucket(
 ) -> tuple[Split, ...]:
     """Cut the live files of one bucket into splits.
 
-    ``deletion_files`` are those of the bucket. ``keys_are_unique``: levels above 0 hold every key in one row at most
-    that is not marked as deleted, so that they need no merge among each other.
+    ``deletion_files`` are those of the bucket; for the rest see ``keyed_sections``.
     """
-    return _split(bucket, _sections(files, key_of, keys_are_unique), target_bytes, deletion_files)
+    packed = pack(keyed_sections(files, key_of, keys_are_unique=keys_are_unique), target_bytes)
+    splits = [Split(bucket, sections) for sections in packed]
+    return tuple(
+        replace(split, deletion_files=vectors_of({f.file_name for f in split.files}, deletion_files))
+        for split in splits
+    )
 
 
-def split_unkeyed_bucket(
-    bucket: BucketId,
-    files: Sequence[DataFileMeta],
-    target_bytes: int = TARGET_BYTES,
-    *,
-    deletion_files: Sequence[IndexFileMeta] = (),
-) -> tuple[Split, ...]:
-    """The same for a table without primary key: each file is a section, in the order in which rows were written."""
-    return _split(bucket, tuple(((file,),) for file in in_order(files)), target_bytes, deletion_files)
+def keyed_sections(files: Sequence[F], key_of: KeyOf, *, keys_are_unique: bool) -> Sequence[SectionOf[F]]:
+    """What must be merged together, in key order.
 
-
-def _split(
-    bucket: BucketId, sections: Sequence[Section], target_bytes: int, deletion_files: Sequence[IndexFileMeta]
-) -> tuple[Split, ...]:
-    splits = [Split(bucket, packed) for packed in _pack(sections, target_bytes)]
-    return tuple(replace(split, deletion_files=_vectors_of(split.files, deletion_files)) for split in splits)
-
-
-def _sections(files: Sequence[DataFileMeta], key_of: KeyOf, keys_are_unique: bool) -> tuple[Section, ...]:
+    ``keys_are_unique``: levels above 0 hold every key in one row at most that is not marked as deleted, so that they
+    need no merge among each other.
+    """
     levels = {file.level for file in files}
     keys_are_unique &= not any(file.delete_row_count for file in files)
     if 0 not in levels and (len(levels) == 1 or keys_are_unique):
-        return tuple(((file,),) for file in files)
+        return [((file,),) for file in files]
     return partition(files, key_of)
 
 
-def _vectors_of(files: Sequence[DataFileMeta], deletion_files: Sequence[IndexFileMeta]) -> tuple[IndexFileMeta, ...]:
-    """The index files with the vectors of these data files alone."""
-    names = {file.file_name for file in files}
-    narrowed = [
-        replace(index, vector_ranges=tuple(r for r in index.vector_ranges or () if r.data_file in names))
-        for index in deletion_files
-    ]
-    return tuple(index for index in narrowed if index.vector_ranges)
+def unkeyed_sections(files: Sequence[F]) -> Sequence[SectionOf[F]]:
+    """The same for a table without primary key: each file is a section, in the order in which rows were written."""
+    return [((file,),) for file in in_order(files)]
 
 
-def _pack(sections: Iterable[Section], target_bytes: int) -> list[tuple[Section, ...]]:
-    packed: list[tuple[Section, ...]] = []
-    current: list[Section] = []
+def pack(sections: Iterable[SectionOf[F]], target_bytes: int = TARGET_BYTES) -> list[tuple[SectionOf[F], ...]]:
+    """Sections that make a split together."""
+    packed: list[tuple[SectionOf[F], ...]] = []
+    current: list[SectionOf[F]] = []
     size_bytes = 0
     for section in sections:
-        weight = sum(max(f.file_size_bytes, OPEN_COST_BYTES) for run in section for f in run)
+        weight = sum([max(f.file_size_bytes, OPEN_COST_BYTES) for run in section for f in run])
         if current and size_bytes + weight > target_bytes:
             packed.append(tuple(current))
             current, size_bytes = [], 0
@@ -105,3 +109,12 @@ def _pack(sections: Iterable[Section], target_bytes: int) -> list[tuple[Section,
     if current:
         packed.append(tuple(current))
     return packed
+
+
+def vectors_of(names: Collection[str], deletion_files: Sequence[IndexFileMeta]) -> tuple[IndexFileMeta, ...]:
+    """The index files with the vectors of these data files alone."""
+    narrowed = [
+        replace(index, vector_ranges=tuple(r for r in index.vector_ranges or () if r.data_file in names))
+        for index in deletion_files
+    ]
+    return tuple(index for index in narrowed if index.vector_ranges)

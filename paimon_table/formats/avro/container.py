@@ -15,18 +15,19 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import fastavro
 import pyarrow as pa
 import xxhash
 
-from paimon_table.formats.avro.record_decoder import DecodeRecord, record_decoder
+from paimon_table.formats.avro.record_decoder import DecodeRecord, DecodeRows, Path, record_decoder, row_decoder
 
 T = TypeVar("T")
+R = TypeVar("R", bound=NamedTuple)
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _SECOND_BRANCH = b"\x02"
@@ -128,6 +129,40 @@ def read_slices(data: bytes, schema: Mapping[str, Any], file_name: str = "") -> 
     for block in reader.blocks():
         slices += _sliced(decode, block)
     return slices
+
+
+def read_rows(
+    data: bytes, row: type[R], paths: Mapping[str, Path], optional: Collection[str], file_name: str = ""
+) -> list[R]:
+    """All records of a container as rows, whose fields are the values at the ``paths``; arrays are tuples.
+
+    A path that ends in an ``optional`` name may be missing and is None then. MalformedContainer as for all readers.
+    """
+    reader = ContainerReader(io.BytesIO(data), file_name)
+    plain = _checked(lambda: json.dumps(without_logical_types(json.loads(reader.schema_text))))
+    places = tuple(paths[name] for name in row._fields)
+    decode = _checked(lambda: row_decoder(plain, row, places, frozenset(optional)))
+    rows: list[R] = []
+    for block in reader.blocks():
+        rows += _rows(decode, block) if decode else _rows_of(reader.records(block), row, places, optional)
+    return rows
+
+
+def _rows(decode: DecodeRows, block: Block) -> list[Any]:
+    rows, end = _checked(lambda: decode(block.data, block.record_count))
+    if end != len(block.data):
+        raise MalformedContainer("a block has other bytes than its records")
+    return rows
+
+
+def _rows_of(records: Iterable[Any], row: type[R], places: Iterable[Path], optional: Collection[str]) -> list[R]:
+    return _checked(lambda: [row(*(_value_at(record, place, optional) for place in places)) for record in records])
+
+
+def _value_at(record: Any, place: Path, optional: Collection[str]) -> Any:
+    for name in place:
+        record = record.get(name) if name in optional else record[name]
+    return tuple(record) if isinstance(record, list) else record
 
 
 def _decoder(schema_text: bytes) -> DecodeRecord | None:

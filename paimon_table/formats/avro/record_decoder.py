@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,32 +23,75 @@ the bytes says the same.
 _INDENT = "    "
 
 
+Path = tuple[str, ...]
+"""The names of the fields that lead to a value of a record."""
+
+DecodeRows = Callable[[bytes, int], tuple[list[Any], int]]
+"""From the bytes of a block and how many records it has to their rows and the place behind them; errors as above."""
+
+
 @lru_cache(maxsize=32)
 def record_decoder(schema_text: str) -> DecodeRecord | None:
     """The decoder of a schema, given as JSON text without logical types; None for what it may not hold."""
-    source = _Source()
+    source = _Source("list")
     try:
         value = source.read(json.loads(schema_text), 1)
     except _Unsupported:
         return None
     lines = ["def decode(data, at):", *source.lines, f"{_INDENT}return {value}, at"]
-    names: dict[str, Any] = {"more": _more}
+    decoder: DecodeRecord = _compiled(lines, {})
+    return decoder
+
+
+@lru_cache(maxsize=32)
+def row_decoder(
+    schema_text: str, row: type[tuple[Any, ...]], paths: tuple[Path, ...], optional: frozenset[str]
+) -> DecodeRows | None:
+    """As ``record_decoder``, of records as named tuples ``row`` with the values at the paths; arrays are tuples.
+
+    KeyError when the schema lacks a path that does not end in an ``optional`` name, whose value is None then.
+    """
+    source = _Source("tuple")
+    try:
+        found = dict(source.leaves(json.loads(schema_text), 2))
+    except _Unsupported:
+        return None
+    if any(path[:length] in found for path in paths for length in range(1, len(path))):
+        return None  # a record that may be null
+    values = [found.get(path, "None") if path[-1] in optional else found[path] for path in paths]
+    lines = [
+        "def decode(data, count):",
+        f"{_INDENT}rows, at = [], 0",
+        f"{_INDENT}for _ in range(count):",
+        *source.lines,
+        f"{_INDENT * 2}rows.append(new(row, ({', '.join(values)},)))",
+        f"{_INDENT}return rows, at",
+    ]
+    decoder: DecodeRows = _compiled(lines, {"new": tuple.__new__, "row": row})
+    return decoder
+
+
+def _compiled(lines: Sequence[str], names: dict[str, Any]) -> Any:
+    names |= {"more": _more, "zeros": _ZEROS, "zeros_of": _ZEROS_OF}
     # The text is ours alone: of the file's schema it has the names of fields, as literals.
     exec(compile("\n".join(lines), "<decoder of an Avro schema>", "exec"), names)
-    decoder: DecodeRecord = names["decode"]
-    return decoder
+    return names["decode"]
 
 
 class _Unsupported(Exception):
     """The schema has a type that is in no metadata."""
 
 
+_INLINE_BYTES = 6
+"""Bytes of a number that are read without a call: sizes, counts and times have no more."""
+
+
 def _more(data: bytes, at: int, number: int) -> tuple[int, int]:
-    """The rest of a number of more than two bytes, as it is stored, and the place behind it."""
-    for shift in range(14, 70, 7):
+    """The rest of a number of more than ``_INLINE_BYTES``, as it is stored, and the place behind it."""
+    for shift in range(7 * _INLINE_BYTES, 70, 7):
         byte = data[at]
         at += 1
-        number |= (byte & 0x7F) << shift
+        number += byte - 1 << shift
         if byte < 0x80:
             return number, at
     raise ValueError("a number of more than ten bytes")
@@ -57,7 +100,9 @@ def _more(data: bytes, at: int, number: int) -> tuple[int, int]:
 class _Source:
     """The statements of a decoder, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, array_type: str) -> None:
+        """``array_type`` is the name of the type that arrays become."""
+        self._array_type = array_type
         self.lines: list[str] = []
         self._names: Iterator[str] = (f"v{number}" for number in itertools.count())
 
@@ -81,6 +126,17 @@ class _Source:
             case _:
                 raise _Unsupported
 
+    def leaves(self, schema: Any, depth: int, above: Path = ()) -> Iterator[tuple[Path, str]]:
+        """Add what reads a record; gives what is in it and in records inside of it, as ``read`` does, by path."""
+        if not isinstance(schema, dict) or schema["type"] != "record":
+            raise _Unsupported
+        for field in schema["fields"]:
+            path, inner = (*above, field["name"]), field["type"]
+            if isinstance(inner, dict) and inner["type"] == "record":
+                yield from self.leaves(inner, depth, path)
+            else:
+                yield path, self.read(inner, depth)
+
     def _add(self, depth: int, *lines: str) -> None:
         self.lines += [_INDENT * depth + line for line in lines]
 
@@ -92,9 +148,11 @@ class _Source:
     def _stored(self, depth: int) -> None:
         """The next number as it is stored, sign in the lowest bit, in ``n``."""
         self._add(depth, "n = data[at]; at += 1", "if n > 127:")
-        self._add(
-            depth + 1, "b = data[at]; at += 1; n = n & 127 | (b & 127) << 7", "if b > 127: n, at = more(data, at, n)"
-        )
+        for position in range(1, _INLINE_BYTES):
+            # The highest bit of the byte before says that there is this one, and is taken off again.
+            inside = depth + position
+            self._add(inside, f"b = data[at]; at += 1; n += b - 1 << {7 * position}", "if b > 127:")
+        self._add(depth + _INLINE_BYTES, "n, at = more(data, at, n)")
 
     def _number(self, depth: int) -> str:
         self._stored(depth)
@@ -107,7 +165,7 @@ class _Source:
 
     def _union(self, branches: list[Any], depth: int) -> str:
         value = next(self._names)
-        self._stored(depth)
+        self._add(depth, "n = data[at]; at += 1")
         for number, branch in enumerate(branches):
             self._add(depth, f"{'elif' if number else 'if'} n == {2 * number}:")
             self._add(depth + 1, f"{value} = {self.read(branch, depth + 1)}")
@@ -115,18 +173,32 @@ class _Source:
         return value
 
     def _array(self, items: Any, depth: int) -> str:
-        value, left = next(self._names), next(self._names)
-        self._add(depth, f"{value} = []", "while True:")
-        self._stored(depth + 1)
-        self._add(depth + 1, "if n == 0: break", f"{left} = n >> 1")
-        self._add(depth + 1, "if n & 1:")
-        self._add(depth + 2, f"{left} = (n + 1) >> 1")
-        self._stored(depth + 2)
-        self._add(depth + 1, f"if {left} > len(data): raise ValueError('more items than bytes')")
+        value, left, array = next(self._names), next(self._names), self._array_type
+        self._add(depth, "n = data[at]", "if n == 0:")
+        self._add(depth + 1, f"{value} = {array}(); at += 1")
         if items == ["null", "long"]:
             # Counts of nulls, one for each column: most are 0.
-            self._add(depth + 1, f"if data[at : at + 2 * {left}] == b'\\x02\\x00' * {left}:")
-            self._add(depth + 2, f"{value} += [0] * {left}; at += 2 * {left}", "continue")
-        self._add(depth + 1, f"for _ in range({left}):")
-        self._add(depth + 2, f"{value}.append({self.read(items, depth + 2)})")
+            self._add(depth, "elif data[at + 1 : at + n + 2] == zeros[n]:")
+            self._add(depth + 1, f"{value} = {array}(zeros_of[n]); at += n + 2")
+        self._add(depth, "else:")
+        self._add(depth + 1, f"{value} = []", "while True:")
+        self._stored(depth + 2)
+        self._add(depth + 2, "if n == 0: break", f"{left} = n >> 1")
+        self._add(depth + 2, "if n & 1:")
+        self._add(depth + 3, f"{left} = (n + 1) >> 1")
+        self._stored(depth + 3)
+        self._add(depth + 2, f"if {left} > len(data): raise ValueError('more items than bytes')")
+        self._add(depth + 2, f"for _ in range({left}):")
+        self._add(depth + 3, f"{value}.append({self.read(items, depth + 3)})")
+        if array != "list":
+            self._add(depth + 1, f"{value} = {array}({value})")
         return value
+
+
+_ZEROS_OF = [(0,) * (byte >> 1) for byte in range(128)] + [()] * 128
+"""By the first byte of an array that says how many items follow: so many zeros, if it says it alone."""
+
+_ZEROS = [
+    b"\x02\x00" * len(zeros) + b"\x00" if zeros and byte % 2 == 0 else None for byte, zeros in enumerate(_ZEROS_OF)
+]
+"""The same as they are stored behind that byte, up to the end of the array; None where it is another array."""

@@ -109,7 +109,7 @@ def test_levels_are_read_without_a_merge(tmp_path: Path) -> None:
     it = driver(tmp_path)
     it.commit(adds(range(100), "a"))
     it.commit(adds([3], "b"))
-    splits = TableScan.make(it.table.context).plan(it.state())
+    splits = TableScan.make(it.table.context).plan(it.state().snapshot)
     assert sorted(f.level for split in splits for f in split.files) == [4, 5]
     assert all(len(section) == 1 for split in splits for section in split.sections), "nothing is merged"
     assert [r.data_file for split in splits for f in split.deletion_files for r in f.vector_ranges or ()] == [

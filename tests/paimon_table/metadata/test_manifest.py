@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from paimon_table.errors import CorruptFile
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import SimpleStats
+from paimon_table.metadata.entry_row import entries_of_rows, live_rows
 from paimon_table.metadata.manifest import (
     ADD,
     DELETE,
@@ -32,6 +33,7 @@ from paimon_table.metadata.manifest import (
 from paimon_table.metadata.manifest_codec import (
     decode_manifest,
     decode_manifest_list,
+    decode_rows,
     decode_stored,
     encode_manifest,
     encode_manifest_list,
@@ -188,6 +190,15 @@ def test_statistics_of_null_partitions_only_are_null() -> None:
 def test_live_files_do_not_depend_on_the_order_of_entries() -> None:
     entries = [entry("a", DELETE), entry("b"), entry("a"), entry("b", level=1), entry("c", DELETE)]
     assert [(e.file.file_name, e.file.level) for e in live_entries(entries)] == [("b", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize("kinds", [(ADD, ADD), (DELETE, ADD), (DELETE, DELETE)])
+@pytest.mark.parametrize("partners", [["a", "b"], ["a", "a"]])
+def test_live_rows_are_the_live_entries(kinds: tuple[int, int], partners: list[str]) -> None:
+    entries = [entry(name, kind) for name, kind in zip(partners, kinds, strict=True)]
+    rows = decode_rows(encode_manifest(entries, "zstd"), "m")
+    assert entries_of_rows(live_rows(rows)) == live_entries(entries)
+    assert [(row.identity, row.facts) for row in rows] == [(e.identity, e.facts) for e in entries]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.rows.binary_row import (
     comparable_key,
     deserialize_row,
+    raw_field,
+    raw_fields,
     serialize_row,
     serialize_row_at,
     serialize_rows,
@@ -39,6 +41,16 @@ def test_a_row_comes_back_as_it_was(rows: tuple[list[DataType], list[list[Any]]]
 
         assert list(deserialize_row(serialized, types)) == row
         assert len(serialized) % 8 == 4
+
+
+@given(row_sets())
+def test_a_field_of_many_rows_is_read_as_that_of_each(rows: tuple[list[DataType], list[list[Any]]]) -> None:
+    types, values = rows
+    serialized = [serialize_row(row, types) for row in values]
+    for position, t in enumerate(types):
+        assert raw_fields(serialized, position, t) == [raw_field(row, position, t) for row in serialized]
+    with pytest.raises(CorruptFile, match="ends early"):
+        raw_fields([*serialized, serialized[0][:5]], 0, types[0])
 
 
 @given(row_sets(), st.integers(0, 3), st.integers(1, 4))

@@ -1,5 +1,6 @@
 """Pruning keeps every file that can match and drops those that cannot."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.bucket_id import BucketId
-from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.metadata.data_file import SimpleStats
 from paimon_table.rows.binary_row import serialize_row
 from paimon_table.scan.pruning import (
-    Ranges,
-    guarantee,
+    FileStats,
+    Place,
+    RangeColumn,
     key_places,
     matching_files,
     may_match,
@@ -45,31 +46,24 @@ def _stats(
     return SimpleStats(serialize_row(low, types), serialize_row(high, types), nulls)
 
 
-def _file(schema: TableSchema, key_stats: SimpleStats, **changes: Any) -> DataFileMeta:
-    return DataFileMeta(
-        file_name="f", file_size_bytes=1, row_count=10, min_key=b"", max_key=b"", key_stats=key_stats,
-        min_sequence_number=0, max_sequence_number=9, schema_id=schema.id, level=0,
-        **{"value_stats": SimpleStats(), "value_stats_cols": (), **changes},
-    )  # fmt: skip
+def _of(schema: TableSchema, every: Sequence[SimpleStats], places: Sequence[Place]) -> tuple[RangeColumn, ...]:
+    """The ranges of files of ten rows each, of which these are the statistics."""
+    lows, highs = [one.min_values for one in every], [one.max_values for one in every]
+    counts = [one.null_counts for one in every]
+    return ranges_of(FileStats(["f.parquet"] * len(every), [10] * len(every), lows, highs, counts), places)
 
 
-def key_ranges(file: DataFileMeta) -> Ranges:
-    return ranges_of(file, file.key_stats, key_places(SCHEMA, SCHEMA.column_names))
-
-
-def value_ranges(file: DataFileMeta, schema: TableSchema = SCHEMA) -> Ranges:
-    places = value_places(schema, SCHEMA, file.value_stats_cols, schema.column_names)
-    return ranges_of(file, file.value_stats, places)
+def _kept(predicate: pc.Expression, ranges: tuple[RangeColumn, ...], schema: TableSchema = SCHEMA) -> list[bool]:
+    return matching_files(predicate, ranges, len(ranges[0].lows), schema)
 
 
 def test_key_ranges_drop_files_that_hold_none_of_the_keys() -> None:
-    ranges = [(0, 9), (10, 19), (20, 29)]
-    files = [_file(SCHEMA, _stats(SCHEMA, ["k"], [low], [high], (0,))) for low, high in ranges]
-    guarantees = [guarantee(key_ranges(file), SCHEMA) for file in files]
+    stats = [_stats(SCHEMA, ["k"], [low], [high], (0,)) for low, high in [(0, 9), (10, 19), (20, 29)]]
+    ranges = _of(SCHEMA, stats, key_places(SCHEMA, SCHEMA.column_names))
     k = pc.field("k")
 
     def kept(predicate: pc.Expression) -> list[bool]:
-        return may_match(predicate, guarantees, SCHEMA.arrow_schema)
+        return _kept(predicate, ranges)
 
     assert kept(k == 15) == [False, True, False]
     assert kept((k == 15) & (pc.field("s") == "x")) == [False, True, False]
@@ -82,11 +76,10 @@ def test_key_ranges_drop_files_that_hold_none_of_the_keys() -> None:
 def test_value_ranges_know_nulls_truncation_and_nan() -> None:
     names = ["s", "f", "d"]
     stats = _stats(SCHEMA, names, ["a", 1.0, None], ["b", 2.0, None], (0, 0, 10))
-    file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=tuple(names))
-    known = guarantee(value_ranges(file), SCHEMA)
+    known = _of(SCHEMA, [stats], value_places(SCHEMA, SCHEMA, names, SCHEMA.column_names))
 
     def kept(predicate: pc.Expression) -> bool:
-        return may_match(predicate, [known], SCHEMA.arrow_schema)[0]
+        return _kept(predicate, known)[0]
 
     assert not kept(pc.field("s") == "c")
     assert not kept(pc.field("s").is_null())
@@ -99,15 +92,27 @@ def test_value_ranges_know_nulls_truncation_and_nan() -> None:
 
 def test_added_column_is_null_in_old_files() -> None:
     newer = TableSchema(1, (*SCHEMA.fields, SCHEMA.fields[1].__class__(9, "z", parse_type("INT"))), 9, (), ("k",), {})
-    known = guarantee(value_ranges(_file(SCHEMA, SimpleStats()), newer), newer)
-    kept = [may_match(p, [known], newer.arrow_schema)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
+    known = _of(newer, [SimpleStats()], value_places(newer, SCHEMA, (), newer.column_names))
+    kept = [_kept(p, known, newer)[0] for p in (pc.field("z") == 1, pc.field("z").is_null())]
     assert kept == [False, True]
+
+
+def test_values_that_a_file_gives_back_altered_are_not_ruled_out() -> None:
+    """Moments of the last second before 1970 come back from ORC files with the fraction of a later one."""
+    schema = _schema(("k", "BIGINT"), ("t", "TIMESTAMP(6)"))
+    bounds = _stats(schema, ["t"], [-500_000], [-100_000], (0,))
+    columns = ([bounds.min_values] * 2, [bounds.max_values] * 2, [bounds.null_counts] * 2)
+    ranges = ranges_of(
+        FileStats(["a.orc", "a.parquet"], [10, 10], *columns), value_places(schema, schema, ["t"], ["t"])
+    )
+    later = pa.scalar(300_000, pa.int64()).cast(pa.timestamp("us"))
+    assert _kept(pc.field("t") > later, ranges, schema) == [True, False]
 
 
 def test_partition_values_and_null_partitions_prune() -> None:
     schema = _schema(("dt", "DATE"), ("k", "INT"), partition=("dt",))
     rows = [serialize_row([value], [parse_type("DATE")]) for value in (19723, 19724, None)]
-    guarantees = [partition_guarantee(BucketId(row, 0), schema) for row in rows]
+    guarantees = [partition_guarantee(row, schema) for row in rows]
     arrow = schema.arrow_schema
     assert may_match(pc.field("dt") == pa.scalar(19723, pa.int32()).cast(pa.date32()), guarantees, arrow) == [
         True,
@@ -135,17 +140,15 @@ def test_predicate_on_an_unknown_column_is_refused() -> None:
 ], ids=str)  # fmt: skip
 def test_files_are_found_in_groups_as_they_are_one_by_one(predicate: pc.Expression) -> None:
     """A thousand files, some of them with NULLs, two without any value, one that says nothing."""
-    every: list[Ranges] = []
+    every: list[SimpleStats] = []
     for number in (n * 37 % 1000 for n in range(1000)):
         nulls = 10 if number in (70, 80) else 1 if number > 200 and number % 50 == 0 else 0
         text = None if nulls == 10 else f"v{number:03d}"
         stats = _stats(SCHEMA, ["k", "s"], [number, text], [number + 3, text], (0, nulls))
-        file = _file(SCHEMA, SimpleStats(), value_stats=stats, value_stats_cols=("k", "s"))
-        every.append({} if number == 9 else value_ranges(file))
-    alone = may_match(predicate, [guarantee(ranges, SCHEMA) for ranges in every], SCHEMA.arrow_schema)
-    kept = matching_files(predicate, every, SCHEMA)
-    assert [number for number, one in enumerate(alone) if one and not kept[number]] == []
-    assert sum(kept) <= sum(alone) + 2, "no more than those without any value, which no comparison tells apart"
+        every.append(SimpleStats() if number == 9 else stats)
+    places = value_places(SCHEMA, SCHEMA, ["k", "s"], SCHEMA.column_names)
+    alone = [_kept(predicate, _of(SCHEMA, [stats], places))[0] for stats in every]
+    assert _kept(predicate, _of(SCHEMA, every, places)) == alone
 
 
 def test_manifests_without_matching_partitions_are_not_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from paimon_table.schema.table_schema import create_schema, to_json
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.types import parse_type
-from paimon_table.validation.schema_evolution import AddColumn, SetOption
+from paimon_table.validation.schema_evolution import AddColumn, SetOption, WidenColumn
 from tests.support.table_driver import TableDriver, new_table
 
 
@@ -65,7 +65,7 @@ def test_empty_table_gives_no_rows_of_the_right_schema(tmp_path: Path) -> None:
 
 def _plan(driver: TableDriver, predicate: pc.Expression) -> list[str]:
     scan = TableScan.make(driver.table.context, None, predicate)
-    return [file.file_name for split in scan.plan(driver.state()) for file in split.files]
+    return [file.file_name for split in scan.plan(driver.state().snapshot) for file in split.files]
 
 
 def test_partitions_and_keys_prune_files_before_they_are_merged(tmp_path: Path) -> None:
@@ -90,13 +90,24 @@ def test_values_prune_only_files_that_overlap_no_other(tmp_path: Path) -> None:
     assert _plan(driver, pc.field("n") == 4) == []
 
 
+def test_values_prune_where_files_know_ranges_of_different_columns(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, bucket="1")
+    driver.evolve([AddColumn("m", parse_type("INT"))])
+    driver.commit([["+I", 1, "x", "a", 1, 5]])
+    driver.evolve([WidenColumn("m", parse_type("BIGINT"))])
+    driver.commit([["+I", 2, "x", "b", 2, 6]])
+    assert len(_plan(driver, (pc.field("v") > "a") & (pc.field("m") > 0))) == 1
+    assert len(_plan(driver, (pc.field("m") > 0) & (pc.field("n") > 1))) == 1
+    assert len(_plan(driver, (pc.field("m") > 9) & (pc.field("n") > 0))) == 1, "the old file's range of m says nothing"
+
+
 def test_splits_and_scans_travel_to_executors(tmp_path: Path) -> None:
     driver = _driver(tmp_path)
     driver.commit([["+I", k, "x", "v", k] for k in range(20)])
     driver.commit([["-D", 7, "x", "v", 7]])
     scan = TableScan.make(driver.table.context, ["k"], pc.field("n") < 10)
 
-    splits = pickle.loads(pickle.dumps(scan.plan(driver.state())))
+    splits = pickle.loads(pickle.dumps(scan.plan(driver.state().snapshot)))
     copy = pickle.loads(pickle.dumps(scan))
 
     assert len(splits) == 2

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_table.formats.avro.container import without_logical_types
-from paimon_table.formats.avro.record_decoder import record_decoder
+from paimon_table.formats.avro.record_decoder import record_decoder, row_decoder
+from paimon_table.metadata.entry_row import ENTRY_PATHS, EntryRow
 from paimon_table.metadata.index_manifest import INDEX_SCHEMA
 from paimon_table.metadata.manifest_codec import ENTRY_SCHEMA, LIST_SCHEMA
 
@@ -59,6 +60,53 @@ def test_records_are_those_of_the_general_decoder(schema: Any, data: st.DataObje
         found, at = decode(stored, at)
         assert found == record
     assert at == len(stored)
+
+
+PATHS = tuple(ENTRY_PATHS[name] for name in EntryRow._fields)
+MAYBE = frozenset({"_EXTERNAL_PATH", "_WRITE_COLS"})
+
+
+def value_at(record: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        record = record[name]
+    return tuple(record) if isinstance(record, list) else record
+
+
+@given(data=st.data())
+def test_rows_have_the_values_of_the_general_decoder(data: st.DataObject) -> None:
+    records = data.draw(st.lists(values(SCHEMAS[0]), max_size=3))
+    stored = encoded(SCHEMAS[0], records)
+    decode = row_decoder(json.dumps(SCHEMAS[0]), EntryRow, PATHS, MAYBE)
+    assert decode is not None
+    rows, at = decode(stored, len(records))
+    assert rows == [tuple(value_at(record, path) for path in PATHS) for record in records]
+    assert at == len(stored)
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 200])
+def test_counts_of_nulls_of_many_columns(count: int) -> None:
+    """Where most of them are zero they are not read one by one, nor where there are too many for one byte."""
+    schema = {"type": "array", "items": ["null", "long"]}
+    decode = record_decoder(json.dumps(schema))
+    assert decode is not None
+    for counts in ([0] * count, [0] * (count - 1) + [3], [None] * count):
+        stored = encoded(schema, [counts])
+        assert decode(stored + b"\x02\x00", 0) == (counts, len(stored))
+
+
+def test_rows_need_the_fields_that_are_not_optional() -> None:
+    fields = [field for field in SCHEMAS[0]["fields"][-1]["type"]["fields"] if field["name"] != "_EXTERNAL_PATH"]
+    schema = json.loads(json.dumps(SCHEMAS[0]))
+    schema["fields"][-1]["type"]["fields"] = fields
+    assert row_decoder(json.dumps(schema), EntryRow, PATHS, MAYBE) is not None
+    with pytest.raises(KeyError, match="_EXTERNAL_PATH"):
+        row_decoder(json.dumps(schema), EntryRow, PATHS, frozenset())
+
+
+def test_rows_of_records_that_may_be_null_are_left_to_the_general_decoder() -> None:
+    schema = json.loads(json.dumps(SCHEMAS[0]))
+    schema["fields"][-1]["type"] = ["null", schema["fields"][-1]["type"]]
+    assert row_decoder(json.dumps(schema), EntryRow, PATHS, MAYBE) is None
 
 
 @given(cut=st.integers(0, 400), flip=st.integers(0, 400), bit=st.integers(0, 7))
