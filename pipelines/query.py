@@ -115,7 +115,8 @@ class PipelineQuery:
         self._asked_s = 0.0
         self._drained = threading.Event()
         self._compactions = Compactions()
-        self._tidier = Tidier(config.name, process_directory(tempfile.gettempdir()))
+        scratch_dir = process_directory(tempfile.gettempdir())
+        self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
         self._checkpoint = pipeline.checkpoint
         self._catalog = pipeline.catalog
         self._record = pipeline.record
@@ -156,6 +157,8 @@ class PipelineQuery:
         self._query = self._begin(spark)
         with in_pipeline(config.name):
             self._side.start(desk)
+            self._known_names = tuple(self._own.names())
+            self._tidier.start()
 
     @property
     def is_running(self) -> bool:
@@ -181,6 +184,13 @@ class PipelineQuery:
     def open_tables(self) -> dict[str, TableSink]:
         """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
         return {} if self.tables is None else dict(self.tables.sinks)
+
+    def _tidied_tables(self) -> dict[str, Table]:
+        """The tables that are looked after. Safe from any thread."""
+        known = {name: sink.table for name, sink in self.open_tables().items()}
+        others = [name for name in self._known_names if str(name) not in known]
+        found = {str(name): self._catalog.find(name) for name in others}
+        return known | {name: table for name, table in found.items() if table is not None}
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""

@@ -1,7 +1,8 @@
 """Tidying of tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
 
 One thread, one table at a time, none twice in the queue: what comes faster than it can be done is done together. No
-batch waits for it, and it ends no pipeline: what fails is told, and done again after the next batch.
+batch waits for it, and it ends no pipeline: what fails is told, and done again after the next batch. What a table keeps
+ends by time too, so tables that get no batches are looked at now and then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from paimon_table import Table, WriterEnvironment
@@ -23,15 +24,35 @@ from pipelines.tidying.pipeline_claims import pipeline_claims
 
 log = logging.getLogger(__name__)
 
+TIDIED_AGAIN_S = 600.0
+"""How often a table without new batches is tidied."""
+
 TOLD_AGAIN_S = 600.0
 """How long the same trouble with the same table is not told again."""
+
+
+def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float, again_s: float) -> list[str]:
+    """The tables that were not tidied for so long, or never."""
+    return [name for name in identifiers if name not in tidied_s or now_s - tidied_s[name] >= again_s]
 
 
 class Tidier:
     """Tidies what one pipeline has written. ``note`` and ``close`` may be called from any thread."""
 
-    def __init__(self, pipeline: str, scratch_dir: str, tidy_table: Callable[..., Tidied] = tidy) -> None:
-        """``scratch_dir`` is a private directory, for what dropping partitions may need."""
+    def __init__(
+        self,
+        pipeline: str,
+        scratch_dir: str,
+        tidy_table: Callable[..., Tidied] = tidy,
+        *,
+        tables: Callable[[], Mapping[str, Table]] = dict,
+        again_s: float = TIDIED_AGAIN_S,
+    ) -> None:
+        """``scratch_dir`` is a private directory, for what dropping partitions may need.
+
+        ``tables`` gives those that the pipeline writes, from any thread; once started, each is tidied every ``again_s``
+        without a batch.
+        """
         self._surroundings = Surroundings(claims=pipeline_claims(pipeline))
         self._scratch_dir = scratch_dir
         self._tidy = tidy_table
@@ -42,6 +63,14 @@ class Tidier:
         self._changed = threading.Condition()
         self._is_closed = self._drains = False
         self._thread: threading.Thread | None = None
+        self._tables, self._again_s = tables, again_s
+        self._tidied_s: dict[str, float] = {}
+        self._looked_s = time.monotonic()
+
+    def start(self) -> None:
+        """Look after the tables also before there is a batch."""
+        with self._changed:
+            self._begin()
 
     def note(self, identifier: str, table: Table) -> None:
         """Something was committed to the table: look what is over. Returns at once."""
@@ -51,11 +80,14 @@ class Tidier:
             if self._is_closed:
                 return
             self._waiting[identifier] = table
-            if self._thread is None:
-                context = contextvars.copy_context()
-                self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
-                self._thread.start()
+            self._begin()
             self._changed.notify_all()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            context = contextvars.copy_context()
+            self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
+            self._thread.start()
 
     def close(self, *, drains: bool, timeout_s: float | None = None) -> None:
         """End once the table that is being tidied is done, and with ``drains`` all that wait.
@@ -70,23 +102,45 @@ class Tidier:
             thread.join(timeout_s)
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
+        while self._waits():
+            if (found := self._next()) is None:
+                self._note_idle()
+                continue
             identifier, table = found
             try:
                 self._tell(identifier, self._tidied(identifier, table))
             except Exception as error:  # the outer loop of this thread: whatever it is, the pipeline goes on
                 self._warn(identifier, table, error)
 
-    def _next(self) -> tuple[str, Table] | None:
+    def _waits(self) -> bool:
+        """Wait until there is something to do, or time to look at all tables; False at the end."""
         with self._changed:
             while not self._waiting and not self._is_closed:
-                self._changed.wait()
-            if not self._waiting or (self._is_closed and not self._drains):
+                left_s = self._looked_s + self._again_s - time.monotonic()
+                if left_s <= 0:
+                    return True
+                self._changed.wait(left_s)
+            return not self._is_closed or (self._drains and bool(self._waiting))
+
+    def _next(self) -> tuple[str, Table] | None:
+        with self._changed:
+            if not self._waiting:
                 return None
             identifier = next(iter(self._waiting))
             return identifier, self._waiting.pop(identifier)
 
+    def _note_idle(self) -> None:
+        """Take up the tables that have not been tidied for long."""
+        self._looked_s = now_s = time.monotonic()
+        try:
+            tables = self._tables()
+            for identifier in idle(tables, self._tidied_s, now_s, self._again_s):
+                self.note(identifier, tables[identifier].refreshed())
+        except (TidemarkError, OSError) as error:
+            log.debug("which tables are to be tidied could not be told (%s); looked again later", error)
+
     def _tidied(self, identifier: str, table: Table) -> Tidied:
+        self._tidied_s[identifier] = time.monotonic()
         checks = self._checks.setdefault(identifier, PartitionChecks())
         is_due = checks.is_due(table, self._surroundings.clock_ms())
         job = Job(WriterEnvironment(self._scratch_dir))

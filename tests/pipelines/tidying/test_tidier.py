@@ -14,7 +14,8 @@ from paimon_table.maintenance.expiration import Expired
 from paimon_table.maintenance.tidying import Tidied
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.table import Table
-from pipelines.tidying.tidier import Tidier
+from pipelines.tidying.tidier import Tidier, idle
+from tests.support.pipeline_run import wait_until
 from tests.support.table_driver import TableDriver
 from tests.support.table_sinks import rows, table
 
@@ -112,6 +113,46 @@ def test_write_only_tables_are_left_to_who_compacts_them(tmp_path: Path) -> None
     working = tidier(tmp_path)
 
     working.note("lake.t", target)
+    working.close(drains=True)
+
+    assert target.snapshots.earliest_id() == 1
+
+
+def test_tables_without_batches_are_tidied_again_and_again(tmp_path: Path) -> None:
+    """Snapshots are over by time, tags and partitions too; nobody commits meanwhile."""
+    target = table(MemoryDisk(), **NEWEST_ALONE)
+    driver = TableDriver(target, tmp_path)
+    working = Tidier("shop", str(tmp_path), tables=lambda: {"lake.t": target}, again_s=0.05)
+    working.start()
+    for first in (1, 3):
+        driver.commit(rows(first))
+        driver.commit(rows(first + 1))
+        wait_until(
+            lambda: target.snapshots.earliest_id() == target.snapshots.latest_id(),
+            10,
+            "an idle table to be tidied",
+        )
+    working.close(drains=False)
+
+
+def test_tables_that_were_tidied_lately_are_not_taken_for_idle() -> None:
+    assert idle(["a", "b", "c"], {"a": 100.0, "b": 41.0}, now_s=101.0, again_s=60.0) == ["b", "c"]
+
+
+def test_write_only_tables_are_left_alone_while_they_are_idle_too(tmp_path: Path) -> None:
+    target, asked = table(MemoryDisk(), write_only="true", **NEWEST_ALONE), threading.Semaphore(0)
+    driver = TableDriver(target, tmp_path)
+    for key in range(3):
+        driver.commit(rows(key))
+
+    def tables() -> dict[str, Table]:
+        asked.release()
+        return {"lake.t": target}
+
+    working = Tidier("shop", str(tmp_path), tables=tables, again_s=0.02)
+    working.start()
+    for _ in range(3):
+        assert asked.acquire(timeout=30)
     working.close(drains=True)
 
     assert target.snapshots.earliest_id() == 1
