@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.table_name import TableName
-    from paimon_table.commit.commit import CLOCK_SKEW_MS, CommitResult, TableCommit
+    from paimon_table.commit.commit import CommitResult, TableCommit
+    from paimon_table.commit.own_commits import CLOCK_SKEW_MS
     from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED, BucketId
     from paimon_table.metadata.commit_message import CommitMessage
     from paimon_table.metadata.data_file import DataFileMeta
@@ -43,7 +44,7 @@ else:
         "BucketAssigner": "bucket_assignment.lanes",
         "BucketId": "metadata.bucket_id",
         "BucketState": "metadata.table_state",
-        "CLOCK_SKEW_MS": "commit.commit",
+        "CLOCK_SKEW_MS": "commit.own_commits",
         "Catalog": "catalog.catalog",
         "CommitKind": "metadata.snapshot",
         "CommitMessage": "metadata.commit_message",

@@ -23,17 +23,16 @@ from functools import partial
 from typing import Any
 
 from paimon_table.commit.conflict import (
-    find_bucket_change,
     find_conflict,
     find_inconsistency,
     find_unseen,
     find_unseen_hashes,
     find_unseen_rows,
     find_unseen_vectors,
-    find_waiting,
 )
 from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
+from paimon_table.commit.other_buckets import find_other_buckets
 from paimon_table.commit.overwrite import (
     PartitionContent,
     check_keys_stay_alone,
@@ -42,18 +41,17 @@ from paimon_table.commit.overwrite import (
     replacing_delta,
     whole_delta,
 )
+from paimon_table.commit.own_commits import OwnCommits
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
     BrokenInvariant,
     BucketCountChanged,
     CommitConflict,
-    CommitOutcomeUnknown,
     CorruptFile,
 )
-from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import IndexEntry, combined, find_index_conflict
-from paimon_table.metadata.manifest import ADD, ManifestFileMeta
+from paimon_table.metadata.manifest import ManifestFileMeta
 from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
 from paimon_table.metadata.publisher import Publisher
@@ -65,9 +63,6 @@ from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.table_options import TableOptions
 from paimon_table.storage.outages import storage_failure
 from paimon_table.surroundings import many_values
-
-CLOCK_SKEW_MS = 600_000
-"""How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +140,9 @@ class TableCommit:
         self._reader = ManifestReader(ctx.io, ctx.paths)
         self._state = state or TableState()
         self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
-        self._own: Snapshot | None = None
-        self._searched_id = others_up_to
-        self._is_new_user = is_new_user
+        self._own = OwnCommits(
+            self._snapshots, ctx.paths.root, commit_user, is_new_user=is_new_user, others_up_to=others_up_to
+        )
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
@@ -163,8 +158,8 @@ class TableCommit:
 
     def committed_identifier(self, started_ms: int | None = None) -> int | None:
         """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``."""
-        self._search(self.refresh(), started_ms)
-        return self._own.commit_identifier if self._own is not None else None
+        self._own.search(self.refresh().snapshot_id, started_ms)
+        return self._own.newest.commit_identifier if self._own.newest is not None else None
 
     def commit(
         self,
@@ -289,6 +284,9 @@ class TableCommit:
         self._on_step(f"after-{kind.lower()}")
         return published
 
+    def _is_committed(self, request: Commit, kind: CommitKind) -> bool:
+        return self._own.has(request, kind, self._state.snapshot_id)
+
     def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
         """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
         first_ms = self._clock_ms()
@@ -299,9 +297,9 @@ class TableCommit:
             if attempt:
                 self._retry_wait.after(attempt - 1, self._options)
                 self.refresh()
-                if self._is_committed(request, kind) and self._own is not None:
+                if self._is_committed(request, kind) and self._own.newest is not None:
                     shared.discard()
-                    return self._own
+                    return self._own.newest
             delta = self._ordered(delta_at(self._state))
             self._check_conflict(request, delta, shared)
             self._look_before_attempt(shared)
@@ -334,7 +332,8 @@ class TableCommit:
         return stamped(delta, self._state.snapshot_id + 1) if self._options.snapshot_ordering else delta
 
     def _check_conflict(self, request: Commit, delta: Delta, shared: ManifestDraft) -> None:
-        changed = self._find_other_buckets(delta)
+        has_key, root = bool(self._schema.primary_keys), self._paths.root
+        changed = find_other_buckets(self._state, delta, self._newest_bucket_option, has_key=has_key, root=root)
         conflict = (
             changed
             or delta.conflict
@@ -353,32 +352,6 @@ class TableCommit:
         raise CommitConflict(
             f"{self._name(request, delta.kind)}: {conflict}; nothing was published: restore the state and retry"
         )
-
-    def _find_other_buckets(self, delta: Delta) -> str | None:
-        """Why the rows of ``delta`` were written for other buckets than the table has now, and what to do."""
-        if any(entry.kind == ADD and entry.bucket.bucket == POSTPONED for entry in delta.entries):
-            number = self._newest_bucket_option()
-            if number != POSTPONED:
-                return f"its rows would wait for a bucket, but 'bucket' has become {number}: write them again"
-        if self._adds_dynamic(delta):
-            number = self._newest_bucket_option()
-            if number != DYNAMIC:
-                return f"its rows were written for dynamic buckets, but 'bucket' has become {number}: write them again"
-        if delta.kind is CommitKind.OVERWRITE:
-            return None
-        behind = find_waiting(self._state, delta.entries) if delta.kind is CommitKind.APPEND else None
-        if behind is not None:
-            return (
-                f"it adds rows to bucket {behind.bucket} of a partition in which older ones still wait for a bucket "
-                f"('bucket' was {POSTPONED}): give them theirs by 'tidemark table compact {self._paths.root}'"
-            )
-        changed = find_bucket_change(self._state, delta.entries)
-        return changed and f"{changed}; set 'bucket' back or overwrite the partition to rescale it"
-
-    def _adds_dynamic(self, delta: Delta) -> bool:
-        """Whether it brings rows to dynamic buckets; compactions may of those that somebody has begun meanwhile."""
-        is_dynamic = bool(self._schema.primary_keys) and delta.kind is not CommitKind.COMPACT
-        return is_dynamic and any(entry.kind == ADD and entry.total_buckets == DYNAMIC for entry in delta.entries)
 
     def _newest_bucket_option(self) -> int:
         """The option ``bucket`` as others may have changed it since the table was opened."""
@@ -422,37 +395,7 @@ class TableCommit:
     ) -> None:
         self._state = self._state.with_committed(snapshot, delta.entries, index)
         self._manifests = (snapshot.id, manifests)
-        self._own = snapshot
-        self._searched_id = snapshot.id
-
-    # ------------------------------------------------------------ what is there already
-
-    def _is_committed(self, request: Commit, kind: CommitKind) -> bool:
-        """Whether this user's newest snapshot shows that the part was published, by whichever process."""
-        self._search(self._state, request.started_ms)
-        if self._own is None or self._own.commit_identifier < request.identifier:
-            return False
-        if kind is not CommitKind.COMPACT or self._own.commit_identifier > request.identifier:
-            return True
-        return self._own.commit_kind is CommitKind.COMPACT
-
-    def _search(self, state: TableState, started_ms: int | None) -> None:
-        """Look through the snapshots that have appeared since the last search for those of this user."""
-        if state.snapshot_id < self._searched_id:
-            # The table was rolled back: what was seen may be gone.
-            self._own, self._searched_id = None, 0
-        if self._is_new_user:
-            self._is_new_user, self._searched_id = False, state.snapshot_id
-        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
-        found = self._snapshots.search_user(self._user, state.snapshot_id, self._searched_id, since_ms)
-        if not found.exhaustive:
-            raise CommitOutcomeUnknown(
-                f"snapshots of {self._paths.root} in which user {self._user} might have committed have expired, so "
-                "whether this commit is in the table is not known; give the start of the batch, or check the table and "
-                "continue with a new checkpoint"
-            )
-        self._own = found.newest or self._own
-        self._searched_id = state.snapshot_id
+        self._own.add(snapshot)
 
     # ------------------------------------------------------------ files of an attempt
 

@@ -1,0 +1,57 @@
+"""What a user has committed to a table already, so that a commit that is repeated is found and not done again."""
+
+from __future__ import annotations
+
+from paimon_table.commit.delta import Commit
+from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+
+CLOCK_SKEW_MS = 600_000
+"""How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
+
+
+class OwnCommits:
+    """The commits of one user, as far as the table was looked through; each snapshot is looked at once."""
+
+    def __init__(
+        self, snapshots: SnapshotStore, root: str, user: str, *, is_new_user: bool = False, others_up_to: int = 0
+    ) -> None:
+        """``is_new_user`` and ``others_up_to`` say what needs no look, as for ``Table.new_commit``."""
+        self.newest: Snapshot | None = None
+        self._snapshots = snapshots
+        self._root = root
+        self._user = user
+        self._is_new_user = is_new_user
+        self._searched_id = others_up_to
+
+    def search(self, latest_id: int, started_ms: int | None) -> None:
+        """Look through the snapshots that have appeared since the last search; ``started_ms`` as for a commit."""
+        if latest_id < self._searched_id:
+            # The table was rolled back: what was seen may be gone.
+            self.newest, self._searched_id = None, 0
+        if self._is_new_user:
+            self._is_new_user, self._searched_id = False, latest_id
+        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
+        found = self._snapshots.search_user(self._user, latest_id, self._searched_id, since_ms)
+        if not found.exhaustive:
+            raise CommitOutcomeUnknown(
+                f"snapshots of {self._root} in which user {self._user} might have committed have expired, so whether"
+                " this commit is in the table is not known; give the start of the batch, or check the table and"
+                " continue with a new checkpoint"
+            )
+        self.newest = found.newest or self.newest
+        self._searched_id = latest_id
+
+    def has(self, request: Commit, kind: CommitKind, latest_id: int) -> bool:
+        """Whether the newest snapshot of the user shows that the part was published, by whichever process."""
+        self.search(latest_id, request.started_ms)
+        if self.newest is None or self.newest.commit_identifier < request.identifier:
+            return False
+        if kind is not CommitKind.COMPACT or self.newest.commit_identifier > request.identifier:
+            return True
+        return self.newest.commit_kind is CommitKind.COMPACT
+
+    def add(self, snapshot: Snapshot) -> None:
+        """The user has published the newest snapshot of the table."""
+        self.newest = snapshot
+        self._searched_id = snapshot.id
