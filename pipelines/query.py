@@ -69,7 +69,7 @@ from pipelines.storage import quarantine_of
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
-from pipelines.tidying.tidier import Tidier
+from pipelines.tidying.tidier import Tidier, found_tables
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
@@ -188,9 +188,7 @@ class PipelineQuery:
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables that are looked after. Safe from any thread."""
         known = {name: sink.table for name, sink in self.open_tables().items()}
-        others = [name for name in self._known_names if str(name) not in known]
-        found = {str(name): self._catalog.find(name) for name in others}
-        return known | {name: table for name, table in found.items() if table is not None}
+        return found_tables(self._catalog, [name for name in self._known_names if str(name) not in known]) | known
 
     def request_stop(self) -> None:
         """Let the running batch finish, start no other, then stop. Returns at once; safe in a signal handler."""

@@ -12,9 +12,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from paimon_table import Table, WriterEnvironment
+from paimon_table import Catalog, Table, TableName, WriterEnvironment
 from paimon_table.errors import TidemarkError
 from paimon_table.history.held import HeldNames
 from paimon_table.maintenance.expiration import Surroundings
@@ -36,6 +37,17 @@ def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float
     return [name for name in identifiers if name not in tidied_s or now_s - tidied_s[name] >= again_s]
 
 
+def found_tables(catalog: Catalog, names: Iterable[TableName]) -> dict[str, Table]:
+    """Those that can be opened, by identifier. What keeps others from it is told when there is a batch for them."""
+    found: dict[str, Table] = {}
+    for name in names:
+        with suppress(TidemarkError, OSError):
+            table = catalog.find(name)
+            if table is not None:
+                found[str(name)] = table
+    return found
+
+
 class Tidier:
     """Tidies what one pipeline has written. ``note`` and ``close`` may be called from any thread."""
 
@@ -50,8 +62,8 @@ class Tidier:
     ) -> None:
         """``scratch_dir`` is a private directory, for what dropping partitions may need.
 
-        ``tables`` gives those that the pipeline writes, from any thread; once started, each is tidied every ``again_s``
-        without a batch.
+        ``tables`` gives those that the pipeline writes, from any thread, and raises nothing; once started, each is
+        tidied every ``again_s`` without a batch.
         """
         self._surroundings = Surroundings(claims=pipeline_claims(pipeline))
         self._scratch_dir = scratch_dir
@@ -132,12 +144,9 @@ class Tidier:
     def _note_idle(self) -> None:
         """Take up the tables that have not been tidied for long."""
         self._looked_s = now_s = time.monotonic()
-        try:
-            tables = self._tables()
-            for identifier in idle(tables, self._tidied_s, now_s, self._again_s):
-                self.note(identifier, tables[identifier].refreshed())
-        except (TidemarkError, OSError) as error:
-            log.debug("which tables are to be tidied could not be told (%s); looked again later", error)
+        tables = self._tables()
+        for identifier in idle(tables, self._tidied_s, now_s, self._again_s):
+            self.note(identifier, tables[identifier])
 
     def _tidied(self, identifier: str, table: Table) -> Tidied:
         self._tidied_s[identifier] = time.monotonic()
@@ -145,7 +154,7 @@ class Tidier:
         is_due = checks.is_due(table, self._surroundings.clock_ms())
         job = Job(WriterEnvironment(self._scratch_dir))
         surroundings = replace(self._surroundings, names=self._names.setdefault(identifier, HeldNames()))
-        return self._tidy(table, surroundings, job, checks_partitions=is_due)
+        return self._tidy(table.refreshed(), surroundings, job, checks_partitions=is_due)
 
     def _tell(self, identifier: str, done: Tidied) -> None:
         self._told.pop(identifier, None)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table import FilesystemCatalog, TableName
 from paimon_table.errors import SinkUnavailable
 from paimon_table.maintenance.expiration import Expired
 from paimon_table.maintenance.tidying import Tidied
-from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
-from pipelines.tidying.tidier import Tidier, idle
+from pipelines.tidying.tidier import Tidier, found_tables, idle
+from tests.support.builders import orders_schema
 from tests.support.pipeline_run import wait_until
 from tests.support.table_driver import TableDriver
 from tests.support.table_sinks import rows, table
@@ -137,6 +139,18 @@ def test_tables_without_batches_are_tidied_again_and_again(tmp_path: Path) -> No
 
 def test_tables_that_were_tidied_lately_are_not_taken_for_idle() -> None:
     assert idle(["a", "b", "c"], {"a": 100.0, "b": 41.0}, now_s=101.0, again_s=60.0) == ["b", "c"]
+
+
+def test_a_table_that_cannot_be_opened_keeps_no_other_from_being_tidied() -> None:
+    io = MemoryFileIO()
+    catalog = FilesystemCatalog(io, "/w")
+    names = [TableName("lake", name) for name in ("broken", "gone", "sound")]
+    for name in names:
+        catalog.create(name, orders_schema())
+    io.write(catalog.files(names[0]).paths.schema_file(0), b"{")
+    catalog.drop(names[1])
+
+    assert list(found_tables(catalog, names)) == ["lake.sound"]
 
 
 def test_write_only_tables_are_left_alone_while_they_are_idle_too(tmp_path: Path) -> None:
