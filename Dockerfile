@@ -18,6 +18,7 @@ COPY sinks sinks
 COPY pipelines pipelines
 COPY tidemark tidemark
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
+ && rm -r build *.egg-info \
  && useradd --create-home --uid 10001 tidemark \
  && install --directory --owner=tidemark --group=tidemark /data
 

@@ -85,6 +85,17 @@ def test_the_image_holds_all_packages_and_runs_as_nobody_special() -> None:
     assert ["USER", "tidemark"] in steps and "RUN" not in kinds[kinds.index("USER") :]
 
 
+def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
+    """Docker leaves out what .dockerignore names, the last line that fits decides; a COPY of it ends the build."""
+    first, *lines = (ROOT / ".dockerignore").read_text().split()
+    assert first == "*"
+    given = {line[1:] for line in lines if line.startswith("!")}
+    text = (ROOT / "Dockerfile").read_text()
+    copied = {source for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE) for source in line.split()[:-1]}
+    assert given == copied
+    assert [line for line in lines if not line.startswith("!")] == ["**/__pycache__"]
+
+
 def test_the_image_can_write_to_s3() -> None:
     assert re.search(r"^botocore==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
