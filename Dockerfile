@@ -17,16 +17,17 @@ COPY sources sources
 COPY sinks sinks
 COPY pipelines pipelines
 COPY tidemark tidemark
+# Group root: another user id (`--user 12345:0`, OpenShift) has it, and writes to a volume that begins as a copy of /data.
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
  && rm -r build *.egg-info \
  && useradd --create-home --uid 10001 tidemark \
- && install --directory --owner=tidemark --group=tidemark /data
+ && install --directory --owner=tidemark --group=root --mode=0775 /data
 
 # Ports of metrics and page, where a pipeline file opens them (`host: 0.0.0.0`). No HEALTHCHECK: whether there are any, and
 # whether this runs a pipeline at all, is for whoever starts it to know; docker-compose.yml and deploy/kubernetes ask /readyz.
 EXPOSE 9464 8080
 USER tidemark
-WORKDIR /home/tidemark
+WORKDIR /tmp
 VOLUME /data
 ENTRYPOINT ["tini", "--", "tidemark"]
 CMD ["--help"]

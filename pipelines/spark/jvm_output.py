@@ -36,8 +36,8 @@ class JvmOutput:
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reader: threading.Thread | None = None
 
-    def launch(self, conf: SparkConf) -> bool:
-        """Start the JVM with these properties, unless one is there already; whether that was done.
+    def launch(self, conf: SparkConf, directory: str | None = None) -> bool:
+        """Start the JVM with these properties, in ``directory``, unless one is there already; whether that was done.
 
         Raises PySparkRuntimeError.
         """
@@ -49,7 +49,7 @@ class JvmOutput:
         self._reader.start()
         try:
             gateway: JavaGateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": write, "stderr": write}
+                conf, {"stdout": write, "stderr": write, "cwd": directory}
             )
         finally:
             os.close(write)

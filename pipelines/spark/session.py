@@ -21,6 +21,7 @@ from paimon_table.storage.private_directory import SharedDirectory, make_file, p
 from paimon_table.storage.secret import secret_variables
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
+from pipelines.spark.nameless_user import NamelessUser, nameless_user
 from pipelines.spark.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
 from pipelines.spark.spark_residue import leave_no_residue
 from pipelines.storage import storage_of
@@ -71,7 +72,10 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
         for name, value in LOCAL_ALLOCATION.items():
             os.environ.setdefault(name, value)
     name = "tidemark " + " ".join(c.name for c in configs)
-    session = _started(name, master, properties)
+    user = None if is_joined else nameless_user()
+    if user is not None:
+        properties = user.in_jvm(properties)
+    session = _started(name, master, properties, user)
     session.sparkContext.setLogLevel("ERROR")
     leave_no_residue(session)
     if not is_joined:
@@ -86,13 +90,15 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
     return session
 
 
-def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSession:
+def _started(name: str, master: str, properties: Mapping[str, str], user: NamelessUser | None) -> SparkSession:
     at_launch = without_sensitive(properties)
     on_command_line = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     on_command_line.setAll(list(at_launch.items()))
     try:
         with _environment_of_jvm(properties):
-            is_new = JVM_OUTPUT.launch(on_command_line)
+            is_new = JVM_OUTPUT.launch(on_command_line, _working_directory())
+        if user is not None and is_new:
+            user.log_in()
         builder = SparkSession.builder.appName(name).master(master)
         for property_name, value in properties.items():
             if not is_new or property_name not in at_launch:  # each one is told in several calls
@@ -113,6 +119,11 @@ def _started(name: str, master: str, properties: Mapping[str, str]) -> SparkSess
             "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
             f" ends once more{JVM_OUTPUT.tail()}"
         ) from error
+
+
+def _working_directory() -> str | None:
+    """Where the JVM stands, if not where we do: Spark makes directories for artifacts there, for every query."""
+    return None if os.access(".", os.W_OK | os.X_OK) else process_directory(tempfile.gettempdir())
 
 
 def _ignore_sigterm(session: SparkSession) -> None:

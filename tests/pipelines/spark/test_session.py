@@ -204,8 +204,8 @@ import sys
 from pyspark import SparkContext
 from pipelines.spark import session
 launch = session.JVM_OUTPUT.launch
-def launch_and_kill(conf):
-    is_new = launch(conf)
+def launch_and_kill(conf, directory):
+    is_new = launch(conf, directory)
     SparkContext._gateway.proc.kill()
     SparkContext._gateway.proc.wait()
     return is_new
