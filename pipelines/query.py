@@ -62,6 +62,7 @@ from pipelines.replay.unfinished import unfinished_replays
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.callbacks import end_connection, this_connection
+from pipelines.spark.query_end import QueryEnd
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import closed_batch_ends
@@ -155,6 +156,7 @@ class PipelineQuery:
             with in_pipeline(config.name):
                 desk.take(COMMANDS)
         self._query = self._begin(spark)
+        self._end = QueryEnd(self._query)
         with in_pipeline(config.name):
             self._side.start(desk)
             self._known_names = tuple(self._own.names())
@@ -163,7 +165,8 @@ class PipelineQuery:
     @property
     def is_running(self) -> bool:
         """Whether the query, a compaction of its last batch or work beside it runs."""
-        return self._query.isActive or self._compactions.is_busy or self._side.is_running
+        is_active = self._query.isActive or self._end.is_awaited
+        return is_active or self._compactions.is_busy or self._side.is_running
 
     @property
     def has_failed(self) -> bool:
@@ -212,9 +215,8 @@ class PipelineQuery:
             self._side.request_stop()
         self._note_compactions()
         self._note_ends()
-        is_idle = not self._is_in_batch and not self._query.status["isTriggerActive"]
-        if is_idle and (self._stopping.is_set() or self.failure is not None):
-            self._query.stop()
+        if not self._is_in_batch and (self._stopping.is_set() or self.failure is not None):
+            self._end.poll()
 
     def raise_failure(self) -> None:
         """Raise what ended the query, if it was not a stop that somebody asked for."""

@@ -1,0 +1,72 @@
+"""The end of a streaming query that is asked to stop, also while it asks Kafka for offsets in vain.
+
+Between two batches Spark asks Kafka three times, a minute each, before it gives up. Interrupted, it has planned nothing
+yet or a batch that runs at the next start. Its last act is to close Kafka's client, which waits for the same answer: a
+second interrupt ends that too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+PATIENCE_S = 3.0
+"""How long Kafka may take for offsets while the query is to end."""
+AGAIN_S = 2.0
+MOST_S = 6.0
+"""How long an interrupted query may take to end; it does nothing any more that counts."""
+
+_ASKS_KAFKA = "Getting offsets from Kafka"
+"""How Spark's word for what a query does begins then. Other sources answer soon, or do not heed an interrupt."""
+
+
+class QueryEnd:
+    """Polled while the query is to end and runs no batch of ours."""
+
+    def __init__(self, query: StreamingQuery, clock: Callable[[], float] = time.monotonic) -> None:
+        self._query = query
+        self._clock = clock
+        self._asks_since_s: float | None = None
+        self._interrupted_s: float | None = None
+        self._stops: list[threading.Thread] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether an interrupted query is about to end."""
+        since_s = self._interrupted_s
+        is_in_time = since_s is not None and self._clock() - since_s < MOST_S
+        return is_in_time and any(stop.is_alive() for stop in self._stops)
+
+    def poll(self) -> None:
+        """Stop the query if it is idle, or has asked Kafka for too long."""
+        if self._interrupted_s is not None:
+            if self._clock() - self._interrupted_s >= AGAIN_S * len(self._stops):
+                self._interrupt()
+            return
+        status = self._query.status
+        if not status["isTriggerActive"]:
+            self._query.stop()
+        elif not str(status["message"]).startswith(_ASKS_KAFKA):
+            self._asks_since_s = None
+        elif self._asks_since_s is None:
+            self._asks_since_s = self._clock()
+        elif self._clock() - self._asks_since_s >= PATIENCE_S:
+            self._interrupted_s = self._clock()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Beside the caller: Spark's own call returns when the query has ended."""
+        stop = threading.Thread(target=self._stop, name="tidemark-query-end", daemon=True)
+        self._stops.append(stop)
+        stop.start()
+
+    def _stop(self) -> None:
+        try:
+            self._query.stop()
+        except (PySparkException, Py4JError, OSError):
+            return  # it takes longer than Spark waits for it, or the JVM has ended

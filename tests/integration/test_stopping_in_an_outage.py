@@ -1,0 +1,47 @@
+"""SIGTERM while Kafka does not answer between two batches: what starts pipelines kills them after 30 seconds or 90."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.stack.kafka import KafkaBroker
+from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
+from tests.support.pipeline_run import run_once, running, wait_until
+from tests.support.waiting import seconds
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+TOPIC = "c.orders"
+
+
+def test_a_pipeline_that_asks_kafka_in_vain_stops_soon_and_loses_nothing(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    broker.start()
+    log = tmp_path / "messages"
+    try:
+        broker.topics.create(TOPIC)
+        broker.topics.produce(TOPIC, insert_events(TOPIC, range(20)))
+        file = write_kafka_pipeline(tmp_path, broker.bootstrap_servers, {"include": [r"c\..*"]})
+        with running(file, log) as process:
+            wait_until(
+                lambda: table_names(tmp_path) == {TOPIC} and row_ids(tmp_path, TOPIC) == [*range(20)], 240, "rows"
+            )
+            broker.kill()
+            wait_until(lambda: "no answer from Kafka for" in log.read_text(), 90, "a word about the outage")
+            process.send_signal(signal.SIGTERM)
+            sent_s = time.monotonic()
+            assert process.wait(timeout=seconds(200)) == 0, log.read_text()
+            took_s = time.monotonic() - sent_s
+        assert took_s < min(seconds(30), 90), log.read_text()
+        assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
+
+        broker.start()
+        broker.topics.produce(TOPIC, insert_events(TOPIC, range(20, 25)))
+        again = run_once(file)
+        assert again.returncode == 0, again.stderr
+        assert row_ids(tmp_path, TOPIC) == [*range(25)]
+    finally:
+        broker.stop()
