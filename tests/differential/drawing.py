@@ -30,7 +30,7 @@ _ALL_KINDS = ("+I", "+I", "+I", "+I", "+U", "-U", "-D", "-D")
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """What one engine adds to the common part; ``columns`` come after the key and before the sequence columns."""
 
     columns: tuple[Column, ...]
@@ -45,17 +45,17 @@ def draw_history(seed: int) -> History:
         return _without_key(kinds_of_tables)
     rng = random.Random(seed)
     engine, producer = COMBINATIONS[seed % len(COMBINATIONS)]
-    plan = _PLANS[engine](rng)
-    sequence = _sequence_columns(rng) if engine != "first-row" else ()
+    plan = PLANS[engine](rng)
+    sequence = sequence_columns(rng) if engine != "first-row" else ()
     columns = (*_key_columns(rng), *plan.columns, *sequence)
     options = {
         "merge-engine": engine,
         "changelog-producer": producer,
         **plan.options,
-        **_sequence_options(rng, sequence),
+        **sequence_options(rng, sequence),
         **_producer_options(rng, producer, plan.columns),
         **_compaction_options(rng),
-        **_storage_options(rng, engine, producer),
+        **storage_options(rng, engine, producer),
         **_bucket_options(random.Random(f"buckets of {seed}")),
     }
     for column in columns:
@@ -73,7 +73,7 @@ def draw_history(seed: int) -> History:
 
 def _without_key(rng: random.Random) -> History:
     """A table without primary key, with buckets or without; Java's writers compact only where there are some."""
-    columns = (Column("k", INT), *_plain_columns(rng, rng.randint(1, 3)))
+    columns = (Column("k", INT), *plain_columns(rng, rng.randint(1, 3)))
     has_buckets = rng.random() < 0.5
     options = {"bucket": rng.choice(("1", "2")), "bucket-key": "k"} if has_buckets else {"bucket": "-1"}
     options["compaction.min.file-num"] = rng.choice(("2", "3", "5"))
@@ -94,28 +94,28 @@ def _without_key(rng: random.Random) -> History:
 # ---------------------------------------------------------------- engines
 
 
-def _deduplicate(rng: random.Random) -> _Plan:
+def _deduplicate(rng: random.Random) -> Plan:
     options = rng.choice(({}, {}, {"ignore-delete": "true"}, {"ignore-update-before": "true"}))
-    return _Plan(_plain_columns(rng, rng.randint(1, 3)), dict(options), _ALL_KINDS)
+    return Plan(plain_columns(rng, rng.randint(1, 3)), dict(options), _ALL_KINDS)
 
 
-def _first_row(rng: random.Random) -> _Plan:
-    columns = _plain_columns(rng, rng.randint(1, 3))
+def _first_row(rng: random.Random) -> Plan:
+    columns = plain_columns(rng, rng.randint(1, 3))
     if rng.random() < 0.3:
-        return _Plan(columns, {"first-row.ignore-delete": "true"}, _ALL_KINDS)
-    return _Plan(columns, {}, _ADDS)
+        return Plan(columns, {"first-row.ignore-delete": "true"}, _ALL_KINDS)
+    return Plan(columns, {}, _ADDS)
 
 
-def _partial_update(rng: random.Random) -> _Plan:
+def _partial_update(rng: random.Random) -> Plan:
     if rng.random() < 0.35:
         options = rng.choice(
             ({}, {"partial-update.ignore-delete": "true"}, {"partial-update.remove-record-on-delete": "true"})
         )
-        return _Plan(_plain_columns(rng, rng.randint(2, 4)), dict(options), _ALL_KINDS if options else _ADDS)
-    return _with_groups(rng)
+        return Plan(plain_columns(rng, rng.randint(2, 4)), dict(options), _ALL_KINDS if options else _ADDS)
+    return groups_plan(rng)
 
 
-def _with_groups(rng: random.Random) -> _Plan:
+def groups_plan(rng: random.Random) -> Plan:
     deletes = rng.choice(("refused", "group", "remove", "ignore"))
     columns: list[Column] = []
     options: dict[str, str] = {}
@@ -129,13 +129,13 @@ def _with_groups(rng: random.Random) -> _Plan:
         ]
         options[f"fields.{','.join(c.name for c in sequence)}.sequence-group"] = ",".join(c.name for c in protected)
         columns += [*sequence, *protected]
-    columns += _plain_columns(rng, rng.randint(0, 2))
+    columns += plain_columns(rng, rng.randint(0, 2))
     rng.shuffle(columns)
     if deletes == "remove":
         options["partial-update.remove-record-on-sequence-group"] = "g00"
     if deletes == "ignore":
         options["partial-update.ignore-delete"] = "true"
-    return _Plan(tuple(columns), options, _ADDS if deletes == "refused" else _ALL_KINDS)
+    return Plan(tuple(columns), options, _ADDS if deletes == "refused" else _ALL_KINDS)
 
 
 def _protected(rng: random.Random, name: str, retracts: bool) -> Column:
@@ -144,7 +144,7 @@ def _protected(rng: random.Random, name: str, retracts: bool) -> Column:
     return _aggregated(rng, name, retracts)
 
 
-def _aggregation(rng: random.Random) -> _Plan:
+def _aggregation(rng: random.Random) -> Plan:
     deletes = rng.choice(("refused", "retracted", "removed", "ignored"))
     options = {
         "removed": {"aggregation.remove-record-on-delete": "true"},
@@ -154,10 +154,10 @@ def _aggregation(rng: random.Random) -> _Plan:
         _aggregated(rng, f"v{i}", deletes in ("retracted", "removed"), ignores=deletes != "removed")
         for i in range(rng.randint(1, 4))
     )
-    return _Plan(columns, dict(options), _ADDS if deletes == "refused" else _ALL_KINDS)
+    return Plan(columns, dict(options), _ADDS if deletes == "refused" else _ALL_KINDS)
 
 
-_PLANS = {
+PLANS = {
     "deduplicate": _deduplicate,
     "first-row": _first_row,
     "partial-update": _partial_update,
@@ -175,7 +175,7 @@ def _aggregated(rng: random.Random, name: str, retracts: bool, ignores: bool = T
     return Column(name, rng.choice(function.types), options, unordered=function.unordered)
 
 
-def _plain_columns(rng: random.Random, count: int) -> tuple[Column, ...]:
+def plain_columns(rng: random.Random, count: int) -> tuple[Column, ...]:
     return tuple(Column(f"v{i}", rng.choice(SCALARS)) for i in range(count))
 
 
@@ -188,13 +188,13 @@ def _key_columns(rng: random.Random) -> tuple[Column, ...]:
     return rng.choice(((number,), (number,), (number, text)))
 
 
-def _sequence_columns(rng: random.Random) -> tuple[Column, ...]:
+def sequence_columns(rng: random.Random) -> tuple[Column, ...]:
     count = rng.choice((0, 0, 1, 1, 2))
     kinds = (_SEQUENCE, _SEQUENCE, _TEXT_SEQUENCE)
     return tuple(Column(f"s{i}", rng.choice(kinds), null_share=0.1) for i in range(count))
 
 
-def _sequence_options(rng: random.Random, columns: Sequence[Column]) -> dict[str, str]:
+def sequence_options(rng: random.Random, columns: Sequence[Column]) -> dict[str, str]:
     if not columns:
         return {}
     options = {"sequence.field": ",".join(column.name for column in columns)}
@@ -224,7 +224,7 @@ def _compaction_options(rng: random.Random) -> dict[str, str]:
     )
 
 
-def _storage_options(rng: random.Random, engine: str, producer: str) -> dict[str, str]:
+def storage_options(rng: random.Random, engine: str, producer: str) -> dict[str, str]:
     options = {}
     if engine != "first-row" and producer != "full-compaction" and rng.random() < 0.25:
         options["deletion-vectors.enabled"] = "true"

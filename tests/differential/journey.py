@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from tests.support.plain_values import Plain
 
@@ -77,10 +77,78 @@ class RollBack:
     tag: str | None = None
 
 
-Step = Write | Compact | Rescale | Overwrite | Drop | Tag | RollBack
-_KINDS: Mapping[str, type[Step]] = {
-    kind.__name__: kind for kind in (Write, Compact, Rescale, Overwrite, Drop, Tag, RollBack)
-}
+@dataclass(frozen=True, slots=True)
+class DropTag:
+    """A tag is deleted; the branch that began there stays."""
+
+    by: By
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchWrite:
+    """One commit to the branch of a tag."""
+
+    by: By
+    tag: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FastForward:
+    """The branch of a tag takes the place of what the table has been since; Tidemark has no such step."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """A change as ``JavaPaimon.alter`` takes it, types as SQL; Tidemark adds columns, widens them and sets options."""
+
+    by: By
+    change: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """All but the newest snapshots go, while a commit of the other one lies between its files and its snapshot."""
+
+    by: By
+    kept: int
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Java's compaction by sorting, which overwrites every partition with its own rows in another order."""
+
+
+Step = (
+    Write
+    | Compact
+    | Rescale
+    | Overwrite
+    | Drop
+    | Tag
+    | RollBack
+    | DropTag
+    | BranchWrite
+    | FastForward
+    | Alter
+    | Expire
+    | Sort
+)
+_KINDS: Mapping[str, type[Step]] = {kind.__name__: kind for kind in get_args(Step)}
+
+DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
+"""The text of NULL where steps name a partition."""
+
+
+def partition_text(value: Plain) -> str:
+    """How steps name a partition by a value of its first column."""
+    if value is None:
+        return DEFAULT_PARTITION
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +162,26 @@ class Journey:
     steps: tuple[Step, ...]
     twin_options: Mapping[str, str] = field(default_factory=dict)
     """What is different of the table that Java alone writes."""
+    kind: str = ""
+    """Of those that ``journey_kinds`` draws."""
+
+    @property
+    def has_order(self) -> bool:
+        """Whether rows of one bucket key are read in the order in which they came."""
+        return not self.primary_key and "bucket-key" in self.options
+
+    @property
+    def order_key(self) -> tuple[str, ...]:
+        return (*self.partition_by, *self.options["bucket-key"].split(","))
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether the changelog of every write has what it changed in the table."""
+        if self.expires_rows:
+            return False
+        if self.producer == "full-compaction":
+            return all(step.full_compact for step in self.steps if isinstance(step, Write))
+        return self.producer == "lookup"
 
     @property
     def producer(self) -> str:
@@ -102,6 +190,11 @@ class Journey:
     @property
     def expires_rows(self) -> bool:
         return "record-level.expire-time" in self.options
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, in the order of the steps."""
+        return tuple(row for step in self.steps for row in rows_of(step))
 
     def with_steps(self, steps: tuple[Step, ...]) -> Journey:
         return replace(self, steps=steps)
@@ -117,6 +210,15 @@ class Journey:
         return "\n".join([head, *lines])
 
 
+def rows_of(step: Step) -> tuple[Row, ...]:
+    """The rows that a step brings."""
+    match step:
+        case Write(rows=rows) | Overwrite(rows=rows) | BranchWrite(rows=rows) | Expire(rows=rows):
+            return rows
+        case _:
+            return ()
+
+
 def from_text(text: str) -> Journey:
     """The journey that ``Journey.text`` printed."""
     head, *lines = text.strip().splitlines()
@@ -128,12 +230,15 @@ def from_text(text: str) -> Journey:
         options=document["options"],
         steps=tuple(_step(*json.loads(line)) for line in lines),
         twin_options=document["twin_options"],
+        kind=document.get("kind", ""),
     )
 
 
 def _step(kind: str, fields: dict[str, Any]) -> Step:
     if "rows" in fields:
         fields["rows"] = tuple(tuple(row) for row in fields["rows"])
+    if "change" in fields:
+        fields["change"] = tuple(fields["change"])
     if "by" in fields:
         fields["by"] = By(fields["by"])
     return _KINDS[kind](**fields)

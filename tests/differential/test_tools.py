@@ -1,12 +1,17 @@
 """The parts of the differential test that need no Java: drawing, printing, comparing and shrinking histories."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from tests.differential.comparison import compare
 from tests.differential.drawing import COMBINATIONS, draw_history
 from tests.differential.history import Commit, History, from_text
+from tests.differential.journey import Step
+from tests.differential.journey import from_text as journey_from_text
+from tests.differential.journey_kinds import KINDS
+from tests.differential.kind_drawing import draw_kind
 from tests.differential.outcome import CommitOutcome, Rows, changes_of, failed
 from tests.differential.shrinking import shrink, smaller_histories
 
@@ -35,6 +40,16 @@ def test_a_seed_gives_the_same_history_again_and_every_combination_comes_up() ->
     assert histories == [draw_history(seed) for seed in range(3 * count)]
     assert {(h.engine, h.producer) for h in histories} == set(COMBINATIONS)
     assert any(not h.primary_key for h in histories)
+
+
+def test_journeys_are_read_back_from_their_texts_and_take_every_step() -> None:
+    journeys = [draw_kind(kind, seed) for kind in KINDS for seed in range(30)]
+    assert journeys == [draw_kind(kind, seed) for kind in KINDS for seed in range(30)]
+    assert [journey_from_text(journey.text()) for journey in journeys] == journeys
+    taken = {(journey.kind, type(step)) for journey in journeys for step in journey.steps}
+    assert {step for _, step in taken} == set(get_args(Step))
+    rows = [row for journey in journeys if journey.kind == "places" for row in journey.rows]
+    assert {None, "", "a/b", "😀", "z" * 200} <= {row[1] for row in rows}
 
 
 def test_changes_are_compared_per_key_and_free_orders_are_equal() -> None:

@@ -84,6 +84,14 @@ class JavaPaimon:
             options=dict(options or {}),
         )
 
+    def prepare(self, path: str, rows: Rows, commit_user: str = "java", identifier: int = 1) -> None:
+        """Write rows that ``commit_prepared`` commits; one at a time, of tables with a fixed number of buckets."""
+        rows = [list(row) for row in rows]
+        self._ask("prepare", path=path, rows=rows, commit_user=commit_user, identifier=identifier)
+
+    def commit_prepared(self) -> None:
+        self._ask("commit_prepared")
+
     def play(
         self, path: str, commits: Sequence[tuple[Rows, bool]], commit_user: str = "java", keeps_writer: bool = False
     ) -> str | None:
@@ -104,9 +112,16 @@ class JavaPaimon:
         """Drop partitions, by the texts of their values."""
         self._ask("drop_partitions", path=path, partitions=[dict(partition) for partition in partitions])
 
-    def overwrite(self, path: str, rows: Rows, partition: Mapping[str, str] | None = None) -> None:
+    def overwrite(
+        self,
+        path: str,
+        rows: Rows,
+        partition: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         """INSERT OVERWRITE, of a static partition by the texts of its values or as the table's options say."""
-        self._ask("overwrite", path=path, rows=[list(row) for row in rows], partition=dict(partition or {}))
+        given = {"partition": dict(partition or {}), "options": dict(options or {})}
+        self._ask("overwrite", path=path, rows=[list(row) for row in rows], **given)
 
     def expire(self, path: str, options: Mapping[str, str]) -> tuple[int, int]:
         """Expire snapshots and long-lived changelogs with these options; gives how many of each are gone."""
@@ -125,6 +140,10 @@ class JavaPaimon:
 
     def create_branch(self, path: str, name: str, tag: str | None = None) -> None:
         self._ask("create_branch", path=path, name=name, tag=tag)
+
+    def fast_forward(self, path: str, name: str) -> None:
+        """Put the snapshots of a branch in the place of those of the table that came since it began."""
+        self._ask("fast_forward", path=path, name=name)
 
     def reset_consumer(self, path: str, name: str, next_snapshot: int) -> None:
         self._ask("reset_consumer", path=path, name=name, next_snapshot=next_snapshot)
@@ -146,7 +165,7 @@ class JavaPaimon:
         columns: Sequence[str] | None = None,
         equal: Mapping[str, Plain] | None = None,
     ) -> list[list[Plain]]:
-        """Rows with kinds; ``options`` are dynamic ones such as ``scan.snapshot-id``.
+        """Rows with kinds; ``options`` are dynamic ones such as ``scan.snapshot-id``, or name a ``branch``.
 
         ``equal`` is a filter that Java pushes down as far as it can; rows that it does not match may be left.
         """

@@ -37,6 +37,8 @@ class JavaTables:
         self.row_kind = jpype.JClass("org.apache.paimon.types.RowKind")
         self.data_type_class = jpype.JClass("org.apache.paimon.types.DataType").class_
         self.io_dir = io_dir
+        self.prepared: tuple[ExitStack, Any, Any, int] | None = None
+        """A writer's resources, its committer, its messages and their identifier."""
 
     # ------------------------------------------------------------ opening
 
@@ -47,8 +49,13 @@ class JavaTables:
         return self.core.schema.SchemaManager(self.file_io, self._path(path))
 
     def _table(self, path: str, options: dict[str, str] | None = None) -> Any:
+        """The table with dynamic options; with the option ``branch`` that branch, of its own schema."""
         table = self.core.table.FileStoreTableFactory.create(self.file_io, self._path(path))
-        return table.copy(self._options(options)) if options else table
+        others = dict(options or {})
+        branch = others.pop("branch", None)
+        if branch is not None:
+            table = table.switchToBranch(branch)
+        return table.copy(self._options(others)) if others else table
 
     def _options(self, options: dict[str, str]) -> Any:
         out = self.java.util.HashMap()
@@ -222,6 +229,25 @@ class JavaTables:
             self._commit(*opened, rows, identifier, compact)
         return {}
 
+    def prepare(self, path: str, rows: list[list[Any]], commit_user: str, identifier: int) -> Json:
+        """Write rows without the commit, which ``commit_prepared`` makes; of tables with buckets by the row alone."""
+        resources = ExitStack()
+        table, write, commit, places = resources.enter_context(self._writer(path, commit_user))
+        assert places is None
+        types = self._types(table.rowType())
+        for kind, *values in rows:
+            write.write(self._row(kind, values, types))
+        self.prepared = (resources, commit, write.prepareCommit(True, identifier), identifier)
+        return {}
+
+    def commit_prepared(self) -> Json:
+        assert self.prepared is not None
+        resources, commit, messages, identifier = self.prepared
+        self.prepared = None
+        with resources:
+            commit.commit(identifier, messages)
+        return {}
+
     def play(self, path: str, commits: list[list[Any]], commit_user: str, keeps_writer: bool) -> str | None:
         """Commits ``[rows, compact]`` with identifiers from 1, by one writer or by a new one each.
 
@@ -261,14 +287,16 @@ class JavaTables:
             write.close()
             commit.close()
 
-    def overwrite(self, path: str, rows: list[list[Any]], partition: dict[str, str]) -> Json:
+    def overwrite(
+        self, path: str, rows: list[list[Any]], partition: dict[str, str], options: dict[str, str] | None = None
+    ) -> Json:
         """INSERT OVERWRITE by one task; rows that move between partitions go to the first bucket of theirs."""
-        table = self._table(path)
+        table = self._table(path, options)
         builder = table.newBatchWriteBuilder().withOverwrite(self._options(partition))
         write, commit = builder.newWrite(), builder.newCommit()
         write.withIOManager(self.core.disk.IOManager.create(self.io_dir))
-        options, types = table.coreOptions(), self._types(table.rowType())
-        target, most = options.dynamicBucketTargetRowNum(), options.dynamicBucketMaxBuckets()
+        settings, types = table.coreOptions(), self._types(table.rowType())
+        target, most = settings.dynamicBucketTargetRowNum(), settings.dynamicBucketMaxBuckets()
         assigner = self.core.index.SimpleHashBucketAssigner(1, 0, target, most)
         keys = self.core.table.sink.RowPartitionKeyExtractor(table.schema())
         for kind, *values in rows:
@@ -412,6 +440,10 @@ class JavaTables:
     def create_branch(self, path: str, name: str, tag: str | None) -> Json:
         table = self._table(path)
         table.createBranch(name) if tag is None else table.createBranch(name, tag)
+        return {}
+
+    def fast_forward(self, path: str, name: str) -> Json:
+        self._table(path).fastForward(name)
         return {}
 
     def reset_consumer(self, path: str, name: str, next_snapshot: int) -> Json:
@@ -584,6 +616,8 @@ COMMANDS = (
     "create_table",
     "alter",
     "write",
+    "prepare",
+    "commit_prepared",
     "play",
     "pack",
     "compact_postponed",
@@ -594,6 +628,7 @@ COMMANDS = (
     "create_tag",
     "delete_tag",
     "create_branch",
+    "fast_forward",
     "reset_consumer",
     "rollback",
     "maintain",
@@ -634,7 +669,7 @@ def _own_stdout() -> Iterator[Any]:
 
 def main() -> None:
     with _own_stdout() as answers, tempfile.TemporaryDirectory(prefix="java-paimon-") as io_dir:
-        options = ("-Xmx1g", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
+        options = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
         jpype.startJVM(*options, classpath=sys.argv[1:], convertStrings=False)
         tables = JavaTables(io_dir)
         for line in sys.stdin:
