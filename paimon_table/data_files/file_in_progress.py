@@ -55,11 +55,12 @@ class FileInProgress:
         cls, ctx: TableContext, directory: str, name: str, settings: FileSettings, first_rows: pa.Table
     ) -> FileInProgress:
         file_format = format_for(settings)
-        resources = ExitStack()
-        stream = resources.enter_context(ctx.io.open_output(f"{directory}/{name}"))
         columns = [f.name for f in key_value_fields(ctx.schema)]
         stored = first_rows.select(columns)
-        writer = file_format.open_writer(stream, name, stored, ctx.schema, settings.compression, ctx.options)
+        with ExitStack() as opening:
+            stream = opening.enter_context(ctx.io.open_output(f"{directory}/{name}"))
+            writer = file_format.open_writer(stream, name, stored, ctx.schema, settings.compression, ctx.options)
+            resources = opening.pop_all()
         indexed = ctx.options.bloom_filters if settings.is_indexed else ()
         index = FileIndexBuilder(indexed, ctx.schema) if indexed else None
         key = _key_at(ctx, first_rows, 0)

@@ -73,12 +73,13 @@ def test_the_first_and_the_last_nanosecond_come_back(tmp_path: Path) -> None:
     assert read_key_value_file(ctx, bucket_dir(ctx), write(ctx, rows)).equals(rows.cast(read_schema(ctx)))
 
 
-def test_a_data_file_that_finds_no_room_is_named_and_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("room_bytes", [2, 4096])
+def test_a_data_file_that_finds_no_room_is_named_and_goes(tmp_path: Path, room_bytes: int) -> None:
     ctx, draw = context(tmp_path, {"id": "INT", "s": "STRING"}), random.Random(1)
     rows = table(ctx, [list(range(1000)), [str(draw.random()) for _ in range(1000)]])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large") as raised:
             write(ctx, rows)
