@@ -244,13 +244,13 @@ class ReplayJob:
 
     def _do(self, planned: Planned) -> None:
         state = self._state
-        self._tables = self._tables or self._destination.open(state)
+        tables, self._tables = self._tables or self._destination.open(state), None
         run = BatchRun(state.number, planned.planned_at_ms)
         try:
-            report = self._work.run(run, self._tables, Slice(planned.begin, planned.end), self._topics)
+            report = self._work.run(run, tables, Slice(planned.begin, planned.end), self._topics)
         except TableFailure as failure:
-            self._tables = None
             raise failure.error from failure
+        self._tables = tables  # after a failure all is looked at anew
         faults.reached("replay-done", state.number)
         self._destination.after_slice(state)
         self._note(

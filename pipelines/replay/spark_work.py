@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.decode_stream import decoded
@@ -17,10 +17,12 @@ from pipelines.catchup.spark_slices import run_slice
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_job import RunSlice, Stream, Work
+from pipelines.spark.spark_errors import told_by_spark
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.reader import SourceReader
+from sources.slices import Slice
 
 OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
 """Hears what a slice brought into which tables."""
@@ -50,14 +52,14 @@ def spark_work(
         is_kept = config.source.on_bad_record != "fail"
         quarantine = Quarantine(io, f"{path}/replay-{state.id}") if is_kept else None
         own = replace(settings, quarantine=quarantine, notes_gaps=False, is_again=True)
-        run = partial(
-            run_slice,
-            spark,
-            reader,
-            own,
-            exchange,
-            lambda records: decoded(records, own.slots, io, reader.share_reader),
-        )
+
+        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            def blobs_of(records: DataFrame) -> DataFrame:
+                return decoded(records, own.slots, io, reader.share_reader)
+
+            with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):
+                return run_slice(spark, reader, own, exchange, blobs_of, batch, tables, piece, topics)
+
         return Work(reader.slices(), partial(told, state, run), stream, config.source.reader.max_records_per_batch)
 
     return work

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable, TidemarkError, error_classes
 from paimon_table.storage.outages import told_failure
@@ -24,6 +29,18 @@ def task_failure(text: str) -> TidemarkError | None:
     return told_failure(kind, message) or BrokenInvariant(
         f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it"
     )
+
+
+@contextmanager
+def told_by_spark(what: str, explained: Callable[[str], TidemarkError | None]) -> Iterator[None]:
+    """What ends a Spark job in this block becomes an error of ours; ``explained`` knows more of its source."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        raise (
+            task_failure(text) or explained(text) or SinkUnavailable(f"{what}: {first_cause(error)}; call again")
+        ) from error
 
 
 _SECOND_RUN = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|SparkConcurrentModificationException")

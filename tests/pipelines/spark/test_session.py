@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from paimon_table.errors import (
     BrokenInvariant,
@@ -23,7 +24,7 @@ from paimon_table.errors import (
 from pipelines.batch.plan import BatchRun, plan_batch
 from pipelines.spark.session import open_session
 from pipelines.spark.session_properties import names_collector
-from pipelines.spark.spark_errors import first_cause, second_run, task_failure
+from pipelines.spark.spark_errors import first_cause, second_run, task_failure, told_by_spark
 from sources.changes import RECORD_SCHEMA
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, processed, run_batches, task_settings
@@ -223,3 +224,19 @@ def test_a_jvm_that_ends_while_spark_starts_is_told_as_that(tmp_path: Path) -> N
     command = [sys.executable, "-c", _KILLED_AS_IT_STARTS, config.hex()]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert told.stdout.startswith("Spark did not start: its JVM ended meanwhile; start again"), told.stderr
+
+
+def test_what_ends_a_job_is_told_in_our_own_words() -> None:
+    text = (
+        "Job aborted\nTraceback (most recent call last):\n  File\nOSError: [Errno 28] No space left on device: '/w/a'\n"
+    )
+    with (
+        pytest.raises(SinkUnavailable, match="No space left on device: '/w/a'; make room there"),
+        told_by_spark("table lake.orders: Spark gave slice 3 up", lambda _: None),
+    ):
+        raise PySparkException(text)
+    with (
+        pytest.raises(SinkUnavailable, match=r"Spark gave slice 3 up: no more heap; call again"),
+        told_by_spark("table lake.orders: Spark gave slice 3 up", lambda _: None),
+    ):
+        raise PySparkException("no more heap\n\tat org.apache.spark.Task.run(Task.scala:1)")
