@@ -203,6 +203,7 @@ def replay(
     if begin is None and not rebuild:
         raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
+    from pipelines.quarantine.once import keep_once
     from pipelines.quarantine.read_again import check_read_again
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
@@ -210,7 +211,7 @@ def replay(
     config = load_pipeline(file)
     if rebuild and not abandon:
         check_read_again(config, table)
-    replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
+    replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing), keep_once)
 
 
 @app.command()

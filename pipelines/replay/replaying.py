@@ -54,8 +54,11 @@ class Wanted:
     """Rebuild also what may lack rows that the table has."""
 
 
-def replay(config: PipelineConfig, wanted: Wanted) -> None:
-    """Replay a range of a table's topics into the table, or build its content anew from it."""
+def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[PipelineConfig, ReplayState], int]) -> None:
+    """Replay a range of a table's topics into the table, or build its content anew from it.
+
+    ``keep_once`` takes out of the quarantine what is there twice once the replay is done, and gives how many.
+    """
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)
@@ -70,8 +73,12 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         raise
     replays = Replays(checkpoint)
     state = replays.get(state.id)
+    failed = ""
+    if done.failed_count:
+        known = keep_once(config, state)
+        already = f" ({known:,} already were)" if known else ""
+        failed = f", {done.failed_count:,} could not be read and are in the quarantine{already}"
     replays.remove(state.id)
-    failed = f", {done.failed_count:,} could not be read and are in the quarantine" if done.failed_count else ""
     typer.echo(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
     for line in told(state) if state.rebuild is not None else ():
         typer.echo(line)

@@ -1,0 +1,35 @@
+"""Bad records that a replay has met again: each stays in the quarantine once."""
+
+from __future__ import annotations
+
+from pipelines.checkpoint.replay_state import ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.quarantine.alone import alone
+from pipelines.quarantine.bad_lines import BadLine, BadLines, DamagedLine, replay_owner
+from pipelines.quarantine.kept_lines import take_out
+
+
+def keep_once(config: PipelineConfig, state: ReplayState) -> int:
+    """Take out of a finished replay's own directory the records that another one has as well; gives how many.
+
+    The other line stays: the stream's, or that of somebody who has tried the record before. Idempotent.
+    """
+    bad = BadLines(config)
+    owner = replay_owner(state)
+    if not bad.io.list_names(f"{bad.path}/{owner}"):
+        return 0
+    with alone(bad):
+        files = bad.files()
+        own = [file for file in files if file.owner == owner]
+        others = [file for file in files if file.owner != owner]
+        put_aside = {line.record for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
+        twice = {
+            line.record
+            for line in bad.lines(others, lambda: None)
+            if isinstance(line, BadLine) and line.record in put_aside
+        }
+
+        def is_there_twice(line: BadLine | DamagedLine) -> bool:
+            return isinstance(line, BadLine) and line.record in twice
+
+        return sum(take_out(bad.io, file, is_there_twice) for file in own) if twice else 0
