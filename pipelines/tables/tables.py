@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from paimon_table import CommitKind, Table, TableName, TableSchema
+from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
@@ -19,24 +19,23 @@ from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
-from pipelines.tables.column_changes import column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.first_schema import first_schema, primary_key_of
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
+from pipelines.tables.new_table import NewTable, Rejected
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
-from pipelines.tables.writable_tables import check_keys, check_new, check_same_mode, check_writable
+from pipelines.tables.writable_tables import check_keys, check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
 from sinks.commit.table_sink import TableSink, TopicIds
@@ -56,15 +55,6 @@ _GOES_ON = (
 
 MOST_TAKEN_UP = 16
 """Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
-
-
-class Rejected(Exception):
-    """A source table cannot have a route; ``waits`` for one that is to be expected."""
-
-    def __init__(self, rejection: Rejection, waits: bool = False) -> None:
-        super().__init__(rejection.reason)
-        self.rejection = rejection
-        self.waits = waits
 
 
 class PipelineTables:
@@ -450,35 +440,10 @@ class PipelineTables:
     def _open_or_create(self, source: SourceTable, seen: Seen, name: TableName) -> Table:
         identifier = str(name)
         rule = self._rules[identifier]
-
-        def schema_of_events() -> TableSchema:
-            if not seen.columns:
-                reason = f"table {identifier} is not there yet, and no event so far shows columns to make it with"
-                raise Rejected(Rejection(reason, is_unmade=True), waits=True)
-            types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
-            key = primary_key_of(rule, seen)
-            found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
-            refused = {n: why for n, why in found.items() if n not in rule.column_types}
-            self._evolution.note_refused(identifier, refused, (), source)
-            unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
-            if unusable is not None:
-                reason = f"table {identifier} cannot be made: column {unusable!r} of its key or partition: "
-                raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
-            columns = {name: t for name, t in seen.columns.items() if name not in refused}
-            try:
-                check_declared(rule, seen.columns, source.topic, identifier, is_new=True)
-                known = Seen(columns, seen.key_columns)
-                schema = first_schema(source, known, identifier, rule, _now_ms())
-            except ConfigError as error:
-                if source.topic in self._topics:  # its rule has made a table before: these records are to blame
-                    raise Rejected(Rejection(str(error), is_unmade=True)) from error
-                raise
-            check_new(schema, identifier, self.config.name)
-            extra = {"event": "table-created", "table": identifier, "fields": {"topic": source.topic}}
-            log.info("pipeline %s: %s: creating table %s", self.config.name, source.topic, identifier, extra=extra)
-            return schema
-
-        table = self.catalog.find(name) or self.catalog.create(name, schema_of_events())
+        table = self.catalog.find(name)
+        if table is None:
+            new = NewTable(identifier, self.config.name, rule, source, seen, source.topic in self._topics)
+            table = self.catalog.create(name, new.schema(self._evolution, _now_ms()))
         check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
         return self._follow(rule, table, identifier)
 

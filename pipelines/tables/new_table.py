@@ -1,0 +1,76 @@
+"""A table that is not there yet: whether what the events of a source table show makes one, and with which schema."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from paimon_table import TableSchema
+from paimon_table.errors import ConfigError
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import column_refusals
+from pipelines.tables.declared_columns import check_declared
+from pipelines.tables.evolution import Evolution
+from pipelines.tables.first_schema import first_schema, primary_key_of
+from pipelines.tables.observed_columns import Seen
+from pipelines.tables.writable_tables import check_new
+from sources.changes import Rejection, SourceTable
+
+log = logging.getLogger(__name__)
+
+
+class Rejected(Exception):
+    """A source table cannot have a route; ``waits`` for one that is to be expected."""
+
+    def __init__(self, rejection: Rejection, waits: bool = False) -> None:
+        super().__init__(rejection.reason)
+        self.rejection = rejection
+        self.waits = waits
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What is known of it."""
+
+    identifier: str
+    pipeline: str
+    rule: TargetRule
+    source: SourceTable
+    seen: Seen
+    has_made_another: bool
+    """Whether a rule has made a table for its topic before: then these records are to blame, and not the file."""
+
+    def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
+        """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
+
+        ``evolution`` is told of the columns that the table cannot have.
+        """
+        if not self.seen.columns:
+            reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"
+            raise Rejected(Rejection(reason, is_unmade=True), waits=True)
+        usable = self._usable(evolution)
+        try:
+            check_declared(self.rule, self.seen.columns, self.source.topic, self.identifier, is_new=True)
+            schema = first_schema(self.source, usable, self.identifier, self.rule, now_ms)
+        except ConfigError as error:
+            if self.has_made_another:
+                raise Rejected(Rejection(str(error), is_unmade=True)) from error
+            raise
+        check_new(schema, self.identifier, self.pipeline)
+        extra = {"event": "table-created", "table": self.identifier, "fields": {"topic": self.source.topic}}
+        log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
+        return schema
+
+    def _usable(self, evolution: Evolution) -> Seen:
+        """The columns without those that no table can have."""
+        rule, seen = self.rule, self.seen
+        types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+        key = primary_key_of(rule, seen)
+        found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
+        refused = {name: why for name, why in found.items() if name not in rule.column_types}
+        evolution.note_refused(self.identifier, refused, (), self.source)
+        unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
+        if unusable is not None:
+            reason = f"table {self.identifier} cannot be made: column {unusable!r} of its key or partition: "
+            raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
+        return Seen({name: t for name, t in seen.columns.items() if name not in refused}, seen.key_columns)
