@@ -47,7 +47,10 @@ class RequestDesk:
             answer = self._handled(request)
             if answer is not None:
                 self._requests.answer(request.id, answer)
-                log.info("request %s (%s): %s: %s", request.command, request.left_by, answer.state.value, answer.text)
+                level = logging.INFO if answer.state is State.DONE else logging.WARNING
+                log.log(
+                    level, "request %s (%s): %s: %s", request.command, request.left_by, answer.state.value, answer.text
+                )
         if waiting:
             self._requests.tidy()
         return len(waiting)

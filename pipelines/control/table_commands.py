@@ -13,7 +13,7 @@ from pipelines.checkpoint.lock import holder_of
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
-from pipelines.control.requests import State
+from pipelines.control.requests import Requests, State
 
 _BUSY = "is starting, waits for its source or storage, or is busy with a batch (`tidemark status` says which)"
 
@@ -30,7 +30,17 @@ def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: 
     if holder_of(config) is None and table not in (names := known(config)):
         raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(table, names)}")
     arguments = {"table": table, **({"reason": reason} if reason else {})}
-    _ask(config, command, arguments)
+    _ask(config, command, arguments, lambda: _check_known(config, table, known))
+
+
+def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
+    """Refuse what a pipeline that is still busy would refuse in its log alone."""
+    names = known(config)
+    if table not in names:
+        raise ConfigError(
+            f"--table: pipeline {config.name} {_BUSY}, and has no table {table!r} so far: nothing was asked for, call"
+            f" again when it runs; {did_you_mean(table, names)}"
+        )
 
 
 def ask_to_reload(file: Path) -> None:
@@ -39,12 +49,19 @@ def ask_to_reload(file: Path) -> None:
     if holder_of(config) is None:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the file as it is then")
         return
-    _ask(config, "reload", {"file": str(file.resolve())})
+    _ask(config, "reload", {"file": str(file.resolve())}, lambda: None)
 
 
-def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str]) -> None:
+def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], check: Callable[[], None]) -> None:
+    """``check`` raises where a request that nobody has taken so far is to be withdrawn."""
     was_running = holder_of(config) is not None
-    _, answer = ask(config, command, arguments)
+    request, answer = ask(config, command, arguments)
+    if answer is None and was_running:
+        try:
+            check()
+        except ConfigError:
+            Requests.of(config).withdraw(request.id)
+            raise
     if answer is None and not was_running:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")
     elif answer is None and holder_of(config) is None:

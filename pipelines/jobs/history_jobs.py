@@ -154,8 +154,8 @@ def rollback(
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         typer.echo(
-            f"written by pipeline {', '.join(pipelines)}: stop it first. It goes on with what it has not read yet, so "
-            "what it has brought since is missing until it is replayed from that snapshot",
+            f"written by pipeline {', '.join(pipelines)}: stop it first. Its next start notices what the table lacks"
+            " then, and reads it again beside the stream; one of dump files refuses to start, and says what to do",
             err=True,
         )
     if dry_run:

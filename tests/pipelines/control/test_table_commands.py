@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
@@ -75,3 +76,18 @@ def test_who_does_not_take_a_request_is_told_apart_from_who_has_ended(
         ask_for_table(file, "pause", "lake.orders", lambda _: ["lake.orders"])
         assert told in capsys.readouterr().out
     assert waiting(file) == ["pause", "pause"]
+
+
+def test_a_table_that_is_not_there_is_not_asked_for_of_who_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pipeline(tmp_path)
+    monkeypatch.setattr(table_commands, "ask", lambda *given: ask(*given, wait_s=0.5, sleep=lambda _: None))
+    with (
+        held_checkpoints([load_pipeline(file)]),
+        pytest.raises(
+            ConfigError, match=r"is starting, .* so far: nothing was asked for.* did you mean 'lake\.orders'"
+        ),
+    ):
+        ask_for_table(file, "pause", "lake.order", lambda _: ["lake.orders"])
+    assert waiting(file) == []

@@ -14,7 +14,7 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from pipelines.live.views import Phase, Standing
+from pipelines.live.views import Beside, Phase, Standing
 from tests.pipelines.look.live_page import HUGE, NAME, TAG, TURNED, LivePage, desk, live_page
 from tests.support.browser import chromium, keep_screenshot, prefer, resize
 from tests.support.waiting import seconds
@@ -36,6 +36,7 @@ def page(tmp_path: Path, browser: Chrome) -> Iterator[LivePage]:
         for number in range(4):
             rows = [("orders", {"id": number * 10 + n, "total": n * 1.5}) for n in range(10)]
             page.batch(*rows, (NAME, {**HOSTILE_ROW, "id": number}), ("orders", None))
+        page.state.pipelines["shop"].put_beside({"lake.orders": Beside("replay", 12_000, 3000, "shop.s.6-0: 42")})
         page.state.pipelines["shop"].put_table("lake.paused", Standing.PAUSED, f"column {TAG}{TURNED}: too narrow")
         browser.get("about:blank")
         complaints(browser)
@@ -100,6 +101,8 @@ def nothing_was_run(browser: Chrome) -> None:
 def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
     assert browser.find_element(By.ID, "connection").text == "live"
     wait_for(browser, "3 done")
+    wait_for(browser, "replay 80 %")
+    assert "next at shop.s.6-0: 42; no slice yet since the start" in text_of(browser)
     assert "Records read since start\n48" in text_of(browser)
     page.batch(*(("orders", {"id": n}) for n in range(100)))
     wait_for(browser, "Records read since start\n148")
