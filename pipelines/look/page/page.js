@@ -183,7 +183,7 @@ function newSection(name) {
   section.records = element("div");
   section.quarantineButton = element("button", { type: "button", onclick: () => showQuarantine(section) }, "Show bad records");
   section.parts.Quarantine.outer.append(section.quarantineButton, section.records);
-  section.parts.Tables.outer.append(section.news, section.details);
+  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows since the start, those read beside the stream too."), section.news, section.details);
   section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts,
     section.parts.Tables.outer, section.parts.Partitions.outer, section.parts.Quarantine.outer);
   section.titleId = ids.title;
@@ -214,7 +214,7 @@ function showPipeline(state, pipeline) {
   const lost = Object.values(pipeline.lost_offsets).reduce((sum, one) => sum + one, 0);
   const bad = Object.values(pipeline.quarantined).reduce((sum, one) => sum + one, 0);
   put(section.facts,
-    fact("Records read since start", number(pipeline.records)),
+    fact("Read since start", number(pipeline.records)),
     fact("Per second", rate.length ? number(rate[rate.length - 1].value) : "–"),
     fact("Records behind", number(pipeline.lag_records)),
     fact("Behind", duration(pipeline.lag_s), pipeline.lag_s > 600 ? "bad" : ""),
@@ -230,7 +230,7 @@ function showPipeline(state, pipeline) {
     section.shape = shape;
     section.drawn = state.time_s;
     section.parts.Tables.inner.replaceChildren(pipeline.tables.length
-      ? grid("Tables", columns("table", "state", "#events since start", "#rows since start", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
+      ? grid("Tables", columns("table", "state", "#events", "#rows", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
       : element("p", { class: "faint" }, "No table yet."));
     if (focused) refocus(section.parts.Tables.inner, focused);
   }

@@ -103,9 +103,9 @@ def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
     wait_for(browser, "3 done")
     wait_for(browser, "replay 80 %")
     assert "next at shop.s.6-0: 42; no slice yet since the start" in text_of(browser)
-    assert "Records read since start\n48" in text_of(browser)
+    assert "Read since start\n48" in text_of(browser)
     page.batch(*(("orders", {"id": n}) for n in range(100)))
-    wait_for(browser, "Records read since start\n148")
+    wait_for(browser, "Read since start\n148")
     assert len(browser.find_elements(By.CSS_SELECTOR, "svg rect")) >= 5 * 4
     page.state.enter(Phase.FAILED, "the disk is full")
     wait_for(browser, "the web page with its token say more")
@@ -204,7 +204,7 @@ def test_the_focus_stays_while_numbers_change(page: LivePage, browser: Chrome) -
     find = "[...document.querySelectorAll('button.name')].find((one) => one.textContent === 'lake.orders')"
     browser.execute_script(f"{find}.focus()")
     page.batch(("orders", {"id": 1}))
-    wait_for(browser, "Records read since start\n49")
+    wait_for(browser, "Read since start\n49")
     assert browser.execute_script("return document.activeElement.textContent") == "lake.orders"
 
 
