@@ -5,8 +5,11 @@
 Each size runs in a process of its own. The index is made of the hashes of that many keys, as a table that has got them
 would have it; data files there are none. A batch is ``--rows`` rows (100 000), nine of ten for keys that are there, all
 over the table, one of ten for new ones. "assign" is everything that dynamic buckets add to it: lanes, the index of each
-lane, buckets, and the durable index files of the buckets that grow. "batch" has the data files and the commit on top,
-for rows of the keys that came last (rows all over the table touch more buckets the larger it is, as with fixed ones).
+lane, buckets, and the durable index files of the buckets that grow. Every batch writes these anew as a whole, as the
+format has it: how large they are follows from how full the newest buckets are, which hold 2,000,000 keys each at most,
+and not from the keys there are, so what they take is shown on its own too. "batch" has the data files and the commit
+on top, for rows of the keys that came last (rows all over the table touch more buckets the larger it is, as with fixed
+ones).
 What comes before both is decoding: the first line says what one core needs for as many Debezium events.
 "first" is the first batch of a process, which reads and merges the index. "restart" is that of another process on the
 same machine, which finds it merged. Memory is that of the process: what is its own, and with the mapped index.
@@ -21,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -35,10 +38,10 @@ from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.bucket_assignment.owned_buckets import DEFAULT_ASSIGNERS
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.hash_index import distinct, write_hashes
+from paimon_table.metadata.hash_index import write_hashes
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.row_kind import VALUE_KIND
-from paimon_table.rows.hashes import murmur_hash_columns
+from paimon_table.rows.hashes import Hashes, murmur_hash_columns
 from paimon_table.surroundings import random_uuid
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -53,20 +56,27 @@ COLUMNS = [("id", "BIGINT"), ("name", "STRING"), ("amount", "BIGINT")]
 
 
 def fill_index(table: Table, key_count: int) -> None:
-    """Index files as they are when the keys from 0 on have come; a hash that two keys share may be in two of them."""
+    """Index files as they are when the keys from 0 on have come, one behind the other."""
     messages = []
-    chunk = BUCKET_ROWS * DEFAULT_ASSIGNERS
-    for nth, start in enumerate(range(0, key_count, chunk)):
-        keys = pa.array(np.arange(start, min(start + chunk, key_count)))
-        hashes = distinct(murmur_hash_columns([keys], [parse_type("BIGINT")]))
-        numbers = assigner_numbers(hashes, DEFAULT_ASSIGNERS)
-        for number in range(DEFAULT_ASSIGNERS):
-            owned = hashes[numbers == number]
-            written = write_hashes(table.io, table.paths, random_uuid(), DEFAULT_ASSIGNERS, owned)
+    for number in range(DEFAULT_ASSIGNERS):
+        owned = in_order_of_arrival(key_count, number)
+        for nth, start in enumerate(range(0, len(owned), BUCKET_ROWS)):
+            hashes = np.sort(owned[start : start + BUCKET_ROWS])
+            written = write_hashes(table.io, table.paths, random_uuid(), DEFAULT_ASSIGNERS, hashes)
             bucket = BucketId(EMPTY_ROW, number + nth * DEFAULT_ASSIGNERS)
             messages.append(CommitMessage(bucket=bucket, total_buckets=-1, append_index=IndexChange(after=(written,))))
     table.io.sync()
     table.new_commit("filler").commit(0, messages, {})
+
+
+def in_order_of_arrival(key_count: int, number: int) -> Hashes:
+    """The hashes of one assigner. Keys that differ in their lower 32 bits alone have hashes that differ."""
+    owned = []
+    for start in range(0, key_count, 1 << 23):
+        keys = pa.array(np.arange(start, min(start + (1 << 23), key_count)))
+        hashes = murmur_hash_columns([keys], [parse_type("BIGINT")])
+        owned.append(hashes[assigner_numbers(hashes, DEFAULT_ASSIGNERS) == number])
+    return np.concatenate(owned)
 
 
 def batch_of(keys: np.ndarray) -> pa.Table:
@@ -94,8 +104,7 @@ class Spent:
         return Spent(time.perf_counter(), time.process_time())
 
 
-def median(step: Callable[[], Spent], count: int) -> str:
-    spent = [step() for _ in range(count)]
+def median(spent: Sequence[Spent]) -> str:
     clock, processor = statistics.median(s.clock_s for s in spent), statistics.median(s.processor_s for s in spent)
     return f"{1000 * clock:5.0f} ms ({1000 * processor:4.0f} of the processor)"
 
@@ -112,18 +121,23 @@ class Batches:
         self._random = np.random.default_rng(1)
         self._identifier = 0
 
-    def assign(self) -> Spent:
-        """Seconds to give rows all over the table their buckets and to make that durable; commits the index."""
+    def assign(self) -> tuple[Spent, Spent, int]:
+        """Seconds to give rows all over the table their buckets and to make that durable; commits the index.
+
+        Then those of it that index files take, and the bytes of these.
+        """
         rows = batch_of(self._keys(0))
         live = self._commit.refresh().live_files()
         started = Spent.now()
         assigned = self._table.assign(rows, live, self._environment)
+        files_started = Spent.now()
         changes = {bucket: assigned.assigner.prepare_append(bucket) for bucket in assigned.buckets}
         self._table.io.sync()
-        spent = Spent.since(started)
+        spent, of_files = Spent.since(started), Spent.since(files_started)
+        size_bytes = sum(file.file_size_bytes for change in changes.values() for file in change.after)
         messages = [CommitMessage(bucket=b, total_buckets=-1, append_index=change) for b, change in changes.items()]
         self._publish(messages)
-        return spent
+        return spent, of_files, size_bytes
 
     def write(self) -> Spent:
         """Seconds for a whole batch of rows of the newest keys."""
@@ -161,7 +175,7 @@ def decoding(rows: int) -> str:
         decoder.decode(batch, {json_decoding.SOURCE: json_decoding.TARGET})
         return Spent.since(started)
 
-    return median(decode, 5)
+    return median([decode() for _ in range(5)])
 
 
 def memory_mib() -> Iterator[tuple[str, int]]:
@@ -190,15 +204,19 @@ def measure(millions: int, batches: int, rows: int) -> str:
 def measure_table(root: str, millions: int, batches: int, rows: int) -> str:
     table = Table.open(f"{root}/t")
     work = Batches(table, f"{root}/lookup", millions * 1_000_000, rows)
-    first = work.assign().clock_s
+    first = work.assign()[0].clock_s
     work.assign()
     held_hashes.cache_clear()
-    restart = work.assign().clock_s
-    assign, write = median(work.assign, batches), median(work.write, batches)
+    restart = work.assign()[0].clock_s
+    assigned = [work.assign() for _ in range(batches)]
+    written = [work.write() for _ in range(batches)]
+    assign, files = median([spent for spent, _, _ in assigned]), median([of_files for _, of_files, _ in assigned])
+    size = statistics.median(size_bytes for _, _, size_bytes in assigned) / (1 << 20)
     memory = dict(memory_mib())
     return (
-        f"{millions:>5} M keys: assign {assign}, batch {write}, first {first:5.1f} s, restart "
-        f"{restart:4.1f} s; memory {memory['RssAnon']} MiB own, {memory['RssAnon'] + memory['RssFile']} MiB with the "
+        f"{millions:>5} M keys: assign {assign}, of which index files of {size:.0f} MiB {files}, "
+        f"batch {median(written)}, first {first:5.1f} s, restart {restart:4.1f} s; "
+        f"memory {memory['RssAnon']} MiB own, {memory['RssAnon'] + memory['RssFile']} MiB with the "
         f"mapped index, {memory['VmHWM']} MiB at most"
     )
 
