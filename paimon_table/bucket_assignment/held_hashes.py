@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from functools import cache
 
-from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 
 HELD_BYTES = 128 << 20
 
@@ -20,34 +20,34 @@ class HeldHashes:
 
     def __init__(self, max_bytes: int = HELD_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[str, KeyHashes] = OrderedDict()
+        self._held: OrderedDict[str, SortedHashes] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> KeyHashes | None:
+    def get(self, path: str) -> SortedHashes | None:
         with self._lock:
             hashes = self._held.get(path)
             if hashes is not None:
                 self._held.move_to_end(path)
             return hashes
 
-    def put(self, path: str, hashes: KeyHashes) -> None:
+    def put(self, path: str, hashes: SortedHashes) -> None:
         with self._lock:
             self._drop(path)
             self._held[path] = hashes
-            self._size_bytes += hashes.nbytes
+            self._size_bytes += hashes.values.nbytes
             while self._size_bytes > self._max_bytes and len(self._held) > 1:
                 self._drop(next(iter(self._held)))
 
     def drop(self, path: str) -> None:
-        """Forget a file that is replaced."""
+        """Forget a file that is replaced, or whose contents are elsewhere."""
         with self._lock:
             self._drop(path)
 
     def _drop(self, path: str) -> None:
         hashes = self._held.pop(path, None)
         if hashes is not None:
-            self._size_bytes -= hashes.nbytes
+            self._size_bytes -= hashes.values.nbytes
 
 
 @cache

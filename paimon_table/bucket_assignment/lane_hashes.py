@@ -16,13 +16,14 @@ from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
 from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.bucket_assignment.merged_hashes import MergedHashes, merge, newest_merged
 from paimon_table.bucket_assignment.owned_buckets import Buckets
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.metadata.table_context import TableContext
 
 MOST_SINGLE = 4
 """Buckets without new keys that are searched one by one; with more of them they are merged."""
 
-Load = Callable[[int], KeyHashes]
+Load = Callable[[int], SortedHashes]
 """The hashes of a bucket."""
 
 
@@ -33,20 +34,27 @@ class LaneHashes:
         """``files``: the index file of each bucket of the lane; ``load`` reads one of them."""
         self._load = load
         self._merged = merged
-        covered = set() if merged is None else set(merged.covered(files))
-        self._single = [bucket for bucket in files if bucket not in covered]
-        self._stale = np.asarray([] if merged is None else [b for b in merged.files if b not in covered], np.int16)
+        self.merged_buckets = frozenset() if merged is None else frozenset(merged.covered(files))
+        """Those whose index files need not be held any longer."""
+        self._single = sorted(files.keys() - self.merged_buckets)
+        stale = [] if merged is None else merged.files.keys() - self.merged_buckets
+        self._stale = np.asarray(sorted(stale), np.int16)
 
     def find(self, hashes: KeyHashes) -> Buckets:
-        """The bucket of each of the sorted ``hashes``, ``UNKNOWN`` where there is none."""
+        """The bucket of each of the sorted ``hashes``, ``UNKNOWN`` where there is none.
+
+        Where files of others have a hash in several buckets, the lowest counts, whatever is merged.
+        """
         found = np.full(len(hashes), UNKNOWN, np.int16)
         if self._merged is not None:
             found = self._merged.find(hashes)
             if len(self._stale):
                 found[np.isin(found, self._stale)] = UNKNOWN
         for bucket in self._single:
-            held = self._load(bucket)
-            found = np.maximum(found, place_of(hashes, held, np.full(1, bucket, np.int16)))
+            sought = np.flatnonzero(found.view(np.uint16) > bucket)
+            if len(sought):
+                of_bucket = place_of(hashes[sought], self._load(bucket), np.full(1, bucket, np.int16))
+                found[sought[of_bucket != UNKNOWN]] = bucket
         return found
 
 
@@ -60,7 +68,7 @@ def open_lane_hashes(
     covered = [] if merged is None else merged.covered(files)
     settled = files.keys() - covered - growing()
     if len(settled) > MOST_SINGLE:
-        merged = merge(directory, merged, covered, {bucket: (files[bucket], load(bucket)) for bucket in settled})
+        merged = merge(directory, merged, covered, {bucket: (files[bucket], load(bucket).values) for bucket in settled})
     return LaneHashes(files, load, merged)
 
 

@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from paimon_table.bucket_assignment.key_places import place_of, sample_of
+from paimon_table.bucket_assignment.key_places import place_of
 from paimon_table.bucket_assignment.owned_buckets import Buckets
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private
@@ -69,7 +70,7 @@ class MergedHashes:
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
             raise ValueError(f"{path} does not hold what was written")
-        self._sample = sample_of(self.hashes)
+        self._sorted = SortedHashes(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:
         """The buckets whose index file, as ``files`` names them, is in here."""
@@ -77,7 +78,7 @@ class MergedHashes:
 
     def find(self, hashes: KeyHashes) -> Buckets:
         """The bucket of each of the sorted ``hashes``."""
-        return place_of(hashes, self.hashes, self.buckets, self._sample)
+        return place_of(hashes, self._sorted, self.buckets)
 
 
 class _Mapped:

@@ -22,6 +22,7 @@ from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
 from paimon_table.bucket_assignment.lane_hashes import lane_directory, open_lane_hashes
 from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.bucket_assignment.owned_buckets import Buckets, FillLimits, OwnedBuckets
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
@@ -36,7 +37,7 @@ from paimon_table.metadata.hash_index import (
 )
 from paimon_table.metadata.index_file import IndexChange, IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.rows.groups import groups_of
+from paimon_table.rows.groups import first_of_each, groups_of
 from paimon_table.rows.hashes import Hashes
 from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.step_times import timed
@@ -71,7 +72,7 @@ class OpenLane:
         self._environment = environment
         self._seen = frozenset((bucket, file.file_name) for bucket, file in plan.index_files.items())
         self._files = {bucket: file for bucket, file in plan.index_files.items() if plan.owns(bucket)}
-        self._made_again: dict[int, KeyHashes] = {}
+        self._made_again: dict[int, SortedHashes] = {}
         self.unprepared: set[int] = set()
         """Buckets that need an index file, whether they get rows or not."""
         for bucket in plan.data_files:
@@ -87,18 +88,20 @@ class OpenLane:
         names = {bucket: self._files[bucket].file_name if bucket in self._files else "" for bucket in counts}
         directory = lane_directory(ctx, plan.lane, plan.assigners, environment.lookup_dir)
         self._index = open_lane_hashes(directory, names, self._growing, self._load)
-        self._fresh = np.empty(0, np.int32), np.empty(0, np.int16)
+        for bucket in self._index.merged_buckets:
+            self._forget(bucket)
+        self._fresh = SortedHashes(np.empty(0, np.int32)), np.empty(0, np.int16)
         self._new: defaultdict[int, list[KeyHashes]] = defaultdict(list)
 
     def find(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash in the table as it is; ``UNKNOWN`` where there is none."""
-        known, inverse = np.unique(hashes, return_inverse=True)
-        return self._index.find(known)[inverse]
+        each, _, which = first_of_each(hashes)
+        return self._index.find(each)[which]
 
     @timed("assign")
     def assign(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash; new ones get theirs in order of arrival."""
-        each, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        each, first, which = first_of_each(hashes)
         if (assigner_numbers(each, self._plan.assigners) != self._plan.lane.number).any():
             raise BrokenInvariant(
                 f"keys of another assigner came to {self._plan.lane}; nothing was written: report this"
@@ -110,7 +113,7 @@ class OpenLane:
             for number, places in groups_of(assigner_numbers(each[arrived], self._promised)):
                 buckets[arrived[places]] = self._owned[number].fill(len(places))
             self._note(each[unknown], buckets[unknown])
-        return buckets[inverse]
+        return buckets[which]
 
     @timed("assign")
     def prepare(self, bucket: int) -> IndexChange:
@@ -118,12 +121,14 @@ class OpenLane:
         new = self._new.pop(bucket, [])
         if not new and bucket not in self.unprepared:
             return IndexChange(seen=self._seen)
-        self.unprepared.discard(bucket)
         before = self._files.get(bucket)
         is_known = before is not None or bucket in self._made_again
-        hashes = _merged(self._load(bucket) if is_known else np.empty(0, np.int32), new)
+        held = self._load(bucket) if is_known else SortedHashes(np.empty(0, np.int32))
+        hashes = held.with_added(np.sort(np.concatenate([np.empty(0, np.int32), *new])))
+        self.unprepared.discard(bucket)
         uuid = self._environment.new_uuid()
-        written = write_hashes(self._ctx.io, self._ctx.paths, uuid, self._promised, hashes)
+        written = write_hashes(self._ctx.io, self._ctx.paths, uuid, self._promised, hashes.values)
+        self._forget(bucket)
         held_hashes().put(hash_index_path(self._ctx.paths, written), hashes)
         return IndexChange(() if before is None else (before,), (written,), self._seen)
 
@@ -131,9 +136,9 @@ class OpenLane:
         """Remember what was assigned, for later rows of the batch and for the index files."""
         for bucket, places in groups_of(buckets):
             self._new[bucket].append(hashes[places])
-        together = np.concatenate([self._fresh[0], hashes])
+        together = np.concatenate([self._fresh[0].values, hashes])
         order = np.argsort(together)
-        self._fresh = together[order], np.concatenate([self._fresh[1], buckets])[order]
+        self._fresh = SortedHashes(together[order]), np.concatenate([self._fresh[1], buckets])[order]
 
     def _growing(self) -> frozenset[int]:
         """Buckets whose contents are about to change, or have no file that would tell them."""
@@ -152,7 +157,7 @@ class OpenLane:
         numbers = [number for number in range(shared, 1, -1) if shared % number == 0]
         misfit = silent[0]
         for bucket in silent:
-            fitting = [number for number in numbers if _fits(self._load(bucket), bucket, number)]
+            fitting = [number for number in numbers if _fits(self._load(bucket).values, bucket, number)]
             misfit = misfit if fitting == numbers else bucket
             numbers = fitting
         if shared > 1:
@@ -161,7 +166,7 @@ class OpenLane:
 
     # ------------------------------------------------------------ contents of buckets
 
-    def _load(self, bucket: int) -> KeyHashes:
+    def _load(self, bucket: int) -> SortedHashes:
         if bucket in self._made_again:
             return self._made_again[bucket]
         file = self._files.get(bucket)
@@ -171,13 +176,18 @@ class OpenLane:
         hashes = held_hashes().get(path)
         if hashes is None:
             try:
-                hashes = read_hashes(self._ctx.io, self._ctx.paths, file)
+                hashes = SortedHashes(read_hashes(self._ctx.io, self._ctx.paths, file))
             except CorruptFile as error:
                 return self._make_again(bucket, str(error))
             held_hashes().put(path, hashes)
         return hashes
 
-    def _make_again(self, bucket: int, why: str) -> KeyHashes:
+    def _forget(self, bucket: int) -> None:
+        """Hold the contents of an index file no longer; whoever still needs them reads them again."""
+        if bucket in self._files:
+            held_hashes().drop(hash_index_path(self._ctx.paths, self._files[bucket]))
+
+    def _make_again(self, bucket: int, why: str) -> SortedHashes:
         """The hashes of the keys in the data files of a bucket; they replace its index file in the next commit."""
         place = BucketId(self._plan.lane.partition, bucket)
         log.warning("%s: %s; it is made again from the keys of the bucket", self._ctx.bucket_dir(place), why)
@@ -187,7 +197,7 @@ class OpenLane:
             partition = self._ctx.partition_values(place.partition)
             for rows in iter_key_value_batches(self._ctx, self._ctx.bucket_dir(place), file, names, partition):
                 found.append(distinct(key_hashes(self._ctx.schema, rows)))
-        self._made_again[bucket] = distinct(np.concatenate(found))
+        self._made_again[bucket] = SortedHashes(distinct(np.concatenate(found)))
         self.unprepared.add(bucket)
         return self._made_again[bucket]
 
@@ -199,9 +209,3 @@ def _of_assigner(counts: Mapping[int, int], assigners: int, number: int) -> dict
 def _fits(hashes: KeyHashes, bucket: int, assigners: int) -> bool:
     """Whether so many assigners could have put the hashes into the bucket."""
     return bool((assigner_numbers(hashes, assigners) == bucket % assigners).all())
-
-
-def _merged(hashes: KeyHashes, new: list[KeyHashes]) -> KeyHashes:
-    """Sorted hashes with new ones in their places."""
-    added = np.sort(np.concatenate([np.empty(0, np.int32), *new]))
-    return np.insert(hashes, np.searchsorted(hashes, added), added)

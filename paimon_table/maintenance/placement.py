@@ -14,6 +14,7 @@ import pyarrow as pa
 from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
 from paimon_table.bucket_assignment.key_places import place_of
 from paimon_table.bucket_assignment.owned_buckets import FillLimits, OwnedBuckets, assigner_count
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.bucket_id import DYNAMIC
 from paimon_table.metadata.hash_index import KeyHashes, distinct, write_hashes
 from paimon_table.metadata.index_file import IndexFileMeta
@@ -81,9 +82,9 @@ class DynamicPlacement:
         """``hashes``: those of all keys, in parts."""
         self._schema = schema
         self._assigners = assigner_count(options)
-        self._hashes = distinct(np.concatenate([np.empty(0, np.int32), *hashes]))
+        self._hashes = SortedHashes(distinct(np.concatenate([np.empty(0, np.int32), *hashes])))
         self._buckets = np.empty(len(self._hashes), np.int16)
-        owners = assigner_numbers(self._hashes, self._assigners)
+        owners = assigner_numbers(self._hashes.values, self._assigners)
         for number in range(self._assigners):
             owned = owners == number
             count = int(np.count_nonzero(owned))
@@ -107,7 +108,7 @@ class DynamicPlacement:
     def write_index(self, ctx: TableContext, uuid: str) -> Iterator[tuple[int, IndexFileMeta]]:
         """See ``Placement``: the hashes of each bucket."""
         for bucket in self._used():
-            hashes = self._hashes[self._buckets == bucket]
+            hashes = self._hashes.values[self._buckets == bucket]
             yield bucket, write_hashes(ctx.io, ctx.paths, f"{uuid}-{bucket}", self._assigners, hashes)
 
     def _used(self) -> list[int]:

@@ -39,7 +39,7 @@ def write_hashes(io: FileIO, paths: TablePaths, uuid: str, assigners: int, hashe
 
     All hashes belong to the owner, among so many ``assigners``, of its bucket.
     """
-    data = hashes.astype(_STORED).tobytes()
+    data = hashes.astype(_STORED).view(np.uint8).data
     name = f"index-{uuid}-{zlib.crc32(data):08x}-of-{assigners}"
     with io.open_output(paths.index_file(name)) as stream:
         stream.write(data)

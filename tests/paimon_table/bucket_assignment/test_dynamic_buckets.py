@@ -216,6 +216,39 @@ def test_many_full_buckets_are_searched_as_one(tmp_path: Path) -> None:
     assert len(of.content()) == 310
 
 
+def test_contents_are_held_of_newest_index_files_that_are_not_merged(tmp_path: Path) -> None:
+    of = driver(tmp_path, dynamic_bucket__target_row_num="18", dynamic_bucket__initial_buckets="1")
+    for start in range(0, 200, 50):
+        of.commit(rows(range(start, start + 50)))
+    files = {e.bucket.bucket: of.table.paths.index_file(e.file.file_name) for e in of.state().index}
+    assert set(files) == set(range(12))
+
+    of.commit(rows(range(200, 203)))
+
+    grown = {e.bucket.bucket: of.table.paths.index_file(e.file.file_name) for e in of.state().index}
+    is_held = {path: held_hashes().get(path) is not None for path in (*files.values(), *grown.values())}
+    assert is_held == dict.fromkeys(files.values(), False) | {grown[11]: True}
+    check(of)
+
+
+def test_a_merged_bucket_that_grows_while_its_index_file_is_lost_is_noted_once(tmp_path: Path) -> None:
+    limits = {"dynamic_bucket__target_row_num": "10", "dynamic_bucket__max_buckets": "7"}
+    of = driver(tmp_path, dynamic_bucket__initial_buckets="1", **limits)
+    of.commit(rows(range(60)))
+    of.commit(rows(range(5), "b"))
+    assert list((tmp_path / "lookup" / "key-hashes").rglob("merged-*"))
+    lost = next(e.file.file_name for e in of.state().index if e.bucket.bucket == 0)
+    Path(of.table.paths.index_file(lost)).unlink()
+    held_hashes.cache_clear()
+    before = stored_buckets(of)
+
+    of.commit(rows(range(80), "c"))
+
+    assert [e.bucket.bucket for e in of.state().index] == list(range(7))
+    assert {key: stored_buckets(of)[key] for key in before} == before
+    check(of)
+
+
 def test_what_was_not_committed_is_forgotten(tmp_path: Path) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="5", dynamic_bucket__initial_buckets="1")
     of.commit(rows(range(3)))

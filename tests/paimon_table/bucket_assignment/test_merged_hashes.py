@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from paimon_table.bucket_assignment import merged_hashes
-from paimon_table.bucket_assignment.lane_hashes import LaneHashes, open_lane_hashes
+from paimon_table.bucket_assignment.lane_hashes import LaneHashes, Load, open_lane_hashes
 from paimon_table.bucket_assignment.merged_hashes import merge, newest_merged
+from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 
 
@@ -25,6 +27,10 @@ def buckets_of_hashes(count: int, each: int, seed: int = 1) -> dict[int, KeyHash
     return {bucket: np.unique(part) for bucket, part in enumerate(parts)}
 
 
+def loads(hashes: Mapping[int, KeyHashes]) -> Load:
+    return lambda bucket: SortedHashes(hashes[bucket])
+
+
 def assert_found(index: LaneHashes, hashes: dict[int, KeyHashes]) -> None:
     known = {int(value): bucket for bucket, values in hashes.items() for value in values}
     asked = np.unique(np.concatenate([*hashes.values(), np.array([0, 1, -1, 12345], np.int32)]))
@@ -34,7 +40,7 @@ def assert_found(index: LaneHashes, hashes: dict[int, KeyHashes]) -> None:
 def test_settled_buckets_are_found_in_the_merged_file(tmp_path: Path) -> None:
     hashes = buckets_of_hashes(9, 100)
     names = {bucket: f"i{bucket}" for bucket in hashes}
-    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset({8}), hashes.__getitem__)
+    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset({8}), loads(hashes))
     merged = newest_merged(tmp_path / "lane", names)
     assert merged is not None
     assert merged.files == {bucket: f"i{bucket}" for bucket in range(8)}
@@ -49,7 +55,7 @@ def test_a_replaced_bucket_is_no_longer_looked_for_in_it(tmp_path: Path) -> None
     del hashes[5]
     del names[5]
     names[3] = "another"
-    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__)
+    index = open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), loads(hashes))
     assert_found(index, hashes)
 
 
@@ -62,7 +68,7 @@ def test_kept_buckets_go_on_in_the_next_file(tmp_path: Path) -> None:
     assert second.row_count == sum(map(len, left.values()))
     assert np.all(second.hashes[1:] > second.hashes[:-1])
     assert [path.name for path in lane.iterdir()] == [second.path.name]
-    assert_found(LaneHashes({b: f"i{b}" for b in left}, hashes.__getitem__, second), left)
+    assert_found(LaneHashes({b: f"i{b}" for b in left}, loads(hashes), second), left)
 
 
 @pytest.mark.parametrize("length", [0, 5, 40, 2000])
@@ -73,7 +79,7 @@ def test_a_file_that_is_cut_short_is_passed_over(tmp_path: Path, length: int) ->
     merged.path.with_name("merged-cut").write_bytes(merged.path.read_bytes()[:length])
     merged.path.unlink()
     assert newest_merged(tmp_path / "lane", names) is None
-    assert_found(open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), hashes.__getitem__), hashes)
+    assert_found(open_lane_hashes(tmp_path / "lane", names, lambda: frozenset(), loads(hashes)), hashes)
 
 
 def test_a_file_with_a_flipped_bit_is_passed_over(tmp_path: Path) -> None:
@@ -96,3 +102,33 @@ def test_files_used_longest_ago_make_room(tmp_path: Path, monkeypatch: pytest.Mo
         merge(tmp_path / f"lane{number}", None, (), {b: (f"i{b}", hashes[b]) for b in hashes})
     left = sorted(path.parent.name for path in tmp_path.glob("*/merged-*"))
     assert left == ["lane2", "lane3"]
+
+
+@pytest.mark.parametrize("merged_count", [0, 5, 6, 9])
+def test_a_hash_in_several_buckets_is_in_the_lowest_whatever_is_merged(tmp_path: Path, merged_count: int) -> None:
+    hashes = buckets_of_hashes(9, 100)
+    names = {bucket: f"i{bucket}" for bucket in reversed(range(9))}
+    twice = np.array([-(2**31), 2**31 - 1], np.int32)
+    for bucket in (2, 5, 8):
+        hashes[bucket] = np.union1d(hashes[bucket], np.r_[twice, hashes[7][:3]]).astype(np.int32)
+    hashes[0] = np.setdiff1d(hashes[0], twice)
+    of_merged = {bucket: (names[bucket], hashes[bucket]) for bucket in range(9 - merged_count, 9)}
+    merged = merge(tmp_path / "lane", None, (), of_merged) if of_merged else None
+
+    index = LaneHashes(names, loads(hashes), merged)
+
+    assert index.find(twice).tolist() == [2, 2]
+    assert index.find(hashes[7][:3]).tolist() == [2, 2, 2]
+
+
+def test_buckets_are_not_read_once_all_hashes_are_found() -> None:
+    hashes = buckets_of_hashes(4, 100)
+    read: list[int] = []
+    index = LaneHashes(
+        {b: f"i{b}" for b in reversed(range(4))}, lambda bucket: read.append(bucket) or loads(hashes)(bucket)
+    )
+
+    found = index.find(np.sort(np.concatenate([hashes[0], hashes[1]])))
+
+    assert set(found.tolist()) == {0, 1}
+    assert read == [0, 1]
