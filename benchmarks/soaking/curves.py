@@ -18,6 +18,8 @@ _GROWING = "clicks"
 """The table that only gets rows: its bytes are judged by row."""
 _SMOOTHED = 10
 """Batches of which the curve shows the median."""
+_START_BATCHES = 20
+"""What a life takes for its first batches, in memory, threads and open files, is its start, however long that lasts."""
 
 Batch = tuple[float, int, float]
 """Seconds since the beginning, life, seconds that it took."""
@@ -69,8 +71,9 @@ def judged(samples: Sequence[Sample], tables: Sequence[str]) -> list[Verdict]:
         "temporary.files": Allowance(0.1, 10),
         "metric_lines": Allowance(0.05, 10),
     }
+    settled = list(_settled(samples))
     found = [
-        judge(f"{kind}.{what}", _points(samples, f"{kind}.{what}"), allowance, by_life=True)
+        judge(f"{kind}.{what}", _points(settled, f"{kind}.{what}"), allowance, by_life=True)
         for what, kinds in of_process.items()
         for kind, allowance in kinds.items()
     ]
@@ -80,6 +83,13 @@ def judged(samples: Sequence[Sample], tables: Sequence[str]) -> list[Verdict]:
     used = [(life, seconds) for _, life, seconds in _processor_seconds(samples)]
     found.append(judge("processor seconds of a batch", used, Allowance(0.1, 0.05), by_life=True))
     return [verdict for verdict in found if verdict is not None]
+
+
+def _settled(samples: Sequence[Sample]) -> Iterator[Sample]:
+    """Those of each life that has closed its first ``_START_BATCHES``."""
+    for _, of_life in groupby(samples, lambda sample: sample.life):
+        mine = list(of_life)
+        yield from (sample for sample in mine if sample.batch - mine[0].batch >= _START_BATCHES)
 
 
 def _points(samples: Sequence[Sample], name: str) -> list[tuple[int, float]]:

@@ -42,6 +42,18 @@ def test_what_grows_is_found(leak: str, per_sample: float) -> None:
     assert _rising(_samples(leak, per_sample)) == [leak]
 
 
+def test_a_start_that_lasts_is_no_rise_and_one_behind_it_is_found() -> None:
+    """A life that needs as long for its first batches as for all others: nothing of the start is held against it."""
+
+    def life(rise: float) -> list[Sample]:
+        slow = [Sample(at * 3.0, at // 8, 1, {"jvm.threads": 10.0}) for at in range(160)]
+        steady = [Sample(480 + at * 3.0, 20 + at, 1, {"jvm.threads": 90 + rise * at}) for at in range(160)]
+        return slow + steady
+
+    assert _rising(life(0)) == []
+    assert _rising(life(0.5)) == ["jvm.threads"]
+
+
 def test_batches_that_take_more_and_more_of_the_processors_are_found() -> None:
     rising = [
         Sample(s.at_s, s.batch, s.life, {**s.numbers, "processor_s": 0.002 * number**2})
