@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from paimon_table.metadata.data_file import DataFileMeta
     from paimon_table.metadata.packed_files import FilePacker
     from paimon_table.metadata.paths import TablePaths
-    from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
+    from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
+    from paimon_table.metadata.snapshot_walk import snapshots_before
     from paimon_table.metadata.table_context import TableContext
     from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState
     from paimon_table.options.table_options import TableOptions
@@ -61,7 +62,10 @@ else:
         "SchemaChange": "validation.schema_evolution",
         "SetOption": "validation.schema_evolution",
         "Snapshot": "metadata.snapshot",
+        "SnapshotIdentity": "metadata.snapshot",
         "SnapshotStore": "metadata.snapshot",
+        "BEFORE_THE_FIRST": "metadata.snapshot",
+        "snapshots_before": "metadata.snapshot_walk",
         "Table": "table",
         "TableCommit": "commit.commit",
         "TableContext": "metadata.table_context",
@@ -101,6 +105,7 @@ else:
 
 
 __all__ = [
+    "BEFORE_THE_FIRST",
     "CLOCK_SKEW_MS",
     "DYNAMIC",
     "KEPT_BYTES",
@@ -122,6 +127,7 @@ __all__ = [
     "SchemaChange",
     "SetOption",
     "Snapshot",
+    "SnapshotIdentity",
     "SnapshotStore",
     "Table",
     "TableCommit",
@@ -143,6 +149,7 @@ __all__ = [
     "lane_split",
     "open_assigner",
     "open_writer",
+    "snapshots_before",
     "validate_table",
     "write_traits",
 ]

@@ -234,7 +234,7 @@ class SnapshotStore:
         snapshot = self.latest()
         while snapshot is not None:
             yield snapshot
-            snapshot = self._find_unless_lost(snapshot.id - 1) if snapshot.id > 1 else None
+            snapshot = self.find_unless_lost(snapshot.id - 1) if snapshot.id > 1 else None
 
     def earliest_id(self) -> int | None:
         """Id of the oldest snapshot that has not expired."""
@@ -258,7 +258,7 @@ class SnapshotStore:
         except FileNotFoundError:
             return None
 
-    def _find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
+    def find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
         """Read one snapshot, None when it has expired; CorruptFile when it is missing among others."""
         snapshot = self.find(snapshot_id)
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
@@ -283,7 +283,7 @@ class SnapshotStore:
                 f"{latest}; choose a range inside"
             )
         for snapshot_id in range(first, last + 1):
-            snapshot = self._find_unless_lost(snapshot_id)
+            snapshot = self.find_unless_lost(snapshot_id)
             if snapshot is None:
                 raise ConfigError(
                     f"snapshot {snapshot_id} of {self.paths.root} has expired before it was read; choose a later range"
@@ -341,7 +341,7 @@ class SnapshotStore:
         (when nothing of interest can be older) or at an expired one. Only in the last case is it not exhaustive.
         """
         for snapshot_id in range(latest_id or 0, after_id, -1):
-            snapshot = self._find_unless_lost(snapshot_id)
+            snapshot = self.find_unless_lost(snapshot_id)
             if snapshot is None:
                 return UserSearch(None, exhaustive=False)
             if snapshot.commit_user == user:

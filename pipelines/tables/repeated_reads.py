@@ -15,8 +15,9 @@ from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER
 from pipelines.tables.known_routes import known_sources
+from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import FedBy, newest_positions
+from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapp
         if name is None or table is None:
             continue
         others = [mark for mark in marking_pipelines(table.io, table.paths) if mark != config.name]
-        positions = newest_positions(table.snapshots, config.name, others) if others else {}
+        positions = KnownPositions(table.snapshots).newest(config.name, *others) if others else {}
         own = positions.pop(config.name, None)
         for pipeline, position in positions.items():
             for source in known_sources(config, name, position.sources):

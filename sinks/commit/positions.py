@@ -8,7 +8,7 @@ those of a topic that was deleted and made anew under its name say nothing about
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from paimon_table import Snapshot, SnapshotStore
@@ -234,21 +234,3 @@ def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snaps
         if position is not None:
             return snapshot, position
     return None
-
-
-def newest_positions(snapshots: SnapshotStore, pipeline: str, others: Collection[str] = ()) -> dict[str, Position]:
-    """The newest position of ``pipeline``, and of each other one that has written since; by pipeline.
-
-    Of ``others`` it is looked for among all snapshots.
-    """
-    wanted = {pipeline, *others}
-    found: dict[str, Position] = {}
-    for snapshot in snapshots.newest_first():
-        writer = (snapshot.properties or {}).get(PIPELINE_PROPERTY)
-        position = None if writer is None or writer in found else position_of(snapshot, writer)
-        if writer is not None and position is not None:
-            found[writer] = position
-            wanted.discard(writer)
-        if not wanted:
-            break
-    return found

@@ -24,12 +24,14 @@ from paimon_table import (
     FilePacker,
     LiveFiles,
     SchemaChange,
+    SnapshotIdentity,
     Table,
     TableCommit,
     TableState,
     key_lane_properties,
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict
+from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import (
     FedBy,
@@ -37,7 +39,6 @@ from sinks.commit.positions import (
     TopicPartition,
     checkpoint_user,
     departed_of,
-    newest_positions,
     to_properties,
 )
 from sinks.exchange.target import Routing, Target
@@ -81,7 +82,9 @@ class TableSink:
         self._on_step: Callable[[str], None] = lambda _: None
         self._first_checks: list[Callable[[], None]] = []
         self._lock = threading.RLock()
-        self._recorded = newest_positions(table.snapshots, pipeline)
+        self._known = KnownPositions(table.snapshots)
+        self._recorded = self._known.newest(pipeline)
+        self._recorded_at = self._known.at
         found = self._recorded.get(pipeline)
         owner = checkpoint_user(commit_user)
         self._is_lost_checkpoint = found is not None and found.commit_user != owner
@@ -104,8 +107,7 @@ class TableSink:
         self._commit.refresh()
         if is_new:
             self._others_up_to = self._commit.state.snapshot_id
-        self._recorded_at = self._commit.state.snapshot_id
-        self._everybody: tuple[int, Mapping[str, Position]] = (-1, {})
+        self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
         """The newest position of each pipeline, and the snapshot at which they were looked for."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
@@ -139,10 +141,9 @@ class TableSink:
         own = self._recorded.get(self._pipeline)
         if own is not None and own.has_read(source):
             return {}
-        if self._everybody[0] != self.state.snapshot_id:
+        if self._everybody[0] != self.state.identity:
             marks = marking_pipelines(self.table.io, self.table.paths)
-            found = newest_positions(self.table.snapshots, self._pipeline, marks)
-            self._everybody = (self.state.snapshot_id, found)
+            self._everybody = (self.state.identity, self._known.newest(self._pipeline, *marks))
         others = {name: position for name, position in self._everybody[1].items() if name != self._pipeline}
         ids = self._topic_ids()
         return {
@@ -160,10 +161,10 @@ class TableSink:
         self._first_checks.append(check)
 
     def _check_anew(self) -> None:
-        newest_id = self._commit.state.snapshot_id
-        if not self._first_checks or newest_id == self._recorded_at:
+        newest = self._commit.state.identity
+        if not self._first_checks or newest == self._recorded_at:
             return
-        self._recorded, self._recorded_at = newest_positions(self.table.snapshots, self._pipeline), newest_id
+        self._recorded, self._recorded_at = self._known.newest(self._pipeline), newest
         for check in self._first_checks:
             check()
 

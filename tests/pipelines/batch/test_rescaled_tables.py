@@ -16,7 +16,7 @@ from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.batch import attempts
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
-from sinks.commit.positions import newest_positions
+from sinks.commit.known_positions import KnownPositions
 from tests.support.changelog import replay_strictly
 from tests.support.events import History
 from tests.support.history_tables import batches, content, opened
@@ -94,10 +94,10 @@ def test_the_position_outlives_the_snapshots_of_others(tmp_path: Path) -> None:
     history = History("orders", seed=5, keys=60).extend(120)
     parts = batches(history)
     processed(pipeline_tables(tmp_path, ALL_TABLES), parts[:1], task_settings(tmp_path))
-    before = newest_positions(opened(tmp_path).snapshots, "shop")["shop"]
+    before = KnownPositions(opened(tmp_path).snapshots).newest("shop")["shop"]
     for count in (3, 4, 7):
         to_buckets(tmp_path, count)
-    assert newest_positions(opened(tmp_path).snapshots, "shop")["shop"] == before
+    assert KnownPositions(opened(tmp_path).snapshots).newest("shop")["shop"] == before
 
     tables = PipelineTables(pipeline_tables(tmp_path, ALL_TABLES, bucket="7").config, "tidemark-shop-another")
     processed(tables, parts, task_settings(tmp_path))

@@ -1,0 +1,104 @@
+"""The positions in one table, kept in memory: of its snapshots each is read once, for as long as it is the same table.
+
+A snapshot never changes, and through its manifests it names all that was before it. So where the newest snapshot of the
+last look is still there as it was, nothing below it has become another: only what is newer is read. Where it is not
+(rolled back, restored, made anew, expired), nothing counts as known and all is read again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from paimon_table import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity, SnapshotStore, snapshots_before
+from sinks.commit.positions import PIPELINE_PROPERTY, Position, position_of
+
+
+class KnownPositions:
+    """The newest position of each pipeline that has written a table. Threads may share it."""
+
+    def __init__(self, snapshots: SnapshotStore) -> None:
+        self._snapshots = snapshots
+        self._known = _Known()
+        self._at = BEFORE_THE_FIRST
+        self._lock = threading.Lock()
+
+    @property
+    def at(self) -> SnapshotIdentity:
+        """The newest snapshot of the table at the last look."""
+        return self._at
+
+    def newest(self, *pipelines: str) -> dict[str, Position]:
+        """The newest position of each of ``pipelines``, and of each other one that has written since all of these."""
+        with self._lock:
+            found = self._look(pipelines)
+        is_complete = found.keys() >= {*pipelines}
+        since = min(found[name].snapshot_id for name in pipelines) if is_complete else 0
+        return {name: position for name, position in found.items() if position.snapshot_id >= since}
+
+    def _look(self, wanted: Collection[str]) -> Mapping[str, Position]:
+        before, newer = self._known, _Known()
+        self._at = BEFORE_THE_FIRST
+        for snapshot in self._newest_first(0 if before.newest is None else before.newest.id):
+            if newer.newest is None:
+                self._at = SnapshotIdentity(snapshot.id, snapshot.uuid)
+            if snapshot == before.newest:
+                self._known = self._filled(newer.above(before), wanted)
+                return self._known.by_pipeline
+            newer = newer.with_older(snapshot)
+            if newer.has(wanted):
+                if before.newest is None or snapshot.id <= before.newest.id:
+                    self._known = newer
+                return newer.by_pipeline  # what was known further below stays so
+        self._known = replace(newer, is_all=True)
+        return newer.by_pipeline
+
+    def _newest_first(self, seen_id: int) -> Iterator[Snapshot]:
+        """All snapshots; up to the one that was seen no older one is read ahead."""
+        newest = self._snapshots.latest()
+        if newest is None:
+            return iter(())
+        newer = snapshots_before(self._snapshots, newest.id, min(newest.id, seen_id) - 1) if seen_id else ()
+        older = snapshots_before(self._snapshots, min(newest.id, seen_id) if seen_id else newest.id)
+        return chain([newest], newer, older)
+
+    def _filled(self, known: _Known, wanted: Collection[str]) -> _Known:
+        """``known``, and what is below it as far as that is wanted."""
+        if known.is_all or known.has(wanted):
+            return known
+        older: Iterable[Snapshot] = snapshots_before(self._snapshots, known.oldest_id)
+        for snapshot in older:
+            known = known.with_older(snapshot)
+            if known.has(wanted):
+                return known
+        return replace(known, is_all=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the snapshots from ``newest`` down to ``oldest_id`` say."""
+
+    newest: Snapshot | None = None
+    oldest_id: int = 0
+    is_all: bool = False
+    """Whether there were none below."""
+    by_pipeline: Mapping[str, Position] = field(default_factory=dict)
+
+    def has(self, wanted: Collection[str]) -> bool:
+        return all(name in self.by_pipeline for name in wanted)
+
+    def with_older(self, snapshot: Snapshot) -> _Known:
+        """With the next snapshot below."""
+        writer = snapshot.properties.get(PIPELINE_PROPERTY)
+        known = self.by_pipeline
+        position = None if writer is None or writer in known else position_of(snapshot, writer)
+        if writer is not None and position is not None:
+            known = {**known, writer: position}
+        return _Known(self.newest or snapshot, snapshot.id, False, known)
+
+    def above(self, older: _Known) -> _Known:
+        """With what was known up to the snapshot right below."""
+        known = {**older.by_pipeline, **self.by_pipeline}
+        return _Known(self.newest or older.newest, older.oldest_id, older.is_all, known)
