@@ -130,7 +130,7 @@ class TableScan:
         gone = self._unmatched_by_values([s[0][0] for _, sections in packed for s in sections if _is_alone(s)])
         splits = []
         for bucket, sections in packed:
-            left = [section for section in sections if section[0][0].file_name not in gone]
+            left = [section for section in sections if _place(section[0][0]) not in gone]
             if left:
                 vectors = vectors_of(_names(sections), deletion_files.get(bucket, ()))
                 splits.append(Split(bucket, tuple(map(_read_section, left)), vectors))
@@ -146,17 +146,17 @@ class TableScan:
         types = [field.type for field in self.ctx.schema.partition_fields]
         return comparable_key(bucket.partition, types) if types else ()
 
-    def _unmatched_by_values(self, alone: Sequence[EntryRow]) -> set[str]:
-        """Names of those of these files that hold no matching row, by their value ranges."""
+    def _unmatched_by_values(self, alone: Sequence[EntryRow]) -> set[_FilePlace]:
+        """Those of these files that hold no matching row, by their value ranges."""
         if not self.selection.tested:
             return set()
         kinds: dict[tuple[int, tuple[str, ...] | None], list[EntryRow]] = {}
         for row in alone:
             kinds.setdefault((row.schema_id, row.value_stats_cols), []).append(row)
-        gone: set[str] = set()
+        gone: set[_FilePlace] = set()
         for kind, rows in kinds.items():
             kept = self._are_matching(ranges_of(value_stats(rows), self._value_places(*kind)), len(rows))
-            gone.update(row.file_name for row, keep in zip(rows, kept, strict=True) if not keep)
+            gone.update(_place(row) for row, keep in zip(rows, kept, strict=True) if not keep)
         return gone
 
     def _value_places(self, schema_id: int, kept: tuple[str, ...] | None) -> tuple[Place, ...]:
@@ -183,6 +183,14 @@ class TableScan:
                 found = live if predicate is None else live.filter(predicate)
                 if found.num_rows:
                     yield found.select(columns)
+
+
+_FilePlace = tuple[bytes, int, str]
+
+
+def _place(row: EntryRow) -> _FilePlace:
+    """What tells a file from others: names that other writers gave, before a migration, repeat in other partitions."""
+    return row.partition, row.bucket, row.file_name
 
 
 def _is_alone(section: SectionOf[EntryRow]) -> bool:

@@ -53,6 +53,8 @@ class Drawn:
     table: Table
     partitions: list[bytes]
     share_without_stats: float = 0.0
+    names_repeat: bool = False
+    """Whether files of other buckets have the same names, as those that other writers wrote and a migration took."""
     files: list[ManifestEntry] = field(default_factory=list)
 
     @staticmethod
@@ -67,6 +69,7 @@ class Drawn:
         values = ["x", "y", "a long partition"] + ([] if is_keyed else [None])
         partitions = [serialize_row([value], PARTITION_TYPES) for value in values] if is_partitioned else [EMPTY_ROW]
         drawn = Drawn(random, Table.create("/t", schema, io=MemoryFileIO()), partitions, random.choice([0, 0.1]))
+        drawn.names_repeat = random.random() < 0.3
         drawn.add_files(random.choice([3, 30, 200]))
         for change in LATER:
             if random.random() < 0.6:
@@ -80,13 +83,13 @@ class Drawn:
         levels = self.random.choice([[5], [0], [0, 4, 5], [4, 5]])
         for _ in range(count):
             bucket = BucketId(self.random.choice(self.partitions), self.random.choice([0, 0, 1, -2]))
-            self.files.append(ManifestEntry(ADD, bucket, 2, self.file(self.random.choice(levels))))
+            self.files.append(ManifestEntry(ADD, bucket, 2, self.file(bucket, self.random.choice(levels))))
 
-    def file(self, level: int) -> DataFileMeta:
+    def file(self, bucket: BucketId, level: int) -> DataFileMeta:
         random, schema = self.random, self.table.schema
         first = random.randrange(1000)
         low, high = (serialize_row([key], [parse_type("BIGINT")]) for key in (first, first + random.choice([0, 3, 50])))
-        number = len(self.files)
+        number = sum(entry.bucket == bucket for entry in self.files) if self.names_repeat else len(self.files)
         kept = random.choice([None, None, (), ("k", "s"), ("s", "a", "c"), tuple(schema.column_names)])
         return DataFileMeta(
             file_name=f"data-{number}.{random.choice(['parquet', 'orc'])}",
