@@ -19,7 +19,6 @@ from paimon_table.metadata.manifest import ADD
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_state import TableState
-from paimon_table.scan.scan import TableScan
 from paimon_table.table import Table
 
 
@@ -61,20 +60,3 @@ def _messages(content: TableState, bucket_option: int) -> list[CommitMessage]:
 def adds_files(table: Table, snapshot: Snapshot) -> bool:
     """Whether a snapshot brought files of rows; one that drops partitions does not."""
     return any(entry.kind == ADD for entry in ManifestReader(table.io, table.paths).delta_entries(snapshot))
-
-
-def row_count(table: Table) -> int:
-    """How many rows the newest snapshot has; reads files only where rows of a key may meet, and of them one column."""
-    ctx = table.context
-    first = (ctx.schema.primary_keys or ctx.schema.column_names)[0]
-    scan = TableScan.make(ctx, [first])
-    total = 0
-    for split in scan.plan(table.snapshots.latest()):
-        runs = [run for section in split.sections for run in section]
-        is_plain = len(runs) == len(split.sections) and not any(file.delete_row_count for file in split.files)
-        gone = [r.cardinality for index in split.deletion_files for r in index.vector_ranges or ()]
-        if is_plain and ctx.options.record_expire_time_ms is None and None not in gone:
-            total += sum(file.row_count for file in split.files) - sum(n for n in gone if n is not None)
-        else:
-            total += sum(rows.num_rows for rows in scan.read(split))
-    return total

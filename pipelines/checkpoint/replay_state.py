@@ -61,6 +61,21 @@ class Switch:
     """Keeps the old content."""
     old_rows: int
     new_rows: int
+    counted_at: int | None = None
+    """The snapshot of the table whose rows ``old_rows`` are; None: the one before the switch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows of both contents, counted beside the stream: of snapshots that have the same records behind them."""
+
+    old_id: int
+    """Snapshot of the table, which a tag keeps."""
+    new_id: int
+    """Snapshot of the branch; 0: it has none."""
+    old_rows: int | None = None
+    """None: to be counted."""
+    new_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,8 @@ class Rebuild:
     allows_missing: bool
     """Whether rows of the table may be missing from what is built."""
     switch: Switch | None = None
+    counts: Counts | None = None
+    """None: nothing was to be counted beside the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +160,12 @@ class ReplayState:
 def _rebuild(document: Mapping[str, Any] | None) -> Rebuild | None:
     if document is None:
         return None
-    switch = document["switch"]
-    return Rebuild(**{**document, "switch": None if switch is None else Switch(**switch)})
+    switch, counts = document["switch"], document.get("counts")
+    read = {
+        "switch": None if switch is None else Switch(**switch),
+        "counts": None if counts is None else Counts(**counts),
+    }
+    return Rebuild(**{**document, **read})
 
 
 def _point(document: Mapping[str, str]) -> Point:

@@ -10,6 +10,7 @@ from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from pipelines.checkpoint.lock import holder_of
 from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
+from pipelines.replay.pinned_counts import unpin
 from pipelines.replay.rebuild_rules import changed_options, missing_at_begin, rules_digest
 from pipelines.replay.rebuilding import ANYWAY, aside_branch, branch_of, is_switched
 
@@ -36,7 +37,7 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
 def taken_up(
     config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
 ) -> ReplayState:
-    """A rebuild that is called again, with what is allowed now."""
+    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted anew."""
     rebuild = before.rebuild
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
@@ -45,8 +46,10 @@ def taken_up(
             " that up (--rebuild --abandon), then begin it anew"
         )
     _options(config, before, table)
-    if allows_missing and not rebuild.allows_missing:
-        before = replace(before, rebuild=replace(rebuild, allows_missing=True))
+    unpin(before.id, table)
+    now = replace(rebuild, allows_missing=allows_missing or rebuild.allows_missing, counts=None)
+    if now != rebuild:
+        before = replace(before, rebuild=now)
         replays.put(before)
     return before
 
@@ -67,6 +70,7 @@ def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
             f"table {state.table} has the rebuilt content already: call again without --abandon, which ends the"
             f" rebuild; the old content is tag {_switch_of(rebuild).tag!r}, to which the table can be rolled back"
         )
+    unpin(state.id, table)
     replays.remove(state.id)
     aside_branch(table, rebuild).remove(is_taken=not is_known)
 
@@ -75,8 +79,9 @@ def told(state: ReplayState) -> Sequence[str]:
     """What a finished rebuild says."""
     assert state.rebuild is not None
     switch = _switch_of(state.rebuild)
+    at = "" if switch.counted_at is None else f" (counted at snapshot {switch.counted_at})"
     return (
-        f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before; the old content is tag"
+        f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
         "streaming readers do not see the difference as changes: what they feed is to be filled anew from the table",
     )

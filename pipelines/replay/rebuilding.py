@@ -6,6 +6,9 @@ stream has brought and no batch is under way that could have brought more. It is
 with its user: who goes on after a crash looks first whether the table has it, and writes into the branch only if not.
 Its snapshot records the position that the table had, so the pipeline goes on as if nothing had happened. The branch is
 removed last: from the switch on, its files are the table's.
+
+The turn is as long as the metadata of both is: rows that only data files tell are counted beside the stream
+(``pinned_counts``), and the turn after that switches.
 """
 
 from __future__ import annotations
@@ -21,16 +24,21 @@ from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, ConfigErro
 from paimon_table.history.tags import TagStore
 from paimon_table.maintenance.aside_branch import AsideBranch
 from paimon_table.maintenance.job import ATTEMPTS, Job
-from paimon_table.maintenance.take_over import row_count, settle, take_over
+from paimon_table.maintenance.row_counts import RowCounting
+from paimon_table.maintenance.take_over import settle, take_over
 from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
+from pipelines.replay.pinned_counts import counted, pin
 from pipelines.replay.rebuild_rules import check_topics, rows_of_others
-from pipelines.replay.replay_job import REPLAY_PROPERTY, Work, commit_user_of, recorded
+from pipelines.replay.replay_job import REPLAY_PROPERTY, Step, Work, commit_user_of, recorded
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import Position, aside_user, newest_position, offsets_text, to_properties
+
+COUNTED_IN_TURN = 200_000
+"""So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""
 
 ANYWAY = "add --allow-missing to go on all the same"
 
@@ -76,6 +84,7 @@ class Rebuilding:
     stream_user: str
     new_job: Callable[[], Job]
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    counted_in_turn: int = COUNTED_IN_TURN
 
     def open(self, state: ReplayState) -> PipelineTables:
         branch = self._begun(state)
@@ -113,12 +122,15 @@ class Rebuilding:
     def is_settled(self, state: ReplayState) -> bool:
         return _of(state).switch is not None and is_switched(self._table(state), _of(state))
 
-    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | None:
+    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | Step:
         table, branch = self._table(state), self._begun(state)
         if not self.is_settled(state):
             if self._is_ahead(state, table):
-                return None
-            state = self._switched(state, branch, note)
+                return Step.WAITING
+            switched = self._switched(state, branch, note)
+            if switched is None:
+                return self._pinned(state, branch, note)
+            state = switched
         options = _of(state).options
         if options:
             changes = [SetOption(name, value) for name, value in options.items()]
@@ -155,12 +167,19 @@ class Rebuilding:
             )
         return position
 
-    def _switched(self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]) -> ReplayState:
+    def _switched(
+        self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]
+    ) -> ReplayState | None:
+        """None when rows are to be counted first."""
         built = branch.open()
+        if built.options.hides_level0:
+            settle(built, self.new_job(), fully=False)  # else rows are not counted that readers are about to see
+        if self._must_count(state, self._table(state), built):
+            return None
         settle(built, self.new_job(), fully=bool(_of(state).options) or built.options.snapshot_ordering)
         faults.reached("rebuild-compacted", state.number)
         # In microseconds: those who catch tables up have milliseconds in their names.
-        new_rows, user = row_count(built), aside_user(self.stream_user, state.begun_at_ms * 1000)
+        user = aside_user(self.stream_user, state.begun_at_ms * 1000)
         properties = {
             REPLAY_PROPERTY: state.id,
             **key_lane_properties(built.schema, built.options, built.state().live_files()),
@@ -169,7 +188,10 @@ class Rebuilding:
             table = self._table(state)
             commit = table.new_commit(user, is_new_user=True)  # ``is_settled``: it has not committed
             old = commit.refresh().snapshot
-            switch = Switch(user, self.now_ms(), tag_of(state.id), row_count(table), new_rows)
+            rows = self._rows(state, table, built)
+            if rows is None:
+                return None
+            switch = Switch(user, self.now_ms(), tag_of(state.id), *rows)
             _check_buckets(state, table, built)
             self._check_rows(state, table, switch)
             state = replace(state, rebuild=replace(_of(state), switch=switch))
@@ -187,6 +209,25 @@ class Rebuilding:
         faults.reached("rebuild-switched", state.number)
         return state
 
+    def _rows(self, state: ReplayState, table: Table, built: Table) -> tuple[int, int, int | None] | None:
+        """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
+        old, new = _countings(table, built)
+        if old.to_read + new.to_read <= self.counted_in_turn:
+            return old.total(), new.total(), None
+        return counted(state.id, table, _of(state))
+
+    def _must_count(self, state: ReplayState, table: Table, built: Table) -> bool:
+        """Whether ``_rows`` gives None; reads no data file."""
+        is_long = sum(one.to_read for one in _countings(table, built)) > self.counted_in_turn
+        return is_long and counted(state.id, table, _of(state)) is None
+
+    def _pinned(self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]) -> Step:
+        counts = pin(state.id, self._table(state), branch.open())
+        faults.reached("rebuild-pinned", state.number)
+        note(replace(state, rebuild=replace(_of(state), counts=counts)))
+        faults.reached("rebuild-counting", state.number)
+        return Step.COUNTING
+
     def _check_rows(self, state: ReplayState, table: Table, switch: Switch) -> None:
         """Refuse to lose rows that nobody has agreed to lose."""
         check_topics(self.config, table, state)
@@ -194,13 +235,18 @@ class Rebuilding:
             return
         why = rows_of_others(self.config, table, _of(state).checked_id)
         if switch.new_rows < switch.old_rows:
-            why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}", *why]
+            at = "" if switch.counted_at is None else f" (counted at snapshot {switch.counted_at})"
+            why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}{at}", *why]
         _refuse(state, why)
 
 
 def _of(state: ReplayState) -> Rebuild:
     assert state.rebuild is not None
     return state.rebuild
+
+
+def _countings(table: Table, built: Table) -> tuple[RowCounting, RowCounting]:
+    return RowCounting.of(table, table.snapshots.latest()), RowCounting.of(built, built.snapshots.latest())
 
 
 def _check_buckets(state: ReplayState, table: Table, built: Table) -> None:

@@ -42,6 +42,8 @@ class Step(StrEnum):
     """Records were read and committed; there may be more."""
     WAITING = "waiting"
     """All is read that the stream is done with; a batch of it is about to be."""
+    COUNTING = "counting"
+    """Rows are to be counted beside the stream, by whoever has the steps done, before the next one."""
     DONE = "done"
 
 
@@ -67,10 +69,10 @@ class Destination(Protocol):
         """Whether no more slices may go there: what follows them has been done."""
         ...
 
-    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | None:
+    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | Step:
         """Do what follows the slices, in the turn in which the stream is met; ``note`` makes steps of it durable.
 
-        Idempotent. None when the stream has not come far enough for it.
+        Idempotent. A step when something else comes first: ``WAITING`` for the stream, or ``COUNTING``.
         """
         ...
 
@@ -204,8 +206,8 @@ class ReplayJob:
             if self._state.end is None and (stream.is_beyond(self._state.table) or stream.end != end):
                 return self._progress(Step.SLICE if is_slice else Step.WAITING)
         finished = self._destination.finish(self._state, self._note)
-        if finished is None:
-            return self._progress(Step.SLICE if is_slice else Step.WAITING)
+        if isinstance(finished, Step):
+            return self._progress(Step.SLICE if is_slice and finished is Step.WAITING else finished)
         self._note(replace(finished, is_done=True))
         return self._progress(Step.DONE)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import typer
@@ -23,7 +24,9 @@ from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
+from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
+from pipelines.replay.rebuilding import aside_branch
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of
@@ -64,20 +67,21 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[Pipeline
         _give_up(config, checkpoint, wanted.table)
         return
     state = _noted(config, checkpoint, wanted)
-    name = f"{_kind(state)} {state.id} of {state.table}"
+    name, replays = f"{_kind(state)} {state.id} of {state.table}", Replays(checkpoint)
     try:
         with _slices(config) as do, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
-            done = _driven(do, state.id, progress)
+            done = driven(do, state.id, progress, partial(count, config, replays, state.id))
     except KeyboardInterrupt:
         typer.echo(f"{name} stays where it is; the same command goes on with it", err=True)
         raise
-    replays = Replays(checkpoint)
     state = replays.get(state.id)
     failed = ""
     if done.failed_count:
         known = keep_once(config, state)
         already = f" ({known:,} already were)" if known else ""
         failed = f", {done.failed_count:,} could not be read and are in the quarantine{already}"
+    if state.rebuild is not None:
+        unpin(state.id, _table(own_tables(config), config, state.table))
     replays.remove(state.id)
     typer.echo(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
     for line in told(state) if state.rebuild is not None else ():
@@ -151,7 +155,8 @@ def _table(own: OwnTables, config: PipelineConfig, identifier: str) -> Table:
     return found
 
 
-def _driven(do: DoSlice, id_: str, shown: ReplayProgress) -> Progress:
+def driven(do: DoSlice, id_: str, shown: ReplayProgress, count_rows: Callable[[], None]) -> Progress:
+    """Have steps done until the last one; ``count_rows`` does what a step asks for that is not done in a turn."""
     while True:
         progress = do(id_)
         shown.show(progress)
@@ -159,6 +164,16 @@ def _driven(do: DoSlice, id_: str, shown: ReplayProgress) -> Progress:
             return progress
         if progress.step is Step.WAITING:
             time.sleep(WAIT_S)
+        if progress.step is Step.COUNTING:
+            count_rows()
+
+
+def count(config: PipelineConfig, replays: Replays, id_: str) -> None:
+    """Count in this process what the switch of a rebuild wants to know, while the pipeline goes on."""
+    state = replays.get(id_)
+    assert state.rebuild is not None
+    table = _table(own_tables(config), config, state.table)
+    count_pinned(replays, state, table, aside_branch(table, state.rebuild).open())
 
 
 @contextmanager

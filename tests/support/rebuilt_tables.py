@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
+from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import taken_up, with_rebuild
-from pipelines.replay.rebuilding import Rebuilding
+from pipelines.replay.rebuilding import COUNTED_IN_TURN, Rebuilding, aside_branch
 from pipelines.replay.replay_job import ReplayJob, Step, Work
 from tests.support.quarantined import QUERY, envelope, record, rows_of, run_batch, table, write_pipeline
 from tests.support.replayed_topic import HISTORY, TOPIC, Topic, delete
@@ -67,12 +68,16 @@ def noted(topic: Topic, *, allows_missing: bool = False, begin: Point | None = N
     return one
 
 
-def job(topic: Topic, most: int = 3, **words: Any) -> ReplayJob:
-    """The job as a new process takes it up."""
+def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **words: Any) -> ReplayJob:
+    """The job as a new process takes it up; below 0 rows are counted beside the stream, however few they are."""
+    return job_of(topic, noted(topic, **words), most, counted_in_turn)
+
+
+def job_of(topic: Topic, one: ReplayState, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN) -> ReplayJob:
     config = load_pipeline(topic.root / FILE)
     work = Work(topic, topic.run, topic, most)
-    destination = Rebuilding(config, own_tables(config), work, USER, new_job)
-    return ReplayJob(Replays(Checkpoint(config)), noted(topic, **words), work, destination)
+    destination = Rebuilding(config, own_tables(config), work, USER, new_job, counted_in_turn=counted_in_turn)
+    return ReplayJob(Replays(Checkpoint(config)), one, work, destination)
 
 
 def finish(one: ReplayJob) -> ReplayState:
@@ -80,3 +85,31 @@ def finish(one: ReplayJob) -> ReplayState:
         if one.step().step is Step.DONE:
             return one.state
     raise AssertionError("the rebuild does not end")
+
+
+def finish_counting(
+    topic: Topic, meanwhile: Callable[[], None] = lambda: None, most: int = 3, **words: Any
+) -> ReplayState:
+    """Finish a rebuild as the command does that counts rows beside the stream; ``meanwhile`` is done before that."""
+    one = job(topic, most, counted_in_turn=-1, **words)
+    for _ in range(20):
+        step = one.step().step
+        if step is Step.COUNTING:
+            meanwhile()
+            count(topic, one.state)
+            one = job_of(topic, replays(topic).get("r1"), most, counted_in_turn=-1)
+        if step is Step.DONE:
+            unpin(one.state.id, table(topic.root))
+            return one.state
+    raise AssertionError("the rebuild does not end")
+
+
+def count(topic: Topic, counted: ReplayState) -> None:
+    """What the command does between two steps."""
+    orders = table(topic.root)
+    assert counted.rebuild is not None
+    count_pinned(replays(topic), counted, orders, aside_branch(orders, counted.rebuild).open())
+
+
+def replays(topic: Topic) -> Replays:
+    return Replays(Checkpoint(load_pipeline(topic.root / FILE)))

@@ -9,7 +9,8 @@ import pytest
 from paimon_table import AddColumn, SetOption, Table
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.maintenance.aside_branch import AsideBranch
-from paimon_table.maintenance.take_over import row_count, take_over
+from paimon_table.maintenance.row_counts import RowCounting
+from paimon_table.maintenance.take_over import take_over
 from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.types import parse_type
 from tests.support.s3_server import s3_server
@@ -83,7 +84,7 @@ def test_what_is_taken_over_is_seen_in_one_snapshot_and_stays_when_the_branch_go
     assert (published.id, published.properties) == (before + 1, {"a": "b"})
     assert rows(table) == {7: "new", 8: "new", 9: "new"}
     assert rows(table) == {row["id"]: row["v"] for row in table.to_arrow(snapshot_id=published.id).to_pylist()}
-    assert (row_count(table), row_count(Table.open(table.paths.root))) == (3, 3)
+    assert RowCounting.of(table, table.snapshots.latest()).total() == 3
     assert not (tmp_path / "t" / "branch" / "branch-aside").exists()
 
 
