@@ -212,9 +212,12 @@ class Rebuilding:
     def _rows(self, state: ReplayState, table: Table, built: Table) -> tuple[int, int, int | None] | None:
         """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
         old, new = _countings(table, built)
-        if old.to_read + new.to_read <= self.counted_in_turn:
+        before = counted(state.id, table, _of(state))
+        # Rows of others are not told any more by snapshots that have expired since: their number tells them.
+        is_traced = before is None or (table.snapshots.earliest_id() or 0) <= before[2] + 1
+        if old.to_read + new.to_read <= self.counted_in_turn or not is_traced:
             return old.total(), new.total(), None
-        return counted(state.id, table, _of(state))
+        return before
 
     def _must_count(self, state: ReplayState, table: Table, built: Table) -> bool:
         """Whether ``_rows`` gives None; reads no data file."""

@@ -38,7 +38,7 @@ from sinks.commit.positions import newest_position
 from tests.support import quarantined
 from tests.support.command import tidemark
 from tests.support.pipeline_run import wait_until
-from tests.support.quarantined import envelope, record, rows_of, run_batch, table, write_pipeline
+from tests.support.quarantined import envelope, forget_the_past, record, rows_of, run_batch, table, write_pipeline
 from tests.support.rebuilt_tables import (
     FILE,
     KINDS,
@@ -409,6 +409,22 @@ def test_fewer_rows_are_seen_where_they_are_counted_beside_the_stream(tmp_path: 
     finish_counting(topic)  # the table does not have that row either any more: it is counted anew
 
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
+
+
+def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_expired(tmp_path: Path) -> None:
+    topic = start(tmp_path)
+
+    one = job(topic, most=100, counted_in_turn=-1)
+    assert one.step().step is Step.COUNTING
+    count(topic, one.state)
+    insert(tmp_path, 500)
+    once_more(tmp_path)
+    topic.records_.append(record(10, envelope(9, 99, v=1), key=9))
+    topic.closed = 11
+    forget_the_past(tmp_path)
+    with pytest.raises(ConfigError, match=r"it has 6 rows, and the table has 7. Compare"):
+        finish(job_of(topic, replays(topic).get("r1"), counted_in_turn=-1))
+    assert rows_of(tmp_path)[500] == 1
 
 
 def test_what_was_counted_of_a_table_that_is_rolled_back_is_not_believed(tmp_path: Path) -> None:
