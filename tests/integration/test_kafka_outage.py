@@ -30,7 +30,8 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
         for topic in (STEADY, ANEW):
             broker.topics.create(topic)
             broker.topics.produce(topic, insert_events(topic, range(20)))
-        options = {"metadata.max.age.ms": "1000", "default.api.timeout.ms": "5000", "request.timeout.ms": "4000"}
+        # Spark gives up after three of these timeouts; the watch beside it, which looks every 10 s, is to speak before.
+        options = {"metadata.max.age.ms": "1000", "default.api.timeout.ms": "12000", "request.timeout.ms": "4000"}
         file = write_kafka_pipeline(tmp_path, servers, {"include": [r"c\..*"]}, options)
         with running(file, log) as process:
             wait_until(lambda: table_names(tmp_path) == {STEADY, ANEW}, 240, "two tables")
