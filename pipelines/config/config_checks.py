@@ -26,7 +26,7 @@ from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.meeting_sources import sources_that_meet
-from pipelines.config.option_columns import misspelt_columns
+from pipelines.config.option_columns import misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
     durations_without_unit,
@@ -47,6 +47,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
     warnings = [
         *_option_warnings(config, file),
+        *_key_warnings(config, file),
         *_spark_warnings(config, file),
         *_source_warnings(config, file),
         *_start_warnings(config, file),
@@ -287,6 +288,14 @@ def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
             *options_for_others(rule.options),
             *misspelt_columns(rule),
         )
+    ]
+
+
+def _key_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+    return [
+        problem_at(file, ("tables", i, key), text)
+        for i, rule in enumerate(config.tables)
+        for key, text in misspelt_keys(config.target_rule(rule))
     ]
 
 

@@ -168,6 +168,8 @@ def _words(kind: str, details: ErrorDetails) -> str:
             return f"must be at least {context['ge']}"
         case "less_than_equal":
             return f"must be at most {context['le']}"
+        case "too_short":
+            return f"must have at least {context['min_length']} characters"
         case "string_type":
             return _text_words(details["input"], found)
         case "bool_type" | "bool_parsing":

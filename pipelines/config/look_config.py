@@ -33,6 +33,6 @@ class WebPage(ConfigModel):
         default=None,
         min_length=16,
         repr=False,
-        description="What rows and buttons ask for, such as `${env:TIDEMARK_UI_TOKEN}`; by default another one at each "
-        "start, in a private file that the log names.",
+        description="What rows and buttons ask for, at least 16 characters, such as `${env:TIDEMARK_UI_TOKEN}`; by "
+        "default another one at each start, in a private file that the log names.",
     )

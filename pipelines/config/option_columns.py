@@ -1,7 +1,8 @@
-"""Columns that table options name: what looks like a slip of a column that the file states elsewhere."""
+"""Columns that options and keys name: what looks like a slip of a column that the file states elsewhere."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from paimon_table.nearest_name import misspelt_column
@@ -23,4 +24,28 @@ def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
                     name,
                     f"option '{name}' names column {column!r}; did you mean {meant!r}? Declare {column!r} under"
                     " columns.types if there are both",
+                )
+
+
+_EXPRESSION = re.compile(r"\w+\s*\(.*\)")
+"""A name that other tools would evaluate: ``date(placed_at)``."""
+
+
+def misspelt_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """(`primary_key` or `partition_by`, what to know) for their columns that are probably none of the source.
+
+    Only the events know all columns: a table that lacks one is refused when it is made.
+    """
+    for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
+        for column in columns:
+            if column in rule.column_types:
+                continue
+            meant = misspelt_column(column, rule.column_types)
+            if _EXPRESSION.fullmatch(column):
+                yield key, f"{column!r} is taken for the name of a column; expressions are not supported"
+            elif meant is not None:
+                yield (
+                    key,
+                    f"{column!r} is not declared under columns.types; did you mean {meant!r}? Declare it there if there"
+                    " are both",
                 )

@@ -134,6 +134,23 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
             "        sequence.field: line2 } }",
             None,
         ),
+        (
+            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { customer: INT } },\n"
+            "      partition_by: [day], primary_key: [custmer, day] }",
+            "9:28: warning: tables[0].primary_key: 'custmer' is not declared under columns.types; did you mean "
+            "'customer'? Declare it there if there are both",
+        ),
+        (
+            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { placed_at: DATE } },\n"
+            "      partition_by: [date(placed_at)], options: { bucket: -1 } }",
+            "9:7: warning: tables[0].partition_by: 'date(placed_at)' is taken for the name of a column; expressions "
+            "are not supported",
+        ),
+        (
+            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { line1: INT } },\n"
+            "      primary_key: [line2] }",
+            None,
+        ),
         ("defaults: { options: { scan.mode: latest, read.batch-size: 10 } }", None),
     ],
 )
