@@ -169,6 +169,11 @@ class PipelineQuery:
         return is_active or self._compactions.is_busy or self._side.is_running
 
     @property
+    def is_in_turn(self) -> bool:
+        """Whether a batch runs, or other work that batches wait for."""
+        return self._turns.is_taken
+
+    @property
     def has_failed(self) -> bool:
         """Whether the query ended for another reason than a stop that was asked for."""
         self._note_compactions()

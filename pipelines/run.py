@@ -120,7 +120,11 @@ def _run(
             for run in runs:
                 run.poll()
             state.tick()
-            shown = [run.waits_for or line.tick() for run, line in zip(runs, lines, strict=True) if run.is_alive]
+            shown = [
+                run.waits_for or line.tick(run.is_busy_beside)
+                for run, line in zip(runs, lines, strict=True)
+                if run.is_alive
+            ]
             if not any(run.is_starting for run in runs):
                 activity.show(" | ".join(shown))
             time.sleep(POLL_S)

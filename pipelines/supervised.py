@@ -185,6 +185,11 @@ class SupervisedPipeline:
         next_try = f"next try in {math.ceil(left_s)} s" if self._beginner is None and left_s > 0 else "trying again"
         return f"{self.config.name}: has been waiting for {duration_words(self._now() - trouble.since_s)}, {next_try}"
 
+    @property
+    def is_busy_beside(self) -> bool:
+        """Whether a batch would have to wait for other work, if it came now."""
+        return self._is_running and self.query is not None and self.query.is_in_turn
+
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
 

@@ -21,22 +21,23 @@ class Heartbeat:
         self._since_s, self._batch_id, self._had_batches = now_s, batch_id, True
         self._next_s = FIRST_IDLE_S if batch_id is None else FIRST_WORKING_S
 
-    def due(self, now_s: float) -> str | None:
+    def due(self, now_s: float, is_busy_beside: bool = False) -> str | None:
         """The line to print now, if one is due."""
         waited_s = now_s - self._since_s
         if waited_s < self._next_s:
             return None
         is_idle = self._batch_id is None and self._had_batches
         self._next_s = waited_s + (LONGEST_S if is_idle else min(waited_s, LONGEST_S))
-        return self.now(now_s)
+        return self.now(now_s, is_busy_beside)
 
-    def now(self, now_s: float) -> str:
-        """What is going on."""
+    def now(self, now_s: float, is_busy_beside: bool = False) -> str:
+        """What is going on; ``is_busy_beside``: batches wait for other work of the pipeline."""
         waited = duration_words(now_s - self._since_s)
         if not self._had_batches:
             return f"no batch yet, {waited} since the start"
         if self._batch_id is None:
-            return f"idle, nothing new for {waited}"
+            said = "busy beside the stream, no batch" if is_busy_beside else "idle, nothing new"
+            return f"{said} for {waited}"
         return f"still working on batch {self._batch_id}, {waited}"
 
 

@@ -47,12 +47,12 @@ class ProgressLine:
         extra = {"event": "batch", "pipeline": self.pipeline, "fields": batch_fields(report, seconds)}
         log.log(level, "%s: %s", self.pipeline, line, extra=extra)
 
-    def tick(self) -> str:
-        """Print what is due; gives what is going on now."""
-        due = self._heartbeat.due(self._now())
+    def tick(self, is_busy_beside: bool = False) -> str:
+        """Print what is due; gives what is going on now. ``is_busy_beside`` as for ``Heartbeat.now``."""
+        due = self._heartbeat.due(self._now(), is_busy_beside)
         if due is not None:
             log.info("%s: %s", self.pipeline, due, extra={"event": "alive", "pipeline": self.pipeline})
-        return f"{self.pipeline}: {self._heartbeat.now(self._now())}"
+        return f"{self.pipeline}: {self._heartbeat.now(self._now(), is_busy_beside)}"
 
 
 def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:

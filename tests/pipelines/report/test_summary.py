@@ -75,6 +75,14 @@ def test_quarantined_records_are_told_with_directory_and_reasons() -> None:
     )
 
 
+def test_work_beside_the_stream_is_told_to_the_line_of_progress() -> None:
+    progress = ProgressLine("shop")
+    progress.begin(0)
+    progress.end(report(0))
+    assert progress.tick(is_busy_beside=True) == "shop: busy beside the stream, no batch for 0 s"
+    assert progress.tick() == "shop: idle, nothing new for 0 s"
+
+
 def test_reasons_that_differ_in_values_are_one_kind() -> None:
     assert kind_of_reason("column 'total': 12.5e3 is no DECIMAL(10, 2)") == "column ...: ... is no DECIMAL(..., ...)"
     assert len(kind_of_reason("x" * 500)) == 80
