@@ -47,7 +47,7 @@ class ConsumerStore:
             return None
         try:
             return Consumer(name, int(json.loads(text)[_NEXT]), modified_ms)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise CorruptFile(
                 f"{path} is not readable as a consumer ({error!r}); reset or delete it: 'tidemark table consumers'"
             ) from error

@@ -96,7 +96,7 @@ def _read(io: FileIO, record: str) -> Removal | None:
         return Removal(**values)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(
             f"{record} is not readable ({error!r}); delete it: what it lists is found by 'remove-orphans'"
         ) from error

@@ -51,7 +51,7 @@ def read_state(path: Path) -> Document | None:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # of another version, or of a machine that lost power
     return found if isinstance(found, dict) and isinstance(found.get("pipelines"), list) else None
 
@@ -60,7 +60,7 @@ def running_states() -> list[Path]:
     """The files of the pipelines that this user runs on this machine."""
     found: list[Path] = []
     for file in sorted(Path(private_root(tempfile.gettempdir())).glob(f"*/{_RUN_FILE}")):
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
             found += map(Path, json.loads(file.read_bytes()))
     return found
 

@@ -39,7 +39,7 @@ def read_mark(io: FileIO, paths: TablePaths, pipeline: str) -> PipelineMark | No
         return PipelineMark(pipeline, tuple(map(str, document["unmarked"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(
             f"{path} is not readable ({error!r}); remove it: the table's snapshots say the same"
         ) from error

@@ -99,7 +99,7 @@ def _key_text(header: bytes | None, key: Sequence[str]) -> str | None:
     """The key of a header; Connect's header converter writes control characters of texts as they are."""
     try:
         fields: Any = json.loads(header or b"null", strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(fields, dict) and fields.keys() == {"schema", "payload"}:
         fields = fields["payload"]

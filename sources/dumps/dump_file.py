@@ -138,7 +138,7 @@ def _lines_from(file: DumpFile, position: int) -> bytes:
 def _is_object(text: bytes) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -127,7 +127,7 @@ def test_a_pipeline_that_never_ran_is_told_as_that(tmp_path: Path) -> None:
     assert done.stderr.startswith("pipeline shop does not run, and has not run here yet")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"pipelines": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"pipelines": 1}', "[" * 100_000])
 def test_a_file_that_is_no_state_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "state.json").write_text(content)
     assert read_state(tmp_path / "state.json") is None
