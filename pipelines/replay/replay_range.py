@@ -65,7 +65,7 @@ def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:
     problem = f'{option}: expected offsets as {{"topic": {{"0": 42}}}}'
     try:
         document: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{problem}: {error}") from None
     for topic, places in document.items():
         if not isinstance(places, dict):

@@ -100,7 +100,10 @@ class TableDecoding:
                 continue
             self.outcome.count(truncates=1)
             if self.policies.on_truncate == "fail":
-                reason = "the source table was truncated (op t): empty the Paimon table, or set on_truncate to skip"
+                reason = (
+                    "the source table was truncated (op t): set on_truncate to skip, empty the Paimon table if it is to"
+                    " follow, and resume"
+                )
                 self.outcome.refuse(source, position, reason)
         return part.chosen(~truncates)
 

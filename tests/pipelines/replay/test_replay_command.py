@@ -183,6 +183,7 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
         '{"t": {"0": -1}}': "not '0': -1 of topic t",
         '{"shop.public.order": {"0": 1}}': "no topic 'shop.public.order'; did you mean 'shop.public.orders'?",
         '{"shop.public.orders": {"7": 1}}': "no partition 7 of shop.public.orders; known: 0",
+        '{"t":' * 100_000: "expected offsets as",
         "yesterday": "expected earliest, a time",
     }.items():
         with pytest.raises(ConfigError, match="--from") as error:
