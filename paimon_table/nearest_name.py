@@ -28,7 +28,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def misspelt_column(name: str, columns: Iterable[str]) -> str | None:
     """The column that ``name`` is a slip of; names that differ in their numbers are names of different things."""
-    return nearest(name, (column for column in columns if _digits(column) == _digits(name)), at_least=SURE)
+    alike = [column for column in columns if _digits(column) == _digits(name)]
+    swapped = [column for column in alike if sorted(_plain(column)) == sorted(_plain(name))]
+    return nearest(name, alike, at_least=SURE) or nearest(name, swapped)
 
 
 def _digits(name: str) -> str:

@@ -36,8 +36,9 @@ class OwnCommits:
         if not found.exhaustive:
             raise CommitOutcomeUnknown(
                 f"snapshots of {self._root} in which user {self._user} might have committed have expired, so whether"
-                " this commit is in the table is not known; give the start of the batch, or check the table and"
-                " continue with a new checkpoint"
+                " this commit is in the table is not known. All that write or expire the table should keep snapshots"
+                f" (snapshot.time-retained) for longer than {CLOCK_SKEW_MS // 60_000} minutes. Try again when the"
+                " oldest snapshot is older than that, or check the table and continue with a new checkpoint"
             )
         self.newest = found.newest or self.newest
         self._searched_id = latest_id
