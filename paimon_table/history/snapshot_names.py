@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paimon_table.metadata.manifest import live_entries
+from paimon_table.metadata.manifest import ADD, live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 
@@ -37,6 +37,27 @@ def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
     manifests = reader.list_of(listed, snapshot.changelog_manifest_list_size)
     files = {entry.file.file_name for entry in reader.entries_in(manifests)}
     return {listed, *(manifest.file_name for manifest in manifests), *files}
+
+
+def added_names(reader: ManifestReader, log: Snapshot) -> set[str]:
+    """What a long-lived changelog without changelog files needs: lists, manifests, the files that the snapshot added.
+
+    Nothing where there are changelog files, or where the list is gone.
+    """
+    if log.changelog_manifest_list is not None:
+        return set()
+    names: set[str] = set()
+    for listed, size_bytes in (
+        (log.base_manifest_list, log.base_manifest_list_size),
+        (log.delta_manifest_list, log.delta_manifest_list_size),
+    ):
+        if reader.io.exists(reader.paths.manifest_file(listed)):
+            names |= {listed, *(manifest.file_name for manifest in reader.list_of(listed, size_bytes))}
+    if log.delta_manifest_list in names:
+        for entry in reader.delta_entries(log):
+            if entry.kind == ADD:
+                names |= {entry.file.file_name, *entry.file.extra_files}
+    return names
 
 
 def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:

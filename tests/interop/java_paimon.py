@@ -175,3 +175,8 @@ class JavaPaimon:
     def changes(self, path: str, from_id: int = 1, to_id: int = 2**62) -> list[SnapshotChanges]:
         answers = self._ask("changes", path=path, from_id=from_id, to_id=to_id)
         return [SnapshotChanges(answer["snapshot"], answer["rows"]) for answer in answers]
+
+    def consume(self, path: str, consumer: str, most: int) -> list[SnapshotChanges]:
+        """What a new streaming reader under this ``consumer-id`` gets in so many steps; then it notes how far it is."""
+        answers = self._ask("consume", path=path, consumer=consumer, most=most)
+        return [SnapshotChanges(answer["snapshot"], answer["rows"]) for answer in answers]

@@ -526,6 +526,27 @@ class JavaTables:
                 out.append({"snapshot": snapshot_id, "rows": rows})
         return out
 
+    def consume(self, path: str, consumer: str, most: int) -> list[Json]:
+        """What a new streaming reader under this name gets from the next ``most`` snapshots, which it then notes.
+
+        A reader without a past begins at the first snapshot; those it skips are left out.
+        """
+        options = {"consumer-id": consumer, "scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
+        table = self._table(path).copyWithoutTimeTravel(self._options(options))
+        builder = table.newReadBuilder()
+        scan = builder.newStreamScan()
+        out = []
+        for _ in range(most):
+            before = scan.checkpoint()
+            plan = scan.plan()
+            rows = list(self._rows(builder.newRead().createReader(plan), table.rowType()))
+            if rows:
+                out.append({"snapshot": int(scan.checkpoint()) - 1, "rows": rows})
+            elif before is not None and int(before) == int(scan.checkpoint()):
+                break
+        scan.notifyCheckpointComplete(scan.checkpoint())
+        return out
+
 
 class _Places(Protocol):
     """Buckets of rows that do not follow from the row alone."""
@@ -635,6 +656,7 @@ COMMANDS = (
     "buckets",
     "read",
     "changes",
+    "consume",
 )
 
 

@@ -13,13 +13,18 @@ from paimon_table.errors import ConfigError
 from paimon_table.history.automatic_tags import first_since, make_automatic_tags, superfluous_tags
 from paimon_table.history.tag_periods import TagPeriod
 from paimon_table.history.tags import TagStore, create_tag
-from paimon_table.maintenance.expiration import Surroundings
+from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.orphans import find_orphans
 from paimon_table.maintenance.tidying import delete_tags, tags_to_delete
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.options.time_zones import local_time, moment_ms, zone_of
 from paimon_table.storage.memory_io import MemoryFileIO
+from paimon_table.surroundings import now_ms
 from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.support.builders import committer, data_file, message, orders_schema
+from tests.support.table_driver import TableDriver, new_table
 
 MIDNIGHT_MS = 1_704_153_600_000
 """2024-01-02 00:00 UTC."""
@@ -199,3 +204,38 @@ def test_no_tag_is_left_of_a_snapshot_that_expires_while_it_is_tagged() -> None:
         create_tag(TagStore(io, table.paths), "t", path, now=datetime.now, retained_ms=None)
 
     assert tagged(table) == {}
+
+
+def test_changes_that_outlive_their_snapshots_stay_when_a_tag_goes(tmp_path: Path) -> None:
+    # given a table without a changelog producer, with a tag whose snapshot has expired and whose changelog has not
+    options = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "2",
+        "snapshot.time-retained": "1 ms",
+        "changelog.num-retained.min": "6",
+        "changelog.num-retained.max": "6",
+        "changelog.time-retained": "1 ms",
+    }
+    table = new_table(tmp_path / "t", [("id", "INT"), ("v", "INT")], ["id"], options=options)
+    driver = TableDriver(table, tmp_path / "lookup")
+    driver.commit([["+I", 1, 0]])
+    driver.commit([["+I", 2, 0]])
+    tags, path = TagStore(table.io, table.paths), table.paths.snapshot_file(2)
+    create_tag(tags, "t", path, now=datetime.now, retained_ms=None)
+    driver.commit([["+U", 1, 1]], full_compact=True)
+    driver.commit([["+U", 2, 1]])
+    later = Surroundings(clock_ms=lambda: now_ms() + 60_000)
+    before = driver.changes()
+    expire(table.context, later)
+    assert 2 in table.snapshots.changelog_ids()
+
+    # when the tag is deleted, then the changes are read as before
+    assert delete_tags(table, [tags.read("t")], later) == ["t"]
+    assert driver.changes() == before
+
+    # and once the changelog has gone nothing of the tag is left
+    for value in range(2, 12):
+        driver.commit([["+U", 1, value]])
+        expire(table.context, later)
+    assert min(table.snapshots.changelog_ids()) > 4
+    assert {orphan.path for orphan in find_orphans(table, Job(WriterEnvironment(str(tmp_path))), 0).young} == set()
