@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,8 @@ def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path
     expected |= {key: key for key in range(2000, 2400)}
     with running(file, log):
         wait_until(lambda: rows().keys() >= set(range(2002, 2400, 4)), 120, "the rows behind the crash")
-        status = command("status", str(file)).stdout
-        assert "replay of lake.orders: " in status and " rows written since the start, next at " in status
+        beside = re.compile("replay of lake.orders: .* rows written since the start, next at ")
+        wait_until(lambda: beside.search(command("status", str(file)).stdout) is not None, 60, "its status")
         done = command(*replay)
         assert "going on with replay " in done.stderr
         assert done.stdout.startswith("replayed 2,"), done.stdout
