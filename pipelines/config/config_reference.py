@@ -89,18 +89,19 @@ otherwise. Aim at buckets of up to about 2 GB of files: a full compaction of one
 however many of its rows fall into one bucket. A batch that touches thousands of partitions makes a file in each of
 them: partition by days rather than by hours or names, where there is a choice.
 
-Measured on two cores, by what the modes add to a batch of 100,000 rows, decoding of which takes 0.3 s of one core:
-`python -m benchmarks.dynamic_index`, nine of ten rows for keys that are there, spread over all of them; and
+Measured on two cores, by what the modes add to a batch of 100,000 rows, decoding of which takes 0.2 to 0.3 s of one
+core: `python -m benchmarks.dynamic_index`, nine of ten rows for keys that are there, spread over all of them; and
 `python -m benchmarks.moving_rows`, batches of 20,000 rows, half of which stay, a quarter of which move.
 
 | keys | dynamic buckets: a batch | memory with the index | rows that move: a batch | index of keys built in |
 |---|---|---|---|---|
-| 1,000,000 | 0.09 s | 0.3 GiB | 0.19 s | 0.2 s |
-| 20,000,000 | 0.14 s | 0.4 GiB | 0.16 s | 6.3 s (3.2 million rows/s) |
-| 100,000,000 | 0.25 s | 1.0 GiB | | |
+| 1,000,000 | 0.06 s | 0.2 GiB | 0.19 s | 0.2 s |
+| 20,000,000 | 0.12 s | 0.3 GiB | 0.16 s | 6.3 s (3.2 million rows/s) |
+| 100,000,000 | 0.13 s | 0.9 GiB | | |
 
-With 100,000,000 keys one in forty shares its 32-bit hash with another one, whose bucket its rows go to as Paimon's
-format has it: a batch touches more buckets the more keys there are.
+With the decoding of as many events a batch at 100,000,000 keys takes 1.22 and 1.30 times as long as at 1,000,000
+(two runs). With that many keys one in forty shares its 32-bit hash with another one, whose bucket its rows go to as
+Paimon's format has it: a batch touches more buckets the more keys there are.
 """
 
 
