@@ -20,6 +20,7 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines, DamagedLine
 from pipelines.quarantine.kept_lines import take_out
+from pipelines.quarantine.no_match import group_line, no_records
 from pipelines.quarantine.selection import Group, Selection, grouped
 from pipelines.quarantine.slices import Slices
 from pipelines.quarantine.target_names import TargetNames
@@ -90,7 +91,7 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
         told = f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(len(files), 'file')} below "
         typer.echo(told + quarantine.bad.location, err=True)
     else:
-        typer.echo(f"no records{selection.words} in {quarantine.bad.location}", err=True)
+        typer.echo(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
     _tell_unfinished(quarantine)
     quarantine.tell_damaged()
 
@@ -152,7 +153,7 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
             is_json = output is RowFormat.JSON
             out.write(safe_json(_text(line)) + "\n" if is_json else _told(line, quarantine.names.of(line)))
     if not printed:
-        typer.echo(f"no records{selection.words} in {quarantine.bad.location}", err=True)
+        typer.echo(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
     elif left and limit is None:
         typer.echo(f"and {counted(left, 'more record')}; --limit shows more, --format json all", err=True)
     quarantine.tell_damaged()
@@ -213,9 +214,9 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     if left:
         typer.echo(f"{counted(left, 'file')} of a batch that may run again stay", err=True)
     if not total and not damaged:
-        typer.echo(f"nothing to drop: no records{selection.words} in {quarantine.bad.location}")
+        typer.echo(f"nothing to drop: {no_records(quarantine.bad, quarantine.names, files, selection)}")
         return
-    lines = [f"  {g.table}: {counted(g.count, 'record')}: {shown(g.reason, _LONGEST_REASON)}" for g in groups]
+    lines = list(map(group_line, groups))
     also = [f"  {counted(damaged, 'damaged line')}"] if damaged else []
     head = f"{'would drop' if dry_run else 'dropping'} {counted(total, 'record')} for good:"
     typer.echo("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))

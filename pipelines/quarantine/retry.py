@@ -22,6 +22,7 @@ from pipelines.quarantine.applier import Apply, applier
 from pipelines.quarantine.applying import Applied, is_begun
 from pipelines.quarantine.bad_lines import RETRY, BadFile, BadLine
 from pipelines.quarantine.edited_lines import EditedLines
+from pipelines.quarantine.no_match import is_taken, no_records
 from pipelines.quarantine.older_records import refusal
 from pipelines.quarantine.quarantine_views import Opened, opened
 from pipelines.quarantine.selection import Selection
@@ -53,7 +54,7 @@ class Retry:
         self.slices = Slices(quarantine.bad.io, quarantine.bad.path)
         self.kept: dict[str, Counter[str]] = {}
         """Per file how many records stay, by the reason of their table."""
-        self._quarantine = quarantine
+        self.quarantine = quarantine
         self._selection = selection
         self._edited = edited
         self._even_if_older = even_if_older
@@ -69,9 +70,28 @@ class Retry:
             self._refusals[table] = None if found is None else refusal(table, found)
         return self._refusals[table]
 
+    def is_any(self) -> bool:
+        """Whether the quarantine has a record that the selection takes, wherever it stands."""
+        bad = self.quarantine.bad
+        return is_taken(bad, self.quarantine.names, bad.files(), self._selection)
+
+    def nothing(self, selection: Selection) -> str:
+        """Why nothing of a selection was retried, once all was looked at."""
+        bad, names = self.quarantine.bad, self.quarantine.names
+        if sum(map(Counter.total, self.kept.values())):
+            return f"nothing to retry: all records{selection.words} stay in {bad.location}"
+        if self._edited is not None:
+            return f"nothing to retry: {bad.location} has no record of --file{selection.words} (any more)"
+        if self.is_any():
+            return (
+                f"nothing to retry yet: the records{selection.words} are of a batch that may run again; start the"
+                " pipeline, then call again"
+            )
+        return f"nothing to retry: {no_records(bad, names, bad.files(), selection)}"
+
     def chosen(self, progress: BarProgress) -> Iterator[list[Chosen]]:
         """What is to be retried, slice by slice. A slice must be out of its files before the next one is asked for."""
-        waiting = deque(file for file in self._quarantine.bad.files() if file.is_final and file.owner != self.name)
+        waiting = deque(file for file in self.quarantine.bad.files() if file.is_final and file.owner != self.name)
         progress.begin("retrying", len(waiting))
         chosen: list[Chosen] = []
         while waiting:
@@ -91,9 +111,9 @@ class Retry:
 
     def chosen_of(self, file: BadFile) -> Iterator[Chosen]:
         """What is to be retried of one file."""
-        table_of = self._quarantine.names.of
+        table_of = self.quarantine.names.of
         kept = self.kept[file.path] = Counter[str]()
-        for line in self._quarantine.bad.lines([file], lambda: None):
+        for line in self.quarantine.bad.lines([file], lambda: None):
             if not isinstance(line, BadLine) or not self._selection.takes(line, table_of):
                 continue
             text = line.text if self._edited is None else self._edited.of(line)
@@ -112,7 +132,7 @@ class Retry:
         for line, _ in chosen:
             taken.setdefault(line.file.place, []).append(digest(line.text))
         now_ms = time.time_ns() // 1_000_000
-        fed = {self._quarantine.names.of(line) for line, _ in chosen}
+        fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
         slice_ = Slice(self.name, number, self._even_if_older, now_ms, len(texts), taken, after)
         self.slices.write(slice_, texts.values())
@@ -127,7 +147,7 @@ class Retry:
         try:
             applied = apply(slice_)
         except TidemarkError as error:
-            if is_begun(self._quarantine.config, own_tables(self._quarantine.config), slice_):
+            if is_begun(self.quarantine.config, own_tables(self.quarantine.config), slice_):
                 text = (
                     f"{error}; some tables have, or may have, their records of slice {slice_.name}: the next retry does"
                     f" the others. To give it up, remove {slice_.name} below the quarantine; its records stay there"
@@ -156,13 +176,16 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedLines | None, dry_run: bool) -> None:
     why = None if selection.table is None else job.refusal(selection.table)
     if why is not None:
+        if edited is None and not job.is_any():
+            typer.echo(job.nothing(selection))
+            return
         raise ConfigError(why)
     if dry_run:
-        _tell_dry_run(job, quarantine, selection)
+        _tell_dry_run(job, selection)
         return
     with watched("files") as progress:
         total = retried(job, quarantine, progress, _tell)
-    _tell_total(total, quarantine, selection)
+    _tell_total(total, job, selection)
     _tell_kept(job)
     unknown = [] if edited is None else edited.unknown()
     if unknown:
@@ -197,7 +220,8 @@ def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[
     return "; ".join(told)
 
 
-def _tell_dry_run(job: Retry, quarantine: Opened, selection: Selection) -> None:
+def _tell_dry_run(job: Retry, selection: Selection) -> None:
+    quarantine = job.quarantine
     tables: dict[tuple[str, int, int], str] = {}
     with watched("files") as progress:
         files = [file for file in quarantine.bad.files() if file.is_final]
@@ -210,13 +234,13 @@ def _tell_dry_run(job: Retry, quarantine: Opened, selection: Selection) -> None:
         lines = [f"  {table}: {counted(number, 'record')}" for table, number in sorted(total.items())]
         typer.echo("\n".join([f"would retry {counted(total.total(), 'record')}:", *lines]))
     else:
-        typer.echo(f"nothing to retry: no records{selection.words} in {quarantine.bad.location}")
+        typer.echo(job.nothing(selection))
     _tell_kept(job)
 
 
-def _tell_total(total: Applied, quarantine: Opened, selection: Selection) -> None:
+def _tell_total(total: Applied, job: Retry, selection: Selection) -> None:
     if not total.records:
-        typer.echo(f"nothing to retry: no records{selection.words} in {quarantine.bad.location}")
+        typer.echo(job.nothing(selection))
         return
     told = [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped)]
     if total.failed:

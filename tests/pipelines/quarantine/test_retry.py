@@ -25,6 +25,7 @@ from sinks.commit.table_sink import TableSink
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
     QUERY,
+    checkpoint,
     envelope,
     forget_the_past,
     lines_left,
@@ -191,6 +192,42 @@ def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(tmp_path: 
     assert offsets_left(tmp_path) == [4, 5, 6]
     assert retry(file, "--even-if-older").stdout == "retried 3 records: 3 are in their tables\n"
     assert rows_of(tmp_path) == ALL
+
+
+@pytest.mark.parametrize("options", [SEQUENCE, {}], ids=["takes late records", "does not"])
+@pytest.mark.parametrize("words", [(), ("--table", "lake.orders"), ("--dry-run",)], ids=str)
+def test_a_reason_that_no_record_has_is_told_with_those_that_there_are(
+    tmp_path: Path, options: dict[str, str], words: tuple[str, ...]
+) -> None:
+    file = filled(tmp_path, options)
+
+    done = retry(file, "--reason", "of the moon", *words)
+
+    assert done.stdout.startswith("nothing to retry: no records ")
+    assert "with a reason like 'of the moon' in " in done.stdout
+    assert done.stdout.endswith("\n  lake.orders: 3 records: column n INT: number ... is out of the range of INT\n")
+    assert "--even-if-older" not in done.stdout + done.stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+
+def test_records_that_stay_are_not_told_as_none(tmp_path: Path) -> None:
+    done = retry(filled(tmp_path, {}), "--reason", "out of the range")
+
+    assert done.stdout.startswith("nothing to retry: all records with a reason like 'out of the range' stay in ")
+    assert done.stderr.startswith("3 records not retried: table lake.orders has no sequence.field")
+
+
+def test_records_of_a_batch_that_may_run_again_are_not_told_as_none(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(tmp_path / "checkpoint" / "commits", ignore_errors=True)
+    checkpoint(tmp_path, 0)
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+
+    assert retry(file, "--reason", "out of the range").stdout == (
+        "nothing to retry yet: the records with a reason like 'out of the range' are of a batch that may run again;"
+        " start the pipeline, then call again\n"
+    )
 
 
 @pytest.mark.parametrize(

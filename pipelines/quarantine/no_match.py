@@ -1,0 +1,37 @@
+"""What to say when ``--table`` and ``--reason`` take no record: which ones there are."""
+
+from __future__ import annotations
+
+from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines
+from pipelines.quarantine.selection import Group, Selection, grouped
+from pipelines.quarantine.target_names import TargetNames
+from pipelines.report.safe_text import shown
+from sources.wording import counted, first_of
+
+SHOWN = 20
+_LONGEST_REASON = 100
+
+
+def group_line(group: Group) -> str:
+    """A group of records for people."""
+    return f"  {group.table}: {counted(group.count, 'record')}: {shown(group.reason, _LONGEST_REASON)}"
+
+
+def is_taken(bad: BadLines, names: TargetNames, files: list[BadFile], selection: Selection) -> bool:
+    """Whether the selection takes any record; reads up to the first one."""
+    lines = bad.lines(files, lambda: None)
+    return any(isinstance(line, BadLine) and selection.takes(line, names.of) for line in lines)
+
+
+def no_records(bad: BadLines, names: TargetNames, files: list[BadFile], selection: Selection) -> str:
+    """That the selection takes none, with the reasons there are instead: those of its table, or else all."""
+    head = f"no records{selection.words} in {bad.location}"
+    if selection.is_all:
+        return head
+    groups = grouped((line for line in bad.lines(files, lambda: None) if isinstance(line, BadLine)), names.of)
+    of_table = [group for group in groups if group.table == selection.table]
+    if not groups:
+        return f"{head}, which holds none at all"
+    there = f"table {selection.table}" if of_table else "the quarantine"
+    lines = [group_line(group) for group in of_table or groups]
+    return "\n".join([f"{head}; {there} has these:", *first_of(lines, SHOWN, "groups")])
