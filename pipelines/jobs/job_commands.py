@@ -1,4 +1,4 @@
-"""`tidemark table compact | rescale | drop-partition`: jobs that change a table, without Spark.
+"""`tidemark table compact | rescale | drop-partition | truncate`: jobs that change a table, without Spark.
 
 What the commands are called and take; ``table_jobs`` does it, and is imported when one is called.
 """
@@ -21,6 +21,7 @@ Partitions = Annotated[
         help="Only this partition, or those with these values; repeatable. NULL is a value, quotes keep commas.",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
@@ -70,7 +71,7 @@ def rescale(
 def drop_partition(
     path: TablePath,
     partition: Partitions = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     option: Storage = None,
 ) -> None:
@@ -81,3 +82,14 @@ def drop_partition(
     from pipelines.jobs import table_jobs
 
     table_jobs.drop_partition(path, partition, yes, dry_run, option)
+
+
+@table_app.command()
+def truncate(path: TablePath, yes: Yes = False, dry_run: DryRun = False, option: Storage = None) -> None:
+    """Take all rows out of the table.
+
+    Older snapshots still have them. The changelog does not tell of it. Pipelines go on with what they read next.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.truncate(path, yes, dry_run, option)

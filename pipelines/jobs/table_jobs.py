@@ -1,4 +1,4 @@
-"""What `tidemark table compact`, `rescale` and `drop-partition` do; ``job_commands`` has the arguments."""
+"""What `tidemark table compact`, `rescale`, `drop-partition` and `truncate` do; ``job_commands`` has the arguments."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import Rescaled
 from paimon_table.maintenance.rescale import rescale as rescale_table
 from paimon_table.maintenance.rescale_rules import check_rescale
+from paimon_table.maintenance.truncation import truncate as truncate_table
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched
@@ -87,10 +88,44 @@ def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: O
     if done.snapshot_id is None:
         typer.echo("they are gone already")
         return
-    facts = done.partitions.values()
+    typer.echo(
+        f"dropped {counted(len(done.partitions), 'partition')} with {_held(done.partitions)}, "
+        f"{_snapshots([done.snapshot_id])}; older snapshots still have them"
+    )
+
+
+def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
+    """Take all rows out of the table, once that is confirmed."""
+    table = open_table(path, storage, for_reading=False)
+    state = table.state()
+    if not state.files and not state.index:
+        typer.echo("the table is empty already")
+        return
+    _tell_partitions(table, "would empty" if dry_run else "emptying", partition_facts(table.context, state))
+    if dry_run:
+        return
+    pipelines = marking_pipelines(table.io, table.paths)
+    if pipelines:
+        typer.echo(
+            f"written by pipeline {', '.join(pipelines)}: what it has read stays read, and what comes from now on is "
+            "written into the empty table",
+            err=True,
+        )
+    confirm("Empty the table?", yes, done="removed")
+    done = truncate_table(table, new_job())
+    if done.snapshot_id is None:
+        typer.echo("the table is empty already")
+        return
+    typer.echo(
+        f"emptied the table of {_held(done.partitions)}, {_snapshots([done.snapshot_id])}; older snapshots still have "
+        "them"
+    )
+
+
+def _held(partitions: Mapping[bytes, PartitionFacts]) -> str:
+    facts = partitions.values()
     rows, files = sum(fact.row_count for fact in facts), sum(len(fact.files) for fact in facts)
-    held = f"{counted(rows, 'stored row')} in {counted(files, 'file')}, {_snapshots([done.snapshot_id])}"
-    typer.echo(f"dropped {counted(len(facts), 'partition')} with {held}; older snapshots still have them")
+    return f"{counted(rows, 'stored row')} in {counted(files, 'file')}"
 
 
 def _chosen(table: Table, specs: Specs) -> Chosen:

@@ -112,6 +112,10 @@ class JavaPaimon:
         """Drop partitions, by the texts of their values."""
         self._ask("drop_partitions", path=path, partitions=[dict(partition) for partition in partitions])
 
+    def truncate(self, path: str) -> None:
+        """Take all rows out of the table."""
+        self._ask("truncate", path=path)
+
     def overwrite(
         self,
         path: str,

@@ -414,6 +414,13 @@ class JavaTables:
         commit.close()
         return {}
 
+    def truncate(self, path: str) -> Json:
+        """Take all rows out of the table."""
+        commit = self._table(path).newBatchWriteBuilder().newCommit()
+        commit.truncateTable()
+        commit.close()
+        return {}
+
     def expire(self, path: str, options: dict[str, str]) -> Json:
         """Snapshots, then long-lived changelogs, as the committer does after a commit with these options."""
         table = self._table(path, options)
@@ -643,6 +650,7 @@ COMMANDS = (
     "pack",
     "compact_postponed",
     "drop_partitions",
+    "truncate",
     "overwrite",
     "expire",
     "remove_orphans",

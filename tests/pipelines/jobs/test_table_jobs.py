@@ -1,4 +1,4 @@
-"""`tidemark table compact | rescale | drop-partition` on tables that the engine wrote."""
+"""`tidemark table compact | rescale | drop-partition | truncate` on tables that the engine wrote."""
 
 from __future__ import annotations
 
@@ -252,6 +252,37 @@ def test_a_table_without_partitions_has_none_to_drop(tmp_path: Path) -> None:
     driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"]), tmp_path / "lookup")
     with pytest.raises(ConfigError, match="has no partitions; leave it out"):
         run("drop-partition", driver, "--partition", "dt=1", "--yes")
+
+
+# ---------------------------------------------------------------- truncate
+
+
+def test_a_table_is_emptied_once_that_is_confirmed(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    content = driver.content()
+    would = run("truncate", driver, "--dry-run")
+    assert would.startswith("would empty:\n  dt=19723/region=")
+    with pytest.raises(ConfigError, match="nothing was removed: add --yes"):
+        run("truncate", driver)
+    assert driver.content() == content
+
+    printed = run("truncate", driver, "--yes")
+
+    assert printed.startswith("emptying:\n  dt=19723/region=")
+    assert "emptied the table of 80 stored rows in 8 files, snapshot 2; older snapshots still have them\n" in printed
+    assert (driver.content(), driver.content(1)) == ([], content)
+    assert run("truncate", driver, "--yes") == run("truncate", driver, "--dry-run") == "the table is empty already\n"
+    assert driver.table.snapshots.latest_id() == 2
+
+
+def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_path: Path) -> None:
+    driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"]), tmp_path / "lookup")
+    driver.commit([["+I", 1, 1]])
+    write_mark(driver.table.io, driver.table.paths, "shop", ())
+    printed = run("truncate", driver, "--yes")
+    assert printed.startswith("emptying:\n  the table: 1 bucket, 1 stored row in 1 file of ")
+    assert "written by pipeline shop: what it has read stays read" in printed
+    assert driver.content() == []
 
 
 # ---------------------------------------------------------------- compact
