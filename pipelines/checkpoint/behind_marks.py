@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.document import known_fields
 
 DIRECTORY = "tidemark/behind"
 
@@ -89,7 +90,8 @@ class BehindMark:
         document = json.loads(data)
         plan = document.pop("slice")
         document |= {"cause": Cause(document["cause"]), "topics": tuple(document["topics"])}
-        mark = cls(**document, slice=None if plan is None else SlicePlan(**plan))
+        piece = None if plan is None else SlicePlan(**known_fields(SlicePlan, plan))
+        mark = cls(**known_fields(cls, document), slice=piece)
         numbers = [mark.since_ms, mark.batch, *(() if plan is None else (plan["number"], plan["planned_at_ms"]))]
         positions = [mark.begin, mark.after, *(() if plan is None else (plan["begin"], plan["end"]))]
         if not isinstance(mark.table, str) or not all(type(number) is int for number in numbers):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
+from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
@@ -50,13 +51,15 @@ class Checkpoint:
     def document(self, name: str, parse: Callable[[bytes], T]) -> T | None:
         """What ``parse`` makes of a file of ours; None where there is none.
 
-        CorruptFile, with the file and the way out, for one of which it raises one of ``NOT_AS_WRITTEN``.
+        CorruptFile, with the file and the way out, for one of which it raises one of ``NOT_AS_WRITTEN``;
+        UnsupportedFeature for one of a newer version, see ``document``.
         """
         try:
             data = self._io.read(f"{self._path}/{name}")
         except FileNotFoundError:
             return None
         try:
+            check_format(data, f"file {name} of checkpoint {self.location}")
             return parse(data)
         except NOT_AS_WRITTEN as error:
             raise self.damaged(name, "is not what was written") from error

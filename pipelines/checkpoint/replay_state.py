@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.document import known_fields
 
 DIRECTORY = "tidemark/replays"
 
@@ -143,11 +144,11 @@ class ReplayState:
         planned, end = document["planned"], document["end"]
         state = cls(
             **{
-                **document,
+                **known_fields(cls, document),
                 "begin": _point(document["begin"]),
                 "end": None if end is None else _point(end),
                 "topics": tuple(document["topics"]),
-                "planned": None if planned is None else Planned(**planned),
+                "planned": None if planned is None else Planned(**known_fields(Planned, planned)),
                 "rebuild": _rebuild(document.get("rebuild")),
             }
         )
@@ -162,10 +163,10 @@ def _rebuild(document: Mapping[str, Any] | None) -> Rebuild | None:
         return None
     switch, counts = document["switch"], document.get("counts")
     read = {
-        "switch": None if switch is None else Switch(**switch),
-        "counts": None if counts is None else Counts(**counts),
+        "switch": None if switch is None else Switch(**known_fields(Switch, switch)),
+        "counts": None if counts is None else Counts(**known_fields(Counts, counts)),
     }
-    return Rebuild(**{**document, **read})
+    return Rebuild(**{**known_fields(Rebuild, document), **read})
 
 
 def _point(document: Mapping[str, str]) -> Point:

@@ -22,9 +22,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from paimon_table.errors import CorruptFile
+from paimon_table.errors import CorruptFile, UnsupportedFeature
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
+from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 
@@ -142,10 +143,15 @@ class Requests:
             self._tell_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none."""
+        """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none.
+
+        UnsupportedFeature for one of a newer version.
+        """
         path = self._answer_path(request_id)
         try:
-            return Answer.from_bytes(self._io.read(path))
+            data = self._io.read(path)
+            check_format(data, path)
+            return Answer.from_bytes(data)
         except FileNotFoundError:
             return None
         except NOT_AS_WRITTEN as error:
@@ -171,7 +177,7 @@ class Requests:
         if request_id not in self._done:
             try:
                 answer = self.answer_to(request_id)
-            except CorruptFile:
+            except (CorruptFile, UnsupportedFeature):
                 return False
             if answer is not None and answer.state.is_final:
                 self._done.add(request_id)
@@ -179,7 +185,9 @@ class Requests:
 
     def _read(self, request_id: str) -> Request | None:
         try:
-            document = json.loads(self._io.read(self._path(request_id)))
+            data = self._io.read(self._path(request_id))
+            check_format(data, f"request {request_id}")
+            document = json.loads(data)
             return Request(
                 request_id,
                 str(document["command"]),
@@ -191,6 +199,9 @@ class Requests:
             return None
         except (PermissionError, IsADirectoryError) as error:
             self._tell_denied(self._path(request_id), error)
+            return None
+        except UnsupportedFeature as error:
+            self.answer(request_id, Answer(State.REFUSED, str(error)))
             return None
         except NOT_AS_WRITTEN as error:
             self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it anew"))

@@ -16,6 +16,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.checkpoint.document import known_fields
 from pipelines.config.config import PipelineConfig
 from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
 from pipelines.quarantine.slices import Slice, Slices
@@ -61,7 +62,7 @@ class Applied:
 
     @staticmethod
     def from_details(details: Mapping[str, Any]) -> Applied:
-        return Applied(**details)
+        return Applied(**known_fields(Applied, details))
 
 
 def commit_user_of(config: PipelineConfig, slice_: Slice) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
+from pipelines.checkpoint.document import check_format, known_fields
 from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
 from pipelines.quarantine.kept_lines import take_out
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
@@ -80,7 +81,8 @@ class Slices:
         file = self._file(name, PLAN)
         data = self._io.read(file)
         try:
-            return Slice(**json.loads(data))
+            check_format(data, file)
+            return Slice(**known_fields(Slice, json.loads(data)))
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
                 f"{file} is not what was written ({error}); its records are still in the quarantine: remove the file"

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from paimon_table.errors import CorruptFile
+from paimon_table.errors import CorruptFile, UnsupportedFeature
 from pipelines.checkpoint import behind_marks, commit_counts, lock, replay_state, topic_record
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause, SlicePlan
 from pipelines.checkpoint.checkpoint import WAY_OUT, Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.commit_counts import CommitCounts, Commits
+from pipelines.checkpoint.document import FORMAT, NEWEST
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
-from pipelines.checkpoint.replay_state import Replays
+from pipelines.checkpoint.replay_state import (
+    Counts,
+    Kind,
+    Planned,
+    Point,
+    Rebuild,
+    Replays,
+    ReplayState,
+    Switch,
+)
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
+from pipelines.control import requests as requests_of
+from pipelines.control.requests import Answer, Requests, State
+from pipelines.quarantine.applying import Applied
 from pipelines.tables import checkpoint_record
-from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.checkpoint_record import CheckpointRecord, Record
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
 
 Reading = Callable[[PipelineConfig], object]
 
 KINDS: dict[str, Reading] = {
-    f"{behind_marks.DIRECTORY}/lake.a.json": lambda config: BehindMarks(Checkpoint(config)),
+    f"{behind_marks.DIRECTORY}/lake.a.json": lambda config: BehindMarks(Checkpoint(config)).all,
     f"{replay_state.DIRECTORY}/one.json": lambda config: Replays(Checkpoint(config)).all(),
     topic_record.FILE: lambda config: TopicRecord(Checkpoint(config)).ids,
     commit_counts.FILE: lambda config: CommitCounts(Checkpoint(config)).all,
-    checkpoint_record.FILE: lambda config: CheckpointRecord(config, Checkpoint(config)),
+    checkpoint_record.FILE: lambda config: Checkpoint(config).document(checkpoint_record.FILE, Record.from_bytes),
 }
 
 DAMAGED = {
@@ -73,6 +89,91 @@ def test_a_number_that_is_none_is_damage(config: PipelineConfig, name: str, cont
     _leave(config, name, content)
     with pytest.raises(CorruptFile, match=re.escape(f"its file {name} is not what was written")):
         KINDS[name](config)
+
+
+def _written(config: PipelineConfig) -> dict[str, dict[str, Any]]:
+    """A document of each kind, as this version writes it."""
+    checkpoint = Checkpoint(config)
+    plan = SlicePlan(0, None, "{}", 1)
+    BehindMarks(checkpoint).put(BehindMark("lake.a", Cause.FAILED, "full", 1, 2, None, slice=plan))
+    switch, counts = Switch("user", 1, "tag", 2, 3), Counts(1, 2)
+    rebuild = Rebuild("branch", {}, "rules", 1, False, switch, counts)
+    begin, planned = Point(Kind.EARLIEST), Planned(None, "{}", 1)
+    Replays(checkpoint).put(
+        ReplayState("one", "lake.a", begin, begin, ("t",), planned=planned, is_begun=True, rebuild=rebuild)
+    )
+    TopicRecord(checkpoint).add({"t": "id"})
+    CommitCounts(checkpoint).note({"lake.a": Commits(1, 2, ("t",))})
+    CheckpointRecord(config, checkpoint).start()
+    return {name: json.loads((Path(config.checkpoint) / name).read_bytes()) for name in KINDS}
+
+
+def _with_more(value: Any) -> Any:
+    """What a newer version may add: a field in every object of ours."""
+    if not isinstance(value, dict):
+        return value
+    return {**{name: inner if name in NAMED else _with_more(inner) for name, inner in value.items()}, "newer": "x"}
+
+
+NAMED = ("options", "tables")
+"""Fields whose keys are names of options or tables."""
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in (topic_record.FILE, commit_counts.FILE)])
+def test_fields_of_newer_versions_are_passed_over(config: PipelineConfig, name: str) -> None:
+    document = _written(config)[name]
+    before = KINDS[name](config)
+    _leave(config, name, json.dumps(_with_more(document)).encode())
+    assert KINDS[name](config) == before
+
+
+def test_fields_of_newer_versions_are_passed_over_in_counts(config: PipelineConfig) -> None:
+    document = _written(config)[commit_counts.FILE]
+    _leave(config, commit_counts.FILE, json.dumps({t: {**of, "new": 1} for t, of in document.items()}).encode())
+    assert CommitCounts(Checkpoint(config)).all == {"lake.a": Commits(1, 2, ("t",))}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_document_of_a_newer_version_asks_for_an_upgrade(config: PipelineConfig, name: str) -> None:
+    document = _written(config)[name]
+    _leave(config, name, json.dumps({**document, FORMAT: NEWEST + 1, "unknown": {}}).encode())
+
+    with pytest.raises(UnsupportedFeature) as raised:
+        KINDS[name](config)
+
+    told = str(raised.value)
+    assert told.startswith(f"file {name} of checkpoint {config.checkpoint} was written by a newer Tidemark (format 2;")
+    assert "upgrade" in told
+    assert raised.value.public_text == told
+
+
+def test_a_request_of_a_newer_version_is_refused_with_that(config: PipelineConfig) -> None:
+    requests = Requests.of(config)
+    request = requests.leave("pause", {"table": "lake.a"})
+    path = Path(config.checkpoint) / requests_of.DIRECTORY / f"{request.id}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), FORMAT: 2}))
+
+    assert requests.waiting() == []
+
+    answer = requests.answer_to(request.id)
+    assert answer is not None and answer.state is State.REFUSED
+    assert "was written by a newer Tidemark" in answer.text
+
+
+def test_an_answer_of_a_newer_version_is_told_as_that(config: PipelineConfig) -> None:
+    requests = Requests.of(config)
+    request = requests.leave("pause", {"table": "lake.a"})
+    requests.answer(request.id, Answer(State.DONE, "paused", {"more": 1}))
+    path = Path(config.checkpoint) / requests_of.DIRECTORY / f"{request.id}.answer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), FORMAT: 2}))
+
+    with pytest.raises(UnsupportedFeature, match="was written by a newer Tidemark"):
+        requests.answer_to(request.id)
+
+
+def test_what_a_newer_pipeline_says_of_a_slice_is_understood() -> None:
+    applied = Applied(3, 2, 1, {"tombstones": 1}, {"it is broken": 1})
+    assert Applied.from_details({**asdict(applied), "of_a_newer_version": 7}) == applied
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -1,0 +1,49 @@
+"""JSON files of ours that other versions of Tidemark read too: commands and pipelines are not upgraded in one moment.
+
+A field that a version does not know is passed over, and lost when it writes the file anew. So a field may be added as
+long as older versions do right without it. What they would get wrong comes with a higher ``$format`` in the document;
+a version refuses those beyond its own, and says that it is the older one. No name of a topic, a table or a field of
+ours begins with ``$``. Documents without it have format 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from paimon_table.errors import UnsupportedFeature
+
+FORMAT = "$format"
+NEWEST = 1
+"""The highest format that this version reads."""
+
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+T = TypeVar("T", bound=_Dataclass)
+
+
+def check_format(data: bytes, what: str) -> None:
+    """UnsupportedFeature where a newer Tidemark has written the document, in a form that this one does not know.
+
+    ``what`` names the file. ValueError and its like for what is no JSON.
+    """
+    document = json.loads(data)
+    format_ = document.get(FORMAT, NEWEST) if isinstance(document, dict) else NEWEST
+    if type(format_) is not int:
+        raise TypeError(f"{FORMAT} is no number")
+    if format_ > NEWEST:
+        raise UnsupportedFeature(
+            f"{what} was written by a newer Tidemark (format {format_}; this version reads up to {NEWEST}): upgrade"
+            " this one to the version that wrote it"
+        ).without_values()
+
+
+def known_fields(kind: type[T], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a document says of the fields of ``kind``; others, of newer versions, are left out."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in document.items() if name in names}
