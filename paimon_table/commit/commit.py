@@ -56,7 +56,7 @@ from paimon_table.metadata.manifest_merging import merge_manifests
 from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import read_schema
-from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
+from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
@@ -139,16 +139,23 @@ class TableCommit:
         self._snapshots = SnapshotStore(ctx.io, ctx.paths)
         self._reader = ManifestReader(ctx.io, ctx.paths)
         self._state = state or TableState()
-        self._manifests: tuple[int, tuple[ManifestFileMeta, ...]] = (0, ())
+        self._manifests: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
         self._own = OwnCommits(
             self._snapshots, ctx.paths.root, commit_user, is_new_user=is_new_user, others_up_to=others_up_to
         )
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
-        latest_id = self._snapshots.latest_id()
-        if self._state.snapshot_id != (latest_id or 0):
-            self._state = advance_state(self._io, self._paths, self._state, latest_id)
+        known, latest = self._state.snapshot, self._snapshots.latest()
+        if known is not None and not known.is_same(latest):
+            is_ahead = latest is not None and latest.id > known.id
+            at_its_id = self._snapshots.find(known.id) if is_ahead else None
+            if not known.is_same(at_its_id):
+                # Rolled back, or made anew, and perhaps grown again to the same ids; one that expired tells nothing.
+                self._state = TableState()
+                if not is_ahead or at_its_id is not None:
+                    self._own.forget()
+        self._state = advance_state(self._io, self._paths, self._state, latest)
         return self._state
 
     @property
@@ -394,7 +401,7 @@ class TableCommit:
         self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]
     ) -> None:
         self._state = self._state.with_committed(snapshot, delta.entries, index)
-        self._manifests = (snapshot.id, manifests)
+        self._manifests = (snapshot.identity, manifests)
         self._own.add(snapshot)
 
     # ------------------------------------------------------------ files of an attempt
@@ -416,10 +423,10 @@ class TableCommit:
         snapshot = self._state.snapshot
         if snapshot is None:
             return ()
-        known_id, known = self._manifests
+        at, known = self._manifests
         with many_values():
             return merge_manifests(
-                known if known_id == snapshot.id else self._reader.all_manifests(snapshot),
+                known if at == snapshot.identity else self._reader.all_manifests(snapshot),
                 self._options,
                 self._partition_types,
                 self._reader.stored_entries_of,

@@ -24,11 +24,14 @@ class OwnCommits:
         self._is_new_user = is_new_user
         self._searched_id = others_up_to
 
+    def forget(self) -> None:
+        """The table was rolled back or made anew: what was seen may be gone."""
+        self.newest, self._searched_id = None, 0
+
     def search(self, latest_id: int, started_ms: int | None) -> None:
         """Look through the snapshots that have appeared since the last search; ``started_ms`` as for a commit."""
         if latest_id < self._searched_id:
-            # The table was rolled back: what was seen may be gone.
-            self.newest, self._searched_id = None, 0
+            self.forget()
         if self._is_new_user:
             self._is_new_user, self._searched_id = False, latest_id
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS

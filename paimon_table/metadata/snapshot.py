@@ -70,6 +70,16 @@ class Snapshot:
     next_row_id: int | None = None
     operation: str | None = None
 
+    @property
+    def identity(self) -> SnapshotIdentity:
+        return SnapshotIdentity(self.id, self.uuid)
+
+    def is_same(self, other: Snapshot | None) -> bool:
+        """Whether both are one snapshot, not two that have had the same id; early writers gave them no uuid."""
+        if other is None or self.identity != other.identity:
+            return False
+        return self.uuid is not None or self == other
+
 
 _JSON_KEYS = (
     ("uuid", "uuid"),
@@ -222,6 +232,10 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot; a newer one when that expires before it is read."""
+        hinted = self._hint(self.paths.latest_hint)
+        at_hint = self.find(hinted) if hinted else None
+        if at_hint is not None and not self._exists(at_hint.id + 1):
+            return at_hint
         for _ in range(_ATTEMPTS):
             newest = self.latest_id()
             found = None if newest is None else self.find(newest)

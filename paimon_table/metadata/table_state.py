@@ -75,7 +75,7 @@ class TableState:
 
     @property
     def identity(self) -> SnapshotIdentity:
-        return BEFORE_THE_FIRST if self.snapshot is None else SnapshotIdentity(self.snapshot.id, self.snapshot.uuid)
+        return BEFORE_THE_FIRST if self.snapshot is None else self.snapshot.identity
 
     def files_of(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         return self.files.get(bucket, ())
@@ -147,25 +147,31 @@ def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> Tabl
         return TableState(snapshot, live, totals, reader.index_entries(snapshot))
 
 
-def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest_id: int | None) -> TableState:
-    """``state`` moved to snapshot ``latest_id``: deltas where they still exist, else a new load."""
-    if latest_id is None:
+def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest: Snapshot | None) -> TableState:
+    """``state`` moved to the newest snapshot: deltas where they still exist, else a new load.
+
+    The snapshot of ``state`` must be the one that its id has now, or must have had: after a rollback, or in a table
+    made anew, others may have given that id again.
+    """
+    if latest is None:
         return TableState()
-    snapshots = SnapshotStore(io, paths)
-    if state.snapshot is None or latest_id < state.snapshot_id:
-        return load_state(io, paths, snapshots.read(latest_id))
+    if latest.is_same(state.snapshot):
+        return state
+    snapshots, latest_id = SnapshotStore(io, paths), latest.id
+    if state.snapshot is None or latest_id <= state.snapshot_id:
+        return load_state(io, paths, latest)
     reader = ManifestReader(io, paths)
     index_manifest = state.snapshot.index_manifest
     for snapshot_id in range(state.snapshot_id + 1, latest_id + 1):
         snapshot = snapshots.find(snapshot_id)
         if snapshot is None:
-            return load_state(io, paths, snapshots.read(latest_id))
+            return load_state(io, paths, latest)
         try:
             entries = reader.delta_entries(snapshot)
         except CorruptFile:
             if snapshots.find(snapshot_id) is not None:
                 raise
-            return load_state(io, paths, snapshots.read(latest_id))  # it has expired between the two looks
+            return load_state(io, paths, latest)  # it has expired between the two looks
         state = state.with_committed(snapshot, entries)
     newest = state.snapshot
     if newest is not None and newest.index_manifest != index_manifest:

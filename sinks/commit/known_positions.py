@@ -43,7 +43,7 @@ class KnownPositions:
         self._at = BEFORE_THE_FIRST
         for snapshot in self._newest_first(0 if before.newest is None else before.newest.id):
             if newer.newest is None:
-                self._at = SnapshotIdentity(snapshot.id, snapshot.uuid)
+                self._at = snapshot.identity
             if snapshot == before.newest:
                 self._known = self._filled(newer.above(before), wanted)
                 return self._known.by_pipeline

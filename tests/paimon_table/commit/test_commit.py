@@ -11,6 +11,7 @@ import pytest
 
 from paimon_table.commit.commit import RetryWait, TableCommit
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
+from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
@@ -297,6 +298,51 @@ def test_commit_after_a_rollback_starts_from_what_is_left(table: Table) -> None:
     assert commit.committed_identifier() == 1
     assert not commit.commit(2, [new_file("again")], {}).replayed
     assert live(table) == {"f1", "again"}
+
+
+def rolled_back(table: Table, to: int) -> None:
+    """As Java does it: later snapshots go, with the files that only they have."""
+    roll_back(table.context, plan_rollback(table.context, to))
+
+
+@pytest.mark.parametrize("others", [2, 3, 5])
+def test_a_table_that_was_rolled_back_and_has_grown_again_is_read_anew(table: Table, others: int) -> None:
+    """To the very snapshot that this committer knows (2 of others), or beyond it."""
+    commit = committer(table)
+    for number in (1, 2, 3):
+        commit.commit(number, [new_file(f"f{number}")], {})
+    rolled_back(table, 1)
+    other = committer(Table.open("/w/t", io=table.io), "other")
+    for number in range(others):
+        other.commit(number, [new_file(f"o{number}")], {})
+    theirs = {"f1", *(f"o{number}" for number in range(others))}
+
+    assert {f.file_name for files in commit.refresh().files.values() for f in files} == theirs
+    assert commit.committed_identifier() == 1
+    assert not commit.commit(3, [new_file("again")], {}).replayed
+    assert live(table) == {*theirs, "again"}
+
+
+def test_a_table_that_was_made_anew_under_its_name_is_read_anew(table: Table, disk: MemoryDisk) -> None:
+    commit = committer(table)
+    commit.commit(1, [new_file("old")], {})
+    table.io.delete_tree("/w/t")
+    again = Table.create("/w/t", orders_schema({"commit.max-retries": "3"}), io=MemoryFileIO(disk))
+    committer(again, "other").commit(7, [new_file("new")], {})
+
+    assert commit.committed_identifier() is None
+    commit.commit(2, [new_file("mine")], {})
+    assert live(again) == {"new", "mine"}
+
+
+def test_looking_whether_somebody_has_committed_takes_three_requests(tmp_path: Path) -> None:
+    io = CountingFileIO(LocalFileIO())
+    table = Table.create(str(tmp_path / "t"), orders_schema({}), io=io)
+    commit = committer(table)
+    commit.commit(1, [new_file("a")], {})
+    io.requests.clear()
+    commit.refresh()
+    assert len(io.requests) == 3
 
 
 def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table: Table) -> None:

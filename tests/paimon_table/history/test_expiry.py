@@ -107,7 +107,7 @@ def test_a_state_that_is_moved_forward_survives_that_its_way_expires(tmp_path: P
     behind = load_state(io, table.paths, table.snapshots.read(1))
     io.expires_at = "snapshot-2"
 
-    state = advance_state(io, table.paths, behind, table.snapshots.latest_id())
+    state = advance_state(io, table.paths, behind, table.snapshots.latest())
 
     assert io.has_expired
     assert state.files == driver.state().files

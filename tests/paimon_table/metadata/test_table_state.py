@@ -58,7 +58,7 @@ def test_state_is_loaded_anew_when_deltas_have_expired(table: Table) -> None:
     for number in range(1, 4):
         theirs.commit(number, [message(0, new_files=[data_file(f"t{number}")])], {})
     table.io.delete(table.paths.snapshot_file(2))
-    state = advance_state(table.io, table.paths, mine.state, 4)
+    state = advance_state(table.io, table.paths, mine.state, table.snapshots.latest())
     assert contents(state) == contents(loaded(table))
     assert state.snapshot_id == 4
 
