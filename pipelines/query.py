@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from paimon_table import Table, TableName
+from paimon_table import Table
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
@@ -45,20 +45,19 @@ from pipelines.catchup.standing import Standing, TableState, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.catchup.table_requests import COMMANDS, TableRequests
 from pipelines.checkpoint.behind_marks import BehindMarks, Cause
-from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.live.pipeline_state import Opened, PipelineState
+from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
+from pipelines.replay.shown_replays import ShownReplays
 from pipelines.replay.spark_work import spark_work
-from pipelines.replay.unfinished import unfinished_replays
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.callbacks import end_connection, this_connection
@@ -139,14 +138,14 @@ class PipelineQuery:
         self._spark = spark
         self._seen = seen or PipelineState(config.name)
         self._replays: ReplaySlices | None = None
-        self._unfinished: Mapping[str, Beside] = {}
+        self._shown = ShownReplays(self._checkpoint, self._catalog, self._seen)
         self._turns = Turns()
         self._left_out = LeftOut(BehindMarks(self._checkpoint), self._checkpoint)
         self._left_out.has_passed = self._has_passed
         self._stream = StreamEnd(self._checkpoint, self._catalog, lambda: self.tables)
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
-            self._look_at_replays({})
+            self._shown.look()
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure)
@@ -368,25 +367,7 @@ class PipelineQuery:
             for name, one in self.standings().items()
             if one.state is TableState.CATCHING_UP
         }
-        return {**self._unfinished, **catching_up}
-
-    def _look_at_replays(self, left: Mapping[str, int | None]) -> None:
-        """Take note of those that are not done; ``left`` as for ``unfinished_replays``."""
-        if self._checkpoint.is_new:
-            return
-        try:
-            replays = Replays(self._checkpoint).all()
-            self._unfinished = unfinished_replays(replays, left)
-            for state in replays:
-                if state.is_done and state.id in left and state.rebuild is not None:
-                    table = self._catalog.load(TableName.of(state.table))
-                    self._seen.table_changed(state.table, Opened(table, table.state(table.snapshots.latest())))
-        except (TidemarkError, OSError) as error:  # whoever replays is told; the stream goes on
-            log.warning("replays cannot be shown: %s", error)
-
-    def _slice_done(self, state: ReplayState, report: BatchReport, tables: PipelineTables) -> None:
-        is_aside = state.rebuild is not None
-        self._seen.slice_done(state.table, report, None if is_aside else tables.sinks.get(state.table))
+        return {**self._shown.unfinished, **catching_up}
 
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
@@ -402,15 +383,15 @@ class PipelineQuery:
             user = self.tables.commit_user
             stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
             given = (self._spark, self.config, self._reader, self._settings, self._exchange, stream)
-            work = spark_work(*given, self._slice_done)
+            work = spark_work(*given, self._shown.slice_done)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, user)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
-        self._look_at_replays({id_: answer.details.get("records_left")})
+        self._shown.look({id_: answer.details.get("records_left")})
         return answer
 
     def _give_up(self, request: Request, tell: Tell) -> Answer:
         answer = giving_up(self._checkpoint, self._own)(request, tell)
-        self._look_at_replays({})
+        self._shown.look()
         return answer
 
     def _known_tables(self) -> set[str]:
