@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -40,15 +39,15 @@ from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.side_work import SideWork
-from pipelines.catchup.spark_slices import run_slice, slice_settings
-from pipelines.catchup.standing import Standing, TableState, tell_tables_behind
+from pipelines.catchup.spark_slices import SparkSlices
+from pipelines.catchup.standing import Standing, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.catchup.table_requests import COMMANDS, TableRequests
-from pipelines.checkpoint.behind_marks import BehindMarks, Cause
-from pipelines.config.config import PipelineConfig
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
+from pipelines.live.catching_up import catching_up
 from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
@@ -64,23 +63,18 @@ from pipelines.spark.callbacks import end_connection, this_connection
 from pipelines.spark.query_end import QueryEnd
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
-from pipelines.spark.stream_progress import closed_batch_ends
-from pipelines.storage import quarantine_of
+from pipelines.spark.stream_progress import ClosedBatches
+from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier, found_tables
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
-from sinks.quarantine import Quarantine
 from sources.positions import Reading
 from sources.slices import Slice
-from sources.wording import position_words
 
 log = logging.getLogger(__name__)
-
-PROGRESS_EVERY_S = 1.0
-"""How often Spark may be asked how far a query is."""
 
 
 class StopRequested(TidemarkError):
@@ -111,8 +105,6 @@ class PipelineQuery:
         self._is_in_batch = False
         self._called_by: ClientServerConnection | None = None
         """The connection on which the JVM calls us; the thread of the query never closes it."""
-        self._reported_batch = self._closed_batch = -1
-        self._asked_s = 0.0
         self._drained = threading.Event()
         self._compactions = Compactions()
         scratch_dir = process_directory(tempfile.gettempdir())
@@ -124,6 +116,7 @@ class PipelineQuery:
         self._topics = pipeline.topics
         self._counts = pipeline.counts
         self._reader = pipeline.reader
+        self._closed_batches = ClosedBatches(lambda ends: self._reader.read_to(ends, {}))
         self._settings = TaskSettings(
             config.source.format.decoder,
             write_slots(spark),
@@ -218,7 +211,7 @@ class PipelineQuery:
         if self._stopping.is_set() or self.failure is not None:
             self._side.request_stop()
         self._note_compactions()
-        self._note_ends()
+        self._closed_batches.poll(self._query)
         if not self._is_in_batch and (self._stopping.is_set() or self.failure is not None):
             self._end.poll()
 
@@ -327,7 +320,7 @@ class PipelineQuery:
             self._reader.check_read(self._checkpoint.planned_offsets(batch_id), readings)
 
     def _ended(self, report: BatchReport) -> None:
-        self._reported_batch = report.batch_id
+        self._closed_batches.appended_batch = report.batch_id
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()
         self._note_commits(opened)
@@ -357,17 +350,7 @@ class PipelineQuery:
 
     def beside(self) -> Mapping[str, Beside]:
         """The work that goes on beside the stream, by table. Safe from any thread."""
-        catching_up = {
-            name: Beside(
-                "backfill" if one.cause is Cause.NEW else "catch-up",
-                one.records_read,
-                one.records_left,
-                position_words(one.position),
-            )
-            for name, one in self.standings().items()
-            if one.state is TableState.CATCHING_UP
-        }
-        return {**self._shown.unfinished, **catching_up}
+        return {**self._shown.unfinished, **catching_up(self.standings())}
 
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
@@ -382,8 +365,7 @@ class PipelineQuery:
         if self._replays is None:
             user = self.tables.commit_user
             stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
-            given = (self._spark, self.config, self._reader, self._settings, self._exchange, stream)
-            work = spark_work(*given, self._shown.slice_done)
+            work = spark_work(self._slices(), stream, self._shown.slice_done)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, user)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
         self._shown.look({id_: answer.details.get("records_left")})
@@ -435,40 +417,22 @@ class PipelineQuery:
         if tables is None:
             raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
         user = aside_user(tables.commit_user, mark.since_ms)
-        settings = slice_settings(self._settings, mark)
-        quarantine_io, _ = quarantine_of(self.config)
-        run = partial(
-            run_slice,
-            self._spark,
-            self._reader,
-            settings,
-            self._exchange,
-            lambda records: decoded(records, settings.slots, quarantine_io, self._reader.share_reader),
-        )
+        slices = self._slices().of_mark(mark)
 
-        def told(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            report = run(batch, own, piece, topics)
+        def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            report = slices.run(batch, own, piece, topics)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
             return report
 
-        work = SliceWork(
-            self._reader.slices(),
-            told,
-            lambda mark: PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids),
-            self.config.source.reader.max_records_per_batch,
-        )
+        def open_tables(mark: BehindMark) -> PipelineTables:
+            return PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids)
+
+        most_records = self.config.source.reader.max_records_per_batch
+        work = SliceWork(self._reader.slices(), run, open_tables, most_records)
         return CatchUp(identifier, self._left_out, self._stream, work)
 
-    def _note_ends(self) -> None:
-        """Tell the reader where Spark says that a batch ended, once its rows are in the tables."""
-        now_s = time.monotonic()
-        if self._closed_batch >= self._reported_batch or now_s - self._asked_s < PROGRESS_EVERY_S:
-            return
-        self._asked_s = now_s
-        found = closed_batch_ends(self._query)
-        if found is not None and found[0] <= self._reported_batch:
-            self._closed_batch = found[0]
-            self._reader.read_to(found[1], {})
+    def _slices(self) -> SparkSlices:
+        return SparkSlices(self._spark, self.config, self._reader, self._settings, self._exchange)
 
     def _note_compactions(self) -> None:
         """Look whether compactions have failed beside the query."""
@@ -501,17 +465,9 @@ class PipelineQuery:
         return self.tables
 
     def _tables_of(self, query_id: str) -> PipelineTables:
-        self._settings = replace(self._settings, quarantine=_quarantine(self.config, query_id))
+        self._settings = replace(self._settings, quarantine=quarantine_under(self.config, query_id))
         user = commit_user(self.config, query_id)
         return PipelineTables(self.config, user, self._own, left_out=self._left_out, topic_ids=self._topic_ids)
 
     def _topic_ids(self) -> Mapping[str, str]:
         return self._topics.ids
-
-
-def _quarantine(config: PipelineConfig, query_id: str) -> Quarantine | None:
-    """The quarantine of this checkpoint: batch numbers start again under another one."""
-    if config.source.on_bad_record == "fail":
-        return None
-    io, path = quarantine_of(config)
-    return Quarantine(io, f"{path}/{query_id}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from paimon_table import Catalog, FilesystemCatalog
 from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from pipelines.config.config import PipelineConfig
+from sinks.quarantine import Quarantine
 
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
@@ -19,6 +20,14 @@ def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
     """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
     io, path = storage_of(config, config.quarantine)
     return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path
+
+
+def quarantine_under(config: PipelineConfig, name: str) -> Quarantine | None:
+    """The quarantine of batches that are numbered by themselves; None where bad records are refused."""
+    if config.source.on_bad_record == "fail":
+        return None
+    io, path = quarantine_of(config)
+    return Quarantine(io, f"{path}/{name}")
 
 
 def catalog_of(config: PipelineConfig) -> Catalog:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from paimon_table.errors import BrokenInvariant
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.checkpoint.behind_marks import BehindMark
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.reader import SourceReader
@@ -27,26 +30,42 @@ def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:
     if quarantine is not None:
         path = f"{quarantine.path}+{quote(mark.table, safe='')}-{mark.since_ms}"
         quarantine = Quarantine(quarantine.io, path, quarantine.task)
+    return again_settings(settings, quarantine)
+
+
+def again_settings(settings: TaskSettings, quarantine: Quarantine | None) -> TaskSettings:
+    """Settings of tasks that read records again which the stream has gone by."""
     return replace(settings, quarantine=quarantine, notes_gaps=False, is_again=True)
 
 
-def run_slice(
-    spark: SparkSession,
-    reader: SourceReader,
-    settings: TaskSettings,
-    exchange: MakeExchange,
-    blobs_of: Callable[[DataFrame], DataFrame],
-    batch: BatchRun,
-    tables: PipelineTables,
-    piece: Slice,
-    topics: Collection[str] | None,
-) -> BatchReport:
-    """Bring one slice into ``tables``; returns when its compactions are committed too."""
-    records = reader.slices().records(spark, piece, topics, settings.slots)
-    compactions, reports = Compactions(), list[BatchReport]()
-    blobs = blobs_of(records)
-    process_batch(batch, tables, settings, exchange(blobs, compactions), compactions, reports.append)
-    compactions.wait()
-    if not reports:
-        raise BrokenInvariant(f"slice {batch.id} ended without a report; please report this")
-    return reports[0]
+@dataclass(frozen=True, slots=True)
+class SparkSlices:
+    """Does slices of a pipeline's source with the settings and by the exchange of its batches."""
+
+    spark: SparkSession
+    config: PipelineConfig
+    reader: SourceReader
+    settings: TaskSettings
+    exchange: MakeExchange
+
+    def with_quarantine(self, quarantine: Quarantine | None) -> SparkSlices:
+        """The same for slices with numbers of their own, whose bad records go there; they are refused without one."""
+        return replace(self, settings=again_settings(self.settings, quarantine))
+
+    def of_mark(self, mark: BehindMark) -> SparkSlices:
+        """The same for the table of a mark."""
+        return replace(self, settings=slice_settings(self.settings, mark))
+
+    def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+        """Bring one slice into ``tables``; returns when its compactions are committed too. See ``RunSlice``."""
+        quarantine_io, _ = quarantine_of(self.config)
+        slots = self.settings.slots
+        records = self.reader.slices().records(self.spark, piece, topics, slots)
+        blobs = decoded(records, slots, quarantine_io, self.reader.share_reader)
+        compactions, reports = Compactions(), list[BatchReport]()
+        exchange = self.exchange(blobs, compactions)
+        process_batch(batch, tables, self.settings, exchange, compactions, reports.append)
+        compactions.wait()
+        if not reports:
+            raise BrokenInvariant(f"slice {batch.id} ended without a report; please report this")
+        return reports[0]

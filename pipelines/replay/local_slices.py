@@ -10,6 +10,7 @@ from paimon_table.errors import ConfigError
 from pipelines.batch.plan import TaskSettings
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
 from pipelines.replay.closed_stream import ClosedStream
@@ -34,7 +35,8 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)
-        work = spark_work(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), stream)
+        slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes))
+        work = spark_work(slices, stream)
         yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
     finally:
         spark.stop()

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
-from functools import partial
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.decode_stream import decoded
-from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.batch.spark_exchange import MakeExchange
-from pipelines.catchup.spark_slices import run_slice
+from pipelines.batch.plan import BatchRun
+from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.checkpoint.replay_state import ReplayState
-from pipelines.config.config import PipelineConfig
-from pipelines.replay.replay_job import RunSlice, Stream, Work
+from pipelines.replay.replay_job import Stream, Work
 from pipelines.spark.spark_errors import told_by_spark
-from pipelines.storage import quarantine_of
+from pipelines.storage import quarantine_under
 from pipelines.tables.tables import PipelineTables
-from sinks.quarantine import Quarantine
-from sources.reader import SourceReader
 from sources.slices import Slice
 
 OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
@@ -29,11 +19,7 @@ OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
 
 
 def spark_work(
-    spark: SparkSession,
-    config: PipelineConfig,
-    reader: SourceReader,
-    settings: TaskSettings,
-    exchange: MakeExchange,
+    slices: SparkSlices,
     stream: Stream,
     on_slice: OnSlice = lambda _state, _report, _tables: None,
 ) -> Callable[[ReplayState], Work]:
@@ -41,25 +27,17 @@ def spark_work(
 
     ``on_slice`` hears of each slice that is done.
     """
-    io, path = quarantine_of(config)
-
-    def told(state: ReplayState, run: RunSlice, batch: BatchRun, tables: PipelineTables, *given: Any) -> BatchReport:
-        report = run(batch, tables, *given)
-        on_slice(state, report, tables)
-        return report
+    config, reader = slices.config, slices.reader
 
     def work(state: ReplayState) -> Work:
-        is_kept = config.source.on_bad_record != "fail"
-        quarantine = Quarantine(io, f"{path}/replay-{state.id}") if is_kept else None
-        own = replace(settings, quarantine=quarantine, notes_gaps=False, is_again=True)
+        own = slices.with_quarantine(quarantine_under(config, f"replay-{state.id}"))
 
         def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            def blobs_of(records: DataFrame) -> DataFrame:
-                return decoded(records, own.slots, io, reader.share_reader)
-
             with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):
-                return run_slice(spark, reader, own, exchange, blobs_of, batch, tables, piece, topics)
+                report = own.run(batch, tables, piece, topics)
+            on_slice(state, report, tables)
+            return report
 
-        return Work(reader.slices(), partial(told, state, run), stream, config.source.reader.max_records_per_batch)
+        return Work(reader.slices(), run, stream, config.source.reader.max_records_per_batch)
 
     return work

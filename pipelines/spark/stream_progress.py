@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sources.positions import Positions
+
+LOOK_S = 1.0
+"""How often Spark may be asked how far a query is."""
+
+
+class ClosedBatches:
+    """Polled for where batches ended, those alone whose rows are in the tables: ``appended_batch`` is the last one."""
+
+    def __init__(self, tell: Callable[[Positions], None], now_s: Callable[[], float] = time.monotonic) -> None:
+        """``tell`` hears where a batch ended, behind all that it has read."""
+        self.appended_batch = -1
+        """Kept by what runs the batches."""
+        self._tell = tell
+        self._now_s = now_s
+        self._told_batch = -1
+        self._asked_s = 0.0
+
+    def poll(self, query: StreamingQuery) -> None:
+        """Ask Spark, now and then while there is something to hear."""
+        now_s = self._now_s()
+        if self._told_batch >= self.appended_batch or now_s - self._asked_s < LOOK_S:
+            return
+        self._asked_s = now_s
+        found = closed_batch_ends(query)
+        if found is not None and found[0] <= self.appended_batch:
+            self._told_batch, ends = found
+            self._tell(ends)
 
 
 def closed_batch_ends(query: StreamingQuery) -> tuple[int, Positions] | None:
