@@ -22,8 +22,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import fastavro
 import pyarrow as pa
-import xxhash
 
+from paimon_table.formats.avro.codecs import DECOMPRESS, compress
 from paimon_table.formats.avro.record_decoder import DecodeRecord, DecodeRows, Path, record_decoder, row_decoder
 
 T = TypeVar("T")
@@ -33,10 +33,7 @@ _SYNC_BYTES = 16
 _SECOND_BRANCH = b"\x02"
 _RECORDS_PER_BLOCK = 2000
 _ZSTD_LEVEL = 1
-_ZSTD_DESCRIPTOR_BYTE = 4
-_ZSTD_HAS_CHECKSUM = 0x04
 _FILE_KEY = "tidemark.file"
-_SNAPPY_CHECKSUM_BYTES = 4
 _LONG = fastavro.parse_schema("long")
 _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
@@ -51,7 +48,7 @@ class MalformedContainer(Exception):
 def write_container(
     schema: Mapping[str, Any], parsed: Any, records: Iterable[Mapping[str, Any]], codec: str, file_name: str = ""
 ) -> bytes:
-    """One container in memory; ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``CODECS``."""
+    """One container in memory; ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``DECOMPRESS``."""
     out = io.BytesIO()
     ContainerWriter(out, schema, codec, file_name=file_name).write(parsed, records)
     return out.getvalue()
@@ -95,7 +92,7 @@ class ContainerWriter:
 
     def write_block(self, count: int, data: bytes) -> None:
         """Write records that are encoded already as one block."""
-        data = _compress(data, self._codec, self._zstd_level)
+        data = compress(data, self._codec, self._zstd_level)
         block = io.BytesIO()
         fastavro.schemaless_writer(block, _LONG, count)
         fastavro.schemaless_writer(block, _LONG, len(data))
@@ -108,7 +105,7 @@ class ContainerWriter:
 
 
 def read_container(data: bytes, file_name: str = "") -> list[Any]:
-    """All records of a container with one of ``CODECS``; MalformedContainer otherwise."""
+    """All records of a container with a codec of ``DECOMPRESS``; MalformedContainer otherwise."""
     reader = ContainerReader(io.BytesIO(data), file_name)
     decode = _decoder(reader.schema_text)
     if decode is None:
@@ -248,7 +245,7 @@ class ContainerReader:
         name = header.get(_FILE_KEY, b"").decode()
         if name and self._file_name and name != self._file_name:
             raise MalformedContainer(f"it is the file {name} under another name")
-        decompress = _DECOMPRESS[header.get("avro.codec", b"null").decode()]
+        decompress = DECOMPRESS[header.get("avro.codec", b"null").decode()]
         schema = _parsed(header["avro.schema"])
         is_nullable = isinstance(schema, list) and schema[0] == "null"
         sync = self._source.read(_SYNC_BYTES)
@@ -332,63 +329,3 @@ def without_logical_types(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
     return schema
-
-
-# ---------------------------------------------------------------- codecs
-
-
-def _compress(data: bytes, codec: str, zstd_level: int) -> bytes:
-    match codec:
-        case "zstandard":
-            packed: bytes = pa.Codec("zstd", compression_level=zstd_level).compress(data, asbytes=True)
-            return _with_checksum(packed, data)
-        case "snappy":
-            snappy: bytes = pa.Codec("snappy").compress(data, asbytes=True)
-            return snappy + zlib.crc32(data).to_bytes(_SNAPPY_CHECKSUM_BYTES, "big")
-        case "deflate":
-            deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-            return deflate.compress(data) + deflate.flush()
-        case _:
-            return data
-
-
-def _with_checksum(frame: bytes, content: bytes) -> bytes:
-    """A zstandard frame with the checksum of its content, which Arrow leaves out."""
-    descriptor = frame[_ZSTD_DESCRIPTOR_BYTE] | _ZSTD_HAS_CHECKSUM
-    checksum = (xxhash.xxh64_intdigest(content) & 0xFFFF_FFFF).to_bytes(4, "little")
-    at = _ZSTD_DESCRIPTOR_BYTE
-    return b"".join((frame[:at], bytes([descriptor]), frame[at + 1 :], checksum))
-
-
-def _unzstd(data: bytes) -> bytes:
-    unpacked: bytes = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()
-    return unpacked
-
-
-def _unsnappy(data: bytes) -> bytes:
-    packed, checksum = data[:-_SNAPPY_CHECKSUM_BYTES], data[-_SNAPPY_CHECKSUM_BYTES:]
-    unpacked: bytes = pa.Codec("snappy").decompress(packed, _snappy_size(packed), asbytes=True)
-    if zlib.crc32(unpacked).to_bytes(_SNAPPY_CHECKSUM_BYTES, "big") != checksum:
-        raise MalformedContainer("the checksum of a block is wrong")
-    return unpacked
-
-
-def _snappy_size(packed: bytes) -> int:
-    """Snappy data begins with its unpacked size, seven bits a byte, the lowest first."""
-    size = 0
-    for position, byte in enumerate(packed[:5]):
-        size |= (byte & 0x7F) << (7 * position)
-        if byte < 0x80:
-            break
-    return size
-
-
-_DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
-    "null": bytes,
-    "deflate": lambda data: zlib.decompress(data, wbits=-zlib.MAX_WBITS),
-    "snappy": _unsnappy,
-    "zstandard": _unzstd,
-}
-
-CODECS = tuple(_DECOMPRESS)
-"""Names that stand in the header of a container."""

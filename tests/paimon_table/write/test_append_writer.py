@@ -434,28 +434,27 @@ def test_joined_files_end_at_the_target_size(tmp_path: Path) -> None:
     assert sorted(ids(writer.table)) == list(range(240_000))
 
 
-def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
-    writer = driver(tmp_path, JOINING)
+def damaged(directory: Path, place: int) -> tuple[TableDriver, DataFileMeta]:
+    """A table of three files, the second one with a changed bit in the byte at ``place``."""
+    writer = driver(directory, JOINING)
     for seed in range(3):
         writer.commit_arrow(many(30_000, seed))
     ((bucket, files),) = writer.state().files.items()
     path = Path(writer.table.context.data_file(bucket, files[1]))
     data = bytearray(path.read_bytes())
-    data[-20] ^= 0x10  # in the footer
+    data[place] ^= 0x10
     path.write_bytes(data)
-    with pytest.raises(CorruptFile, match=files[1].file_name):
+    return writer, files[1]
+
+
+def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
+    writer, file = damaged(tmp_path, -20)  # in the footer
+    with pytest.raises(CorruptFile, match=file.file_name):
         writer.commit_arrow(many(30_000, 3))
 
 
 def test_a_row_group_that_is_damaged_stays_damaged(tmp_path: Path) -> None:
-    writer = driver(tmp_path, JOINING)
-    for seed in range(3):
-        writer.commit_arrow(many(30_000, seed))
-    ((bucket, files),) = writer.state().files.items()
-    path = Path(writer.table.context.data_file(bucket, files[1]))
-    data = bytearray(path.read_bytes())
-    data[1000] ^= 0x10
-    path.write_bytes(data)
+    writer, _ = damaged(tmp_path, 1000)
     writer.commit_arrow(many(30_000, 3))
     with pytest.raises(CorruptFile, match="restore"):
         writer.table.to_arrow()
