@@ -22,10 +22,7 @@ POINTS = (
     "between-compactions",
     "after-compact",
 )
-"""Every crash point, in the order in which a batch passes them."""
-
-SIDE_POINTS = ("table-left-out", "slice-planned", "slice-done", "before-joining", "after-joining")
-"""Those of a table that falls behind and is caught up. Its slices pass the points of batches under their numbers."""
+"""Those of a batch, in the order in which it passes them; work beside the stream has others of its own."""
 
 
 def reached(point: str, batch_id: int) -> None:

@@ -20,7 +20,7 @@ class Query:
         self.progress = SimpleNamespace(batchId=batch_id, sources=[SimpleNamespace(endOffset=end_offset)])
 
     @property
-    def lastProgress(self) -> Any:  # noqa: N802
+    def lastProgress(self) -> Any:
         self.asked_count += 1
         return self.progress
 
