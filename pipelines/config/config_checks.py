@@ -25,6 +25,7 @@ from pipelines.config.config_values import is_uri
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
+from pipelines.config.kept_values import unreadable_values
 from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
@@ -260,6 +261,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *option_mistakes(rule),
             *values_out_of_range(rule.options),
             *durations_without_unit(rule.options),
+            *unreadable_values(rule.options),
             *options_without_effect(stated, rule.options),
             *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
             *options_replaced(stated, rule.options, rule.on_change is None, bool(rule.partition_by)),

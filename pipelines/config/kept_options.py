@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from paimon_table.nearest_name import SURE, nearest
 from paimon_table.options.option_facts import is_typed, known_names
 from paimon_table.options.option_names import HONOURED, KEPT_PREFIXES, READER_PREFIXES, REFUSED, is_kept_for_others
+from pipelines.config.kept_values import without_column
 
 TABLE_OPTIONS = frozenset({
     "consumer-id", "consumer.ignore-progress", "consumer.mode", "global-index.build.max-parallelism",
@@ -118,7 +119,7 @@ def is_stored_for_others(name: str) -> bool:
 
 def _unknown(stated: Collection[str]) -> Iterator[str]:
     for name in stated:
-        if name.startswith(KEPT_PREFIXES) and name not in _KNOWN and name not in known_names():
+        if name.startswith(KEPT_PREFIXES) and without_column(name) not in _KNOWN and name not in known_names():
             yield name
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from paimon_table import Table, TableSchema, validate_table
 from paimon_table.errors import ConfigError
+from pipelines.config.config_checks import warn_once
+from pipelines.config.kept_values import unreadable_values
 from pipelines.config.table_rules import TargetRule
 from sources.event_columns import EVENT_NAMES
 
@@ -67,7 +69,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
 
 
 def check_writable(table: Table, identifier: str) -> None:
-    """Refuse a table of a kind that Tidemark cannot write, such as one with dynamic buckets of Java's."""
+    """Refuse a table of a kind that Tidemark cannot write; a warning where others will fail with what it stores."""
     try:
         validate_table(table.schema)
     except ConfigError as error:
@@ -75,3 +77,9 @@ def check_writable(table: Table, identifier: str) -> None:
             f"table {identifier} exists and cannot be written: {error}; this table may need the engine that made it:"
             " write into a new table (another `into`)"
         ) from error
+    for _, wrong in unreadable_values(table.schema.options):
+        warn_once(
+            "table %s exists with %s; state a right value in the rule, or take the option away (ALTER TABLE ... RESET)",
+            identifier,
+            wrong,
+        )

@@ -1,0 +1,31 @@
+"""Options that are only stored have values that others can read."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from paimon_table.options.option_facts import is_typed
+from paimon_table.options.option_names import KEPT_FOR_OTHERS
+from pipelines.config.kept_options import ENGINE_OPTIONS, FILE_OPTIONS, TABLE_OPTIONS
+from pipelines.config.kept_values import PARSERS
+from pipelines.tables.writable_tables import check_writable
+from tests.support.table_driver import new_table
+
+
+def test_of_every_stored_option_it_is_known_what_its_value_is() -> None:
+    kept = {name for name in TABLE_OPTIONS | ENGINE_OPTIONS | FILE_OPTIONS | KEPT_FOR_OTHERS if not is_typed(name)}
+    assert PARSERS.keys() == kept
+
+
+def test_a_table_that_exists_with_such_a_value_is_written_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = new_table(tmp_path / "t", [("k", "INT")], ["k"], options={"parquet.block.size": "4kb"})
+    with caplog.at_level(logging.WARNING):
+        check_writable(table, f"lake.{tmp_path.name}")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"table lake.{tmp_path.name} exists with option 'parquet.block.size': '4kb' is not a whole")
+    assert line.endswith("state a right value in the rule, or take the option away (ALTER TABLE ... RESET)")
