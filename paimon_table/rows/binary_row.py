@@ -132,8 +132,6 @@ def _reserve_null(row: bytearray, slot: int, t: DataType) -> None:
         _append(row, slot, 0, bytes(16))
     elif t.root in TIMESTAMPS and (t.precision or 0) > 3:
         _append(row, slot, 0, bytes(8))
-    elif t.is_nested:
-        raise UnsupportedFeature(f"a value of type {t} cannot be part of a key or a partition; use an atomic column")
 
 
 def _append(row: bytearray, slot: int, low: int, item: bytes) -> None:

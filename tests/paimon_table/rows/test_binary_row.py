@@ -173,10 +173,15 @@ def test_values_that_do_not_fit_the_row_are_refused() -> None:
         serialize_rows([pa.array([1]), pa.array([1, 2])], [parse_type("BIGINT")] * 2)
 
 
+def test_null_of_a_nested_type_takes_its_slot_alone() -> None:
+    """Statistics that are not dense have it."""
+    types = [DataType(Root.ARRAY, element=parse_type("INT")), parse_type("INT")]
+    assert serialize_row([None, 7], types) == serialize_row([None, 7], [parse_type("STRING"), types[1]])
+
+
 def test_nested_types_are_refused() -> None:
     nested = DataType(Root.ARRAY, element=parse_type("INT"))
-    for value in (None, [1]):
-        with pytest.raises(UnsupportedFeature, match="atomic column"):
-            serialize_row([value], [nested])
+    with pytest.raises(UnsupportedFeature, match="atomic column"):
+        serialize_row([[1]], [nested])
     with pytest.raises(UnsupportedFeature, match="atomic column"):
         serialize_rows([pa.array([[1]], pa.list_(pa.int32()))], [nested])
