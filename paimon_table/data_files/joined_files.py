@@ -8,24 +8,23 @@ row groups, statistics) holds for rows that are written, so a full compaction, w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-
-import pyarrow as pa
+from functools import partial
 
 from paimon_table.data_files.file_in_progress import local_wall_clock_ms
 from paimon_table.data_files.key_value_file import FileNames
 from paimon_table.data_files.stats import united_stats
-from paimon_table.formats.file_format import DAMAGES, is_storage_failure
+from paimon_table.formats.file_format import DAMAGES, DamagedFile, is_storage_failure
 from paimon_table.formats.known_formats import PARQUET
-from paimon_table.formats.parquet.joining import LEAST_GROUP_BYTES, ParquetPart, join_parquet, parquet_part
+from paimon_table.formats.parquet.joining import LEAST_GROUP_BYTES, Opening, ParquetPart, join_parquet, parquet_part
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings, data_file_settings, format_of
+from paimon_table.options.table_options import TableOptions
 from paimon_table.step_times import timed
 
-_Opened = tuple[DataFileMeta, pa.NativeFile, ParquetPart]
+_Part = tuple[DataFileMeta, ParquetPart]
 
 
 @timed("write")
@@ -40,24 +39,29 @@ def joined_files(
     settings = data_file_settings(ctx.options, 0)
     if not _may_join(ctx, files, settings):
         return None
-    with ExitStack() as inputs:
-        opened = _opened(ctx, directory, files, settings, inputs)
-        if opened is None:
+    parts = _parts(ctx, directory, files, settings)
+    if parts is None:
+        return None
+    written: list[DataFileMeta] = []
+    try:
+        for share in _shares(parts, ctx.options):
+            name = names.next(ctx.options.data_file_prefix, settings.extension)
+            with ctx.io.open_output(f"{directory}/{name}") as out:
+                join_parquet(out, name, [(_opening(ctx, directory, file), part) for file, part in share])
+                size_bytes = int(out.tell())
+            written.append(_described(ctx, [file for file, _ in share], name, size_bytes, clock_ms()))
+    except BaseException as error:
+        # Unreferenced: nobody has their metadata.
+        for file in written:
+            ctx.delete_file_in(directory, file)
+        if isinstance(error, (DamagedFile, FileNotFoundError)):
             return None
-        written: list[DataFileMeta] = []
-        try:
-            for share in _shares(opened, ctx.options.target_file_size_bytes):
-                name = names.next(ctx.options.data_file_prefix, settings.extension)
-                with ctx.io.open_output(f"{directory}/{name}") as out:
-                    join_parquet(out, name, [(stream, part) for _, stream, part in share])
-                    size_bytes = int(out.tell())
-                written.append(_described(ctx, [file for file, _, _ in share], name, size_bytes, clock_ms()))
-        except BaseException:
-            # Unreferenced: nobody has their metadata.
-            for file in written:
-                ctx.delete_file_in(directory, file)
-            raise
-        return tuple(written)
+        raise
+    return tuple(written)
+
+
+def _opening(ctx: TableContext, directory: str, file: DataFileMeta) -> Opening:
+    return partial(ctx.io.open_input, TablePaths.data_file(directory, file))
 
 
 def _may_join(ctx: TableContext, files: Sequence[DataFileMeta], settings: FileSettings) -> bool:
@@ -78,17 +82,17 @@ def _may_join(ctx: TableContext, files: Sequence[DataFileMeta], settings: FileSe
     )
 
 
-def _opened(
-    ctx: TableContext, directory: str, files: Sequence[DataFileMeta], settings: FileSettings, inputs: ExitStack
-) -> list[_Opened] | None:
+def _parts(
+    ctx: TableContext, directory: str, files: Sequence[DataFileMeta], settings: FileSettings
+) -> list[_Part] | None:
     """The files as parts that are alike, with row groups that are large enough on average."""
-    opened: list[_Opened] = []
+    parts: list[_Part] = []
     for file in files:
         try:
-            stream = inputs.enter_context(ctx.io.open_input(TablePaths.data_file(directory, file)))
-            if stream.size() != file.file_size_bytes:
-                return None
-            part = parquet_part(stream, file.file_name, PARQUET.codecs[settings.compression])
+            with _opening(ctx, directory, file)() as stream:
+                if stream.size() != file.file_size_bytes:
+                    return None
+                part = parquet_part(stream, file.file_name, PARQUET.codecs[settings.compression])
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -97,20 +101,25 @@ def _opened(
             return None
         except DAMAGES:
             return None
-        if part is None or part.row_count != file.row_count or (opened and not part.is_like(opened[0][2])):
+        if part is None or part.row_count != file.row_count or (parts and not part.is_like(parts[0][1])):
             return None
-        opened.append((file, stream, part))
-    group_count = sum(len(part.groups) for _, _, part in opened)
+        parts.append((file, part))
+    group_count = sum(len(part.groups) for _, part in parts)
     large = sum(file.file_size_bytes for file in files) >= group_count * LEAST_GROUP_BYTES
-    return opened if large else None
+    return parts if large else None
 
 
-def _shares(opened: Sequence[_Opened], target_bytes: int) -> Iterator[list[_Opened]]:
-    """Which files become one, in their order."""
-    share: list[_Opened] = []
+def _shares(parts: Sequence[_Part], options: TableOptions) -> Iterator[list[_Part]]:
+    """Which files become one, in their order: files that no later compaction takes for small ones, but for the last.
+
+    As files are not cut, some end behind the target size: by less than the next file, which is a small one.
+    """
+    target_bytes = options.target_file_size_bytes
+    large_bytes = min(target_bytes, int(target_bytes * options.small_file_ratio))
+    share: list[_Part] = []
     size_bytes = 0
-    for one in opened:
-        if share and size_bytes + one[0].file_size_bytes > target_bytes:
+    for one in parts:
+        if size_bytes >= large_bytes and size_bytes + one[0].file_size_bytes > target_bytes:
             yield share
             share, size_bytes = [], 0
         share.append(one)

@@ -46,6 +46,17 @@ def checked_metadata(stream: pa.NativeFile, file_name: str) -> pq.FileMetaData:
 
 def checked_footer(stream: pa.NativeFile, file_name: str) -> bytes:
     """The footer of a file; DamagedFile when it contradicts its checksum, or when the file is another one."""
+    return _footer(stream, file_name)[0]
+
+
+def own_footer(stream: pa.NativeFile, file_name: str) -> bytes | None:
+    """As ``checked_footer``; None of a file without checksum, which another writer has written."""
+    footer, is_checked = _footer(stream, file_name)
+    return footer if is_checked else None
+
+
+def _footer(stream: pa.NativeFile, file_name: str) -> tuple[bytes, bool]:
+    """The footer of a file, and whether there is a checksum that says so."""
     size_bytes = int(stream.size())
     end = _read_end(stream, size_bytes, _FIRST_READ_BYTES)
     footer_bytes, magic = _TAIL.unpack(end[-_TAIL.size :]) if len(end) >= _TAIL.size else (0, b"")
@@ -56,11 +67,12 @@ def checked_footer(stream: pa.NativeFile, file_name: str) -> bytes:
         end = _read_end(stream, size_bytes, checked_bytes)
     footer = end[len(end) - _TAIL.size - footer_bytes : -_TAIL.size]
     before = end[: len(end) - _TAIL.size - footer_bytes][-_CHECKSUM.size :]
-    if len(before) == _CHECKSUM.size:
-        letters, checksum = _CHECKSUM.unpack(before)
-        if letters == _LETTERS and checksum != _footer_checksum(footer, file_name):
-            raise DamagedFile("the checksum of its footer is wrong, or it is another file under this name")
-    return footer
+    letters, checksum = _CHECKSUM.unpack(before) if len(before) == _CHECKSUM.size else (b"", 0)
+    if letters != _LETTERS:
+        return footer, False
+    if checksum != _footer_checksum(footer, file_name):
+        raise DamagedFile("the checksum of its footer is wrong, or it is another file under this name")
+    return footer, True
 
 
 def open_parquet(stream: pa.NativeFile, **options: Any) -> pq.ParquetFile:

@@ -2,18 +2,22 @@
 
 Implements what the format says about places in a file: footer, row groups and column chunks hold offsets from its
 begin, pages hold none, so pages and their checksums stay as they are. What a footer holds beside the fields that are
-known here (page indexes, bloom filters, encryption) points to other parts of the file; such files are not joined.
+known here (page indexes, bloom filters, encryption) points to other parts of the file; such files are not joined, and
+neither are files of other writers, whose footers have no checksum. The checksums of pages are verified on the way: the
+copy of a damaged page would stand in a file of which no backup has a better one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from paimon_table.formats.file_format import DamagedFile
-from paimon_table.formats.parquet.checksums import MAGIC, checked_footer, footer_end
+from paimon_table.formats.parquet.checksums import MAGIC, footer_end, own_footer
+from paimon_table.formats.parquet.pages import PageChecks
 from paimon_table.formats.parquet.thrift_compact import (
     LIST,
     BrokenThrift,
@@ -75,8 +79,11 @@ def parquet_part(stream: pa.NativeFile, file_name: str, codec: str) -> ParquetPa
 
     Raises DamagedFile.
     """
+    stored = own_footer(stream, file_name)
+    if stored is None:
+        return None
     try:
-        footer = read_struct(checked_footer(stream, file_name))
+        footer = read_struct(stored)
         if footer.keys() - {*_ALIKE, _NUM_ROWS, _ROW_GROUPS}:
             return None
         part = ParquetPart(footer)
@@ -98,16 +105,20 @@ def _is_movable(group: Struct, codec: int | None) -> bool:
     return True
 
 
-def join_parquet(out: pa.NativeFile, name: str, parts: Sequence[tuple[pa.NativeFile, ParquetPart]]) -> None:
-    """Write all row groups of the parts, which are alike, in their order, as the file ``name``."""
+Opening = Callable[[], AbstractContextManager[pa.NativeFile]]
+"""Opens a file; they are open one after the other, however many there are."""
+
+
+def join_parquet(out: pa.NativeFile, name: str, parts: Sequence[tuple[Opening, ParquetPart]]) -> None:
+    """Write all row groups of the parts, which are alike, in their order, as the file ``name``; raises DamagedFile."""
     out.write(MAGIC)
     groups: list[Struct] = []
-    for stream, part in parts:
-        for group in part.groups:
-            begin, end = _bounds(group)
-            groups.append(_moved(group, int(out.tell()) - begin, len(groups)))
-            for at in range(begin, end, _COPIED_BYTES):
-                out.write(_read(stream, at, min(end - at, _COPIED_BYTES)))
+    for opening, part in parts:
+        with opening() as stream:
+            for group in part.groups:
+                begin, end = _bounds(group)
+                groups.append(_moved(group, int(out.tell()) - begin, len(groups)))
+                _copy(stream, begin, end, out)
     first = parts[0][1].footer
     rows = sum(part.row_count for _, part in parts)
     changed = {
@@ -116,6 +127,16 @@ def join_parquet(out: pa.NativeFile, name: str, parts: Sequence[tuple[pa.NativeF
     }
     footer = struct_bytes({field: changed.get(field, value) for field, value in first.items()})
     out.write(footer_end(footer, name))
+
+
+def _copy(stream: pa.NativeFile, begin: int, end: int, out: pa.NativeFile) -> None:
+    """The pages of a row group, which stand side by side."""
+    checks = PageChecks()
+    for at in range(begin, end, _COPIED_BYTES):
+        data = _read(stream, at, min(end - at, _COPIED_BYTES))
+        checks.add(data)
+        out.write(data)
+    checks.close()
 
 
 def _read(stream: pa.NativeFile, at: int, length: int) -> bytes:

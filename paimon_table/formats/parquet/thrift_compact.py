@@ -53,10 +53,18 @@ def zigzag(value: int) -> int:
 
 def read_struct(data: bytes) -> Struct:
     """The struct that the bytes begin with; raises BrokenThrift."""
+    return read_struct_from(data)[0]
+
+
+def read_struct_from(data: bytes) -> tuple[Struct, int]:
+    """The struct that the bytes begin with, and how many of them it takes; raises BrokenThrift."""
+    reader = _Reader(data)
     try:
-        return _Reader(data).struct()
+        return reader.struct(), reader.at
     except IndexError as error:
         raise BrokenThrift("the bytes end early") from error
+    except RecursionError as error:
+        raise BrokenThrift("structs lie in each other without end") from error
 
 
 def struct_bytes(fields: Mapping[int, Value]) -> bytes:
@@ -69,7 +77,7 @@ def struct_bytes(fields: Mapping[int, Value]) -> bytes:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self.at = 0
 
     def struct(self) -> Struct:
         fields: Struct = {}
@@ -104,14 +112,14 @@ class _Reader:
         raise BrokenThrift(f"there is no type {kind}")
 
     def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
+        self.at += 1
+        return self._data[self.at - 1]
 
     def _bytes(self, count: int) -> bytes:
-        self._at += count
-        if self._at > len(self._data):
+        self.at += count
+        if self.at > len(self._data):
             raise BrokenThrift("the bytes end early")
-        return self._data[self._at - count : self._at]
+        return self._data[self.at - count : self.at]
 
     def _varint(self) -> int:
         value = shift = 0

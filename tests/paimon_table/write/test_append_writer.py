@@ -1,5 +1,7 @@
 """Tables without primary key: what their files hold, in which order, and what compaction leaves."""
 
+import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_table.data_files import joined_files
+from paimon_table.data_files.key_value_file import FileNames
 from paimon_table.deletion_vectors.deletion_vector import NOTHING_DELETED
 from paimon_table.deletion_vectors.deletion_vector_index import write_vectors
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile, MalformedRecord
@@ -423,15 +427,43 @@ def test_files_of_other_settings_are_written_anew(tmp_path: Path, change: SetOpt
         assert metadata.row_group(0).column(0).compression == codec
 
 
-def test_joined_files_end_at_the_target_size(tmp_path: Path) -> None:
-    options = {"target-file-size": "4 mb"}
-    writer = driver(tmp_path, {**JOINING, **options})
-    for seed in range(8):
-        writer.commit_arrow(many(30_000, seed))
-    files = next(iter(writer.state().files.values()))
-    assert all(file.file_size_bytes <= 4 << 20 for file in files)
-    assert len(files) < 8
-    assert sorted(ids(writer.table)) == list(range(240_000))
+def test_statistics_that_are_not_dense_have_nested_columns(tmp_path: Path) -> None:
+    columns = [("id", "INT"), ("a", "ARRAY<INT>"), ("m", "MAP<STRING, INT>"), ("r", "ROW<x INT>")]
+    table = new_table(tmp_path / "t", columns, [], (), {**UNAWARE, "metadata.stats-dense-store": "false"})
+    writer = TableDriver(table, tmp_path / "lookup")
+    for number in range(6):
+        writer.commit([["+I", number, [1], [["k", 2]], [3]]], full_compact=number == 5)
+    ((_, (file,)),) = writer.state().files.items()
+    assert (file.value_stats_cols, file.value_stats.null_counts) == (None, (0, None, None, None))
+    assert file.value_stats.max_values[12:16] == (5).to_bytes(4, "little")
+    assert sorted(ids(writer.table)) == list(range(6))
+
+
+def test_joined_files_are_large_enough_to_stay(tmp_path: Path) -> None:
+    """Two of them fit no file of the target size: each alone would be copied by every commit that follows."""
+    writer = driver(tmp_path, {**JOINING, "target-file-size": "8 mb"})
+    for seed in range(2):
+        result = writer.commit_arrow(many(130_000, seed))
+    assert result.compact is not None
+    ((bucket, (file,)),) = writer.state().files.items()
+    assert len(groups_of(writer.table, bucket, file)) == 4
+    for seed in range(2, 4):
+        assert writer.commit_arrow(many(1_000, seed)).compact is None
+    assert file in writer.state().files_of(bucket)
+    assert len(ids(writer.table)) == 262_000
+
+
+def test_joined_files_end_about_at_the_target_size(tmp_path: Path) -> None:
+    collecting = driver(tmp_path, {**UNAWARE, "write-only": "true", "target-file-size": "128 mb"})
+    for seed in range(12):
+        collecting.commit_arrow(many(30_000, seed))
+    collecting.evolve([SetOption("target-file-size", "6 mb"), SetOption("write-only", "false")])
+    ((bucket, files),) = collecting.state().files.items()
+    ctx = collecting.table.context
+    alike = tuple(replace(file, schema_id=ctx.schema.id) for file in files)
+    joined = joined_files.joined_files(ctx, ctx.bucket_dir(bucket), alike, FileNames("a"), lambda: 0)
+    assert joined is not None
+    assert [file.row_count for file in joined] == [120_000] * 3
 
 
 def damaged(directory: Path, place: int) -> tuple[TableDriver, DataFileMeta]:
@@ -453,8 +485,52 @@ def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
         writer.commit_arrow(many(30_000, 3))
 
 
-def test_a_row_group_that_is_damaged_stays_damaged(tmp_path: Path) -> None:
-    writer, _ = damaged(tmp_path, 1000)
+def test_a_page_that_is_damaged_is_not_copied(tmp_path: Path) -> None:
+    writer, file = damaged(tmp_path, 1000)
+    ((bucket, files),) = writer.state().files.items()
+    path = Path(writer.table.context.data_file(bucket, file))
+    before = set(path.parent.iterdir())
+    with pytest.raises(CorruptFile, match=f"{file.file_name}.*restore"):
+        writer.commit_arrow(many(30_000, 3))
+    assert writer.state().files_of(bucket) == files
+    assert len(set(path.parent.iterdir()) - before) == 1, "the rows that came, which nothing refers to"
+
+    whole = bytearray(path.read_bytes())
+    whole[1000] ^= 0x10
+    path.write_bytes(whole)
+    again = TableDriver(Table.open(str(tmp_path / "t")), tmp_path / "lookup", first_identifier=9)
+    assert again.commit_arrow(many(30_000, 4)).compact is not None
+    assert sorted(ids(writer.table)) == [*range(90_000), *range(120_000, 150_000)]
+
+
+def test_files_of_other_writers_are_written_anew(tmp_path: Path) -> None:
+    writer = driver(tmp_path, JOINING)
+    for seed in range(3):
+        writer.commit_arrow(many(30_000, seed))
+    ((bucket, files),) = writer.state().files.items()
+    path = Path(writer.table.context.data_file(bucket, files[0]))
+    data = path.read_bytes()
+    at = data.rindex(b"TMFC")
+    path.write_bytes(data[:at] + b"...." + data[at + 4 :])  # whose footers have no checksum
     writer.commit_arrow(many(30_000, 3))
-    with pytest.raises(CorruptFile, match="restore"):
-        writer.table.to_arrow()
+    ((bucket, (file,)),) = writer.state().files.items()
+    assert groups_of(writer.table, bucket, file)[0] > 30_000
+    assert sorted(ids(writer.table)) == list(range(120_000))
+
+
+def test_any_number_of_files_is_joined_with_few_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_files, "LEAST_GROUP_BYTES", 0)
+    collecting = driver(tmp_path, {**UNAWARE, "write-only": "true"})
+    for number in range(40):
+        collecting.commit([["+I", number, "v"]])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 20, hard))
+    try:
+        result = compact(collecting.table, Job(WriterEnvironment(str(tmp_path))), lambda _: True, fully=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (result.files_before, result.files_after) == (40, 1)
+    ((bucket, (file,)),) = collecting.state().files.items()
+    assert groups_of(collecting.table, bucket, file) == [1] * 40
+    assert sorted(ids(collecting.table)) == list(range(40))

@@ -1,0 +1,73 @@
+"""The pages of a Parquet file as they stand one behind the other: whether their checksums hold.
+
+A page is a header, which is a Thrift struct, and so many bytes as the header says, whose CRC-32 the header has too.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from paimon_table.formats.file_format import DamagedFile
+from paimon_table.formats.parquet.thrift_compact import BrokenThrift, Struct, read_struct_from, unzigzag
+
+_STORED_BYTES, _CHECKSUM = 3, 4
+"""Fields of PageHeader."""
+
+_USUAL_HEADER = 1 << 8
+_LONGEST_HEADER = 1 << 20
+"""Headers may hold statistics; what goes on for longer is none."""
+
+
+class PageChecks:
+    """Takes bytes as they come, which are whole pages in the end."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+        """The begin of a header."""
+        self._left = 0
+        """How many bytes of the page are still to come."""
+        self._checksum = 0
+        self._wanted = 0
+
+    def add(self, data: bytes) -> None:
+        """The next bytes; raises DamagedFile where a page contradicts its checksum or has none."""
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                view = self._begin(view)
+            part = view[: self._left]
+            self._checksum = zlib.crc32(part, self._checksum)
+            self._left -= len(part)
+            view = view[len(part) :]
+            if not self._left and not self._waiting and self._checksum != self._wanted:
+                raise DamagedFile("the checksum of a page is wrong")
+
+    def close(self) -> None:
+        """There are no more bytes; raises DamagedFile where a page is not whole."""
+        if self._left or self._waiting:
+            raise DamagedFile("a row group ends inside of a page")
+
+    def _begin(self, view: memoryview) -> memoryview:
+        """Take the header of the next page; gives what stands behind it, nothing where it goes on."""
+        known = len(self._waiting)
+        for most in (_USUAL_HEADER, _LONGEST_HEADER):
+            data = self._waiting + bytes(view[:most])
+            try:
+                header, length = read_struct_from(data)
+            except BrokenThrift:
+                continue
+            self._take(header)
+            return view[length - known :]
+        if len(data) >= _LONGEST_HEADER:
+            raise DamagedFile("the header of a page is damaged")
+        self._waiting = data
+        return view[:0]
+
+    def _take(self, header: Struct) -> None:
+        try:
+            self._left, checksum = unzigzag(header[_STORED_BYTES].data), unzigzag(header[_CHECKSUM].data)
+        except (KeyError, TypeError) as error:
+            raise DamagedFile("a page has no checksum, or its header is damaged") from error
+        if self._left < 0:
+            raise DamagedFile("the header of a page is damaged")
+        self._waiting, self._checksum, self._wanted = b"", 0, checksum & 0xFFFFFFFF
