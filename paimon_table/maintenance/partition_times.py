@@ -38,7 +38,7 @@ class PartitionTimes:
 
     def time(self, values: Sequence[object]) -> datetime | None:
         """The time of a partition by its values; None where they hold none."""
-        texts = {f.name: _text(value, f) for f, value in zip(self.fields, values, strict=True)}
+        texts = {f.name: _text_or_none(value, f) for f, value in zip(self.fields, values, strict=True)}
         if self.pattern is None:
             text = texts[self.fields[0].name]
         else:
@@ -54,9 +54,14 @@ def _filled(pattern: str, texts: Mapping[str, str | None]) -> str | None:
     return re.sub(rf"\$({names})", lambda found: texts[found.group(1)] or "", pattern)
 
 
-def _text(value: object, field: DataField) -> str | None:
-    if value is None:
+def _text_or_none(value: object, field: DataField) -> str | None:
+    try:
+        return None if value is None else _text(value, field)
+    except OverflowError:  # beyond the years 1 to 9999, such as PostgreSQL's infinity
         return None
+
+
+def _text(value: object, field: DataField) -> str:
     if field.type.root is Root.DATE:
         day = value if isinstance(value, date) else date(1970, 1, 1) + timedelta(days=int(str(value)))
         return day.isoformat()

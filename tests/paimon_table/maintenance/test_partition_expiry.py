@@ -65,6 +65,10 @@ def test_times_without_a_formatter(value: str | None, time: datetime | None) -> 
         ({"dt": "DATE"}, {}, [date(2024, 1, 31)], datetime(2024, 1, 31)),
         ({"dt": "DATE"}, {}, [19753], datetime(2024, 1, 31)),
         ({"at": "TIMESTAMP(3)"}, {}, [datetime(2024, 1, 31, 7)], datetime(2024, 1, 31, 7)),
+        ({"dt": "DATE"}, {}, [2**31 - 1], None),
+        ({"dt": "DATE"}, {}, [-1_000_000], None),
+        ({"at": "TIMESTAMP(6)"}, {}, [2**63 - 1], None),
+        ({"d": "DATE", "dt": "STRING"}, {"pattern": "$dt"}, [2**31 - 1, "2024-01-31"], datetime(2024, 1, 31)),
     ],
 )
 def test_times_of_values(
