@@ -15,6 +15,25 @@ def pretty(value: Any) -> str:
     return _render(value, 0)
 
 
+def as_whole_number(value: Any) -> int:
+    """``value`` as Java's long has it; ValueError for anything else, texts of digits and fractions too."""
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"expected a whole number of 64 bits, found {_short(value)}")
+    return value
+
+
+def as_text(value: Any) -> str:
+    """``value`` when it is a text; ValueError for anything else."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, found {_short(value)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    shown = repr(value) if not isinstance(value, int) or abs(value) < 1 << 99 else "a longer one"
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."
+
+
 def _render(value: Any, depth: int) -> str:
     if isinstance(value, Mapping):
         if not value:

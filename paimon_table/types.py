@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.json_text import as_text, as_whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,8 +171,13 @@ def field_json(f: DataField) -> dict[str, Any]:
 
 
 def field_from_json(obj: Mapping[str, Any]) -> DataField:
+    default = obj.get("defaultValue")
     return DataField(
-        int(obj["id"]), str(obj["name"]), parse_type(obj["type"]), obj.get("description"), obj.get("defaultValue")
+        as_whole_number(obj["id"]),
+        as_text(obj["name"]),
+        parse_type(obj["type"]),
+        obj.get("description"),
+        None if default is None else as_text(default),
     )
 
 

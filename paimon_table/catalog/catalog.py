@@ -33,14 +33,18 @@ class TableFiles:
     def newest_schema(self) -> TableSchema | None:
         """The newest version of its schema as it is written, whatever it says; None when the table is not there."""
         newest = max(schema_ids(self.io, self.paths), default=None)
-        return None if newest is None else from_json(self.io.read(self.paths.schema_file(newest)))
+        return None if newest is None else self._schema(newest)
 
     def created_ms(self) -> int | None:
         """When the first schema of the table was made; None when it is not there."""
         try:
-            return from_json(self.io.read(self.paths.schema_file(0))).time_ms
+            return self._schema(0).time_ms
         except FileNotFoundError:
             return None
+
+    def _schema(self, schema_id: int) -> TableSchema:
+        path = self.paths.schema_file(schema_id)
+        return from_json(self.io.read(path), path)
 
 
 class Catalog(Protocol):

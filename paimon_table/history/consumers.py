@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.history.names import check_name
-from paimon_table.json_text import pretty
+from paimon_table.json_text import as_whole_number, pretty
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.file_io import FileIO
 
@@ -46,8 +46,8 @@ class ConsumerStore:
         except FileNotFoundError:
             return None
         try:
-            return Consumer(name, int(json.loads(text)[_NEXT]), modified_ms)
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            return Consumer(name, as_whole_number(json.loads(text)[_NEXT]), modified_ms)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptFile(
                 f"{path} is not readable as a consumer ({error!r}); reset or delete it: 'tidemark table consumers'"
             ) from error

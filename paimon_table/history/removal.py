@@ -18,6 +18,7 @@ from paimon_table.history.branches import BranchStore
 from paimon_table.history.held import Held
 from paimon_table.history.snapshot_names import all_names
 from paimon_table.history.tags import Tag, TagStore
+from paimon_table.json_text import as_text, as_whole_number
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.snapshot import SnapshotStore
@@ -92,14 +93,25 @@ def _read(io: FileIO, record: str) -> Removal | None:
     """None when somebody else has finished it."""
     try:
         document = json.loads(io.read(record))
-        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in document.items()}
-        return Removal(**values)
+        return Removal(**{key: _value(key, value) for key, value in document.items()})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(
             f"{record} is not readable ({error!r}); delete it: what it lists is found by 'remove-orphans'"
         ) from error
+
+
+def _value(key: str, value: Any) -> Any:
+    """A value of a record as its attribute has it; ValueError or TypeError for another kind of value."""
+    if key == "keeps_changelogs":
+        return bool(value)
+    kind: Callable[[Any], int | str] = as_whole_number if key in {"earliest", "snapshots", "changelogs"} else as_text
+    if key in {"earliest", "witness"}:
+        return None if value is None else kind(value)
+    if not isinstance(value, list):
+        raise ValueError(f"{key} is no list")
+    return tuple(map(kind, value))
 
 
 def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:

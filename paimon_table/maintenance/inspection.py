@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
@@ -33,6 +34,7 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import FileIO, numbers_of
 
 _LISTERS = 16
+_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def open_despite_damage(io: FileIO, root: str) -> OpenedDespiteDamage:
 def _schemas(io: FileIO, paths: TablePaths, ids: list[int]) -> tuple[dict[int, TableSchema], list[Damage]]:
     schemas: dict[int, TableSchema] = {}
     damages = []
-    for schema_id in range(max(ids) + 1):
+    for schema_id in sorted({*ids, *_missing([-1, *ids])}):
         try:
             schemas[schema_id] = read_schema(io, paths, schema_id)
         except FileNotFoundError:
@@ -133,7 +135,10 @@ def _ids(found: Iterable[Holder]) -> list[int]:
 
 
 def _missing(ids: list[int]) -> list[int]:
-    return sorted(set(range(min(ids), max(ids))) - set(ids)) if ids else []
+    """Numbers that are left out, the first of them where a file of another name makes the gap immense."""
+    there = set(ids)
+    left_out = (number for number in range(min(ids), max(ids)) if number not in there) if ids else ()
+    return list(islice(left_out, _MOST_MISSING))
 
 
 def _snapshot_holder(paths: TablePaths, number: int) -> Holder:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from paimon_table.errors import ConfigError, CorruptFile
-from paimon_table.json_text import pretty
+from paimon_table.json_text import as_text, as_whole_number, pretty
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.file_io import FileIO, numbers_of
 
@@ -108,10 +108,19 @@ _JSON_KEYS = (
 )
 """(key of the file, attribute) in the order in which Java writes them."""
 
+_FILES = frozenset({"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"})
+"""Keys whose values are names of files."""
+
+_TEXTS = _FILES | {"uuid", "commitUser", "writerVersion", "operation"}
+"""Keys whose values are texts; those of all others, but for the kind and the properties, are numbers."""
+
 _VERSION = 3
 
 _ATTEMPTS = 10
 """How often the newest snapshot may expire before it is read."""
+
+_MOST_DIGITS = 18
+"""Of a snapshot id."""
 
 _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
@@ -137,19 +146,34 @@ def to_json(snapshot: Snapshot) -> str:
     return pretty(document)
 
 
-def from_json(text: str | bytes, path: str = "a snapshot file") -> Snapshot:
+def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
     """Read a snapshot, changelog or tag file; unknown keys are ignored.
 
     CorruptFile, which names ``path``, when a needed key is missing or the checksum that Tidemark writes is wrong.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(data)
         _check(document)
-        values = {name: document[key] for key, name in _JSON_KEYS if document.get(key) is not None}
-        values["commit_kind"] = CommitKind(values["commit_kind"])
+        values = {name: _value(key, document[key]) for key, name in _JSON_KEYS if document.get(key) is not None}
         return Snapshot(**values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(f"{path} is not readable as a snapshot ({error!r}); restore it from a backup") from error
+
+
+def _value(key: str, value: Any) -> Any:
+    """A value of the file as its attribute has it; ValueError, which names the key, for another kind of value."""
+    try:
+        if key == "properties":
+            return {name: as_text(member) for name, member in value.items()}
+        if key == "commitKind":
+            return CommitKind(value)
+        if key not in _TEXTS:
+            return as_whole_number(value)
+        if key in _FILES and ("/" in as_text(value) or not value):
+            raise ValueError(f"expected the name of a file, found {value!r}")
+        return as_text(value)
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{key}: {error}") from error
 
 
 def _check(document: dict[str, Any]) -> None:
@@ -198,8 +222,8 @@ def _is_right(stated: str, document: Mapping[str, Any]) -> bool:
 
 def _digest(document: Mapping[str, Any], keys: Iterable[str]) -> str:
     covered = {key: document[key] for key in keys if document.get(key) is not None}
-    text = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):0{_DIGITS}x}"
+    layout = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"{zlib.crc32(layout.encode()):0{_DIGITS}x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,10 +416,10 @@ class SnapshotStore:
 
     def _hint(self, path: str) -> int | None:
         try:
-            text = self.io.read(path)
+            data = self.io.read(path)
         except OSError:
             return None
-        return int(text) if text.isdigit() else None
+        return int(data) if data.isdigit() and len(data) <= _MOST_DIGITS else None
 
     def _listed_ids(self) -> list[int]:
         return numbers_of(self.io.list_names(self.paths.snapshot_dir), "snapshot-")

@@ -7,12 +7,13 @@ Rules that depend on the meaning of table options live in ``table_validation``.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import ConfigError, CorruptFile
-from paimon_table.json_text import pretty
+from paimon_table.json_text import as_text, as_whole_number, pretty
 from paimon_table.option_declaration import Declaration, listed
 from paimon_table.row_kind import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.schema.schema_options import BUCKET_KEY, PARTITION, PRIMARY_KEY, PRIMARY_KEY_NULLABLE
@@ -183,28 +184,45 @@ def to_json(schema: TableSchema) -> str:
     return pretty(document)
 
 
-def from_json(text: str | bytes, path: str = "a schema file") -> TableSchema:
+def from_json(data: str | bytes, path: str = "a schema file") -> TableSchema:
     """Read a schema file of version 1, 2 or 3; older versions get the defaults of their time as options.
 
     CorruptFile, which names ``path``, for anything else.
     """
     try:
-        document = json.loads(text)
-        version = int(document.get("version", 1))
+        document = json.loads(data)
+        version = as_whole_number(document.get("version", 1))
         options = {str(key): str(value) for key, value in document["options"].items()}
         if version <= 1:
             options.setdefault("bucket", "1")
         if version <= 2:
             options.setdefault("file.format", "orc")
+        fields = tuple(field_from_json(f) for f in document["fields"])
+        _check_once("name of two columns", [f.name for f in fields])
+        _check_once("id of two columns", [f.id for f in fields])
         return TableSchema(
-            id=int(document["id"]),
-            fields=tuple(field_from_json(f) for f in document["fields"]),
-            highest_field_id=int(document["highestFieldId"]),
-            partition_keys=tuple(document["partitionKeys"]),
-            primary_keys=tuple(document["primaryKeys"]),
+            id=as_whole_number(document["id"]),
+            fields=fields,
+            highest_field_id=as_whole_number(document["highestFieldId"]),
+            partition_keys=_names(document["partitionKeys"]),
+            primary_keys=_names(document["primaryKeys"]),
             options=options,
             comment=document.get("comment"),
-            time_ms=int(document.get("timeMillis", 0)),
+            time_ms=as_whole_number(document.get("timeMillis", 0)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConfigError) as error:
         raise CorruptFile(f"{path} is not readable as a schema ({error!r}); restore it from a backup") from error
+
+
+def _names(listed: Any) -> tuple[str, ...]:
+    if not isinstance(listed, list):
+        raise ValueError("the keys are no list")
+    names = tuple(map(as_text, listed))
+    _check_once("column of two places in the key", names)
+    return names
+
+
+def _check_once(what: str, listed: Sequence[object]) -> None:
+    twice = [one for one, count in Counter(listed).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is the {what}")

@@ -315,7 +315,12 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
     return LocalFileIO(), os.path.abspath(uri)
 
 
+_MOST_DIGITS = 18
+"""Of numbers in names of files; none comes near it."""
+
+
 def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
     """The numbers of the files that are called ``prefix`` and a number, in their order; other names do not count."""
     ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return [int(end) for end in ends if end.isascii() and end.isdigit()]
+    digits = (end for end in ends if end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS)
+    return [int(end) for end in digits if end == "0" or not end.startswith("0")]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.errors import CommitOutcomeUnknown, CorruptFile
 from paimon_table.history.branches import BranchStore
+from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.retention import Limits
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
@@ -74,6 +75,35 @@ def test_a_removal_that_was_left_is_dropped_when_the_table_was_rolled_back_behin
     assert table.snapshots.earliest_id() == 4
     assert table.io.exists("/w/t/bucket-0/f3")
     assert table.io.list_names("/w/t/tidemark/removals") == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"files": [1, 2]}',
+        '{"files": "bucket-0/f3"}',
+        '{"snapshots": ["4"]}',
+        '{"tags": [null]}',
+        '{"earliest": 1e999}',
+    ],
+)
+def test_a_record_of_a_removal_that_is_damaged_is_told_and_removes_nothing(record: str) -> None:
+    table = expired_table()
+    table.io.write("/w/t/tidemark/removals/r.json", record.encode())
+    before = table.snapshots.earliest_id()
+
+    with pytest.raises(CorruptFile, match=r"/w/t/tidemark/removals/r.json is not readable"):
+        expire(table.context, Surroundings())
+    assert table.snapshots.earliest_id() == before
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "1e999", "NaN", '"2"', "true", "2.5"])
+def test_a_consumer_whose_snapshot_is_no_number_is_told(number: str) -> None:
+    table = expired_table()
+    table.io.write("/w/t/consumer/consumer-c", f'{{"nextSnapshot": {number}}}'.encode())
+
+    with pytest.raises(CorruptFile, match=r"/w/t/consumer/consumer-c is not readable as a consumer"):
+        ConsumerStore(table.io, table.paths).all()
 
 
 class ExpiringIO(MemoryFileIO):

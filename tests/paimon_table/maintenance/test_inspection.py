@@ -146,6 +146,15 @@ def test_a_damaged_newest_schema_does_not_keep_from_looking(root: Path, tmp_path
         look(root / "nothing", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["snapshot/snapshot", "schema/schema"])
+def test_a_file_of_an_immense_number_does_not_make_the_look_endless(root: Path, tmp_path: Path, name: str) -> None:
+    shutil.copy(root / f"{name}-1", root / f"{name}-99999999999999999")
+    damages = told(root, look(root, tmp_path))
+    (own,) = [what for where, what, _ in damages if where == f"{name}-99999999999999999"]
+    assert "holds s" in own
+    assert len(damages) == 1001, "the first thousand of the gap"
+
+
 def test_the_newest_whole_snapshot_is_the_one_to_go_back_to(root: Path, tmp_path: Path) -> None:
     (name,) = set(manifests_of(root, 6)) - set(manifests_of(root, 5))
     (root / "manifest" / name).unlink()

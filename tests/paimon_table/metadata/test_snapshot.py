@@ -247,3 +247,49 @@ def test_a_snapshot_that_is_missing_among_others_is_not_taken_for_expired(store:
         list(store.between(2, 5))
     with pytest.raises(CorruptFile, match=missing):
         list(store.newest_first())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "7"),
+        ("id", 7.0),
+        ("timeMillis", True),
+        ("totalRecordCount", {}),
+        ("deltaRecordCount", 1 << 63),
+        ("commitIdentifier", -(1 << 63) - 1),
+        ("schemaId", 10**400),
+        ("watermark", []),
+        ("baseManifestList", 5),
+        ("baseManifestList", "../../other/manifest-list"),
+        ("deltaManifestList", ""),
+        ("indexManifest", "/etc/passwd"),
+        ("commitUser", None),
+        ("commitUser", ["u"]),
+        ("commitKind", {}),
+        ("properties", {"a": 1}),
+    ],
+)
+def test_values_of_other_kinds_are_told_with_their_key(key: str, value: object) -> None:
+    """A snapshot of another writer, without a checksum."""
+    document = {**json.loads(to_json(FULL)), key: value}
+    if key != "properties":
+        document["properties"] = {}
+
+    with pytest.raises(CorruptFile, match=r"^/t/snapshot-7 is not readable as a snapshot") as told:
+        from_json(json.dumps(document), "/t/snapshot-7")
+    assert len(str(told.value)) < 300
+    assert value is None or key in str(told.value)
+
+
+def test_hints_and_names_of_immense_numbers_do_not_count() -> None:
+    io = MemoryFileIO()
+    store = SnapshotStore(io, TablePaths("/t"))
+    for snapshot_id in (1, 2):
+        io.write(f"/t/snapshot/snapshot-{snapshot_id}", to_json(plain(snapshot_id)).encode())
+    for name in ("9" * 100, "003", "-1", "\u0663"):
+        io.write(f"/t/snapshot/snapshot-{name}", b"")
+    for hint in (store.paths.latest_hint, store.paths.earliest_hint):
+        io.write(hint, b"9" * 6000)
+
+    assert (store.earliest_id(), store.latest_id()) == (1, 2)

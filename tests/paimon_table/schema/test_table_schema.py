@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,30 @@ def test_null_comment_of_other_writers_is_no_comment() -> None:
 def test_damaged_schema_file_is_reported(text: str) -> None:
     with pytest.raises(CorruptFile, match="schema file"):
         from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", 10**400),
+        ("highestFieldId", "1"),
+        ("timeMillis", float("inf")),
+        ("primaryKeys", [["id"]]),
+        ("primaryKeys", "id"),
+        ("primaryKeys", ["id", "id"]),
+        ("fields", [{"id": 0, "name": "id", "type": "INT"}, {"id": 0, "name": "v", "type": "INT"}]),
+        ("fields", [{"id": 0, "name": "id", "type": "INT"}, {"id": 1, "name": "id", "type": "INT"}]),
+        ("fields", [{"id": True, "name": "id", "type": "INT"}]),
+        ("fields", [{"id": 0, "name": None, "type": "INT"}]),
+        ("fields", [{"id": 0, "name": "id", "type": {"type": ""}}]),
+        ("fields", [{"id": 0, "name": "id", "type": "INT", "defaultValue": 5}]),
+    ],
+)
+def test_values_of_other_kinds_and_repeated_columns_are_damage(key: str, value: object) -> None:
+    document = json.loads(to_json(create_schema(columns(("id", "INT"), ("v", "INT")), ["id"])))
+
+    with pytest.raises(CorruptFile, match=r"^/t/schema/schema-0 is not readable as a schema"):
+        from_json(json.dumps({**document, key: value}), "/t/schema/schema-0")
 
 
 @pytest.mark.parametrize("text", ["DECIMAL(²)", "DECIMAL(10, ²)", "VARCHAR(١٠)", "TIMESTAMP(３)", "CHAR(1²)"])
