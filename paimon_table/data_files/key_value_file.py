@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_files.altered_values import check_keys
 from paimon_table.data_files.file_in_progress import FileInProgress
+from paimon_table.data_files.read_plan import SYSTEM_COLUMNS, ReadPlan
 from paimon_table.deletion_vectors.deleted_positions import DeletedPositions, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.formats.file_format import (
@@ -34,7 +34,7 @@ from paimon_table.formats.file_format import (
     UnreadableValue,
     is_storage_failure,
 )
-from paimon_table.formats.key_value_layout import SYSTEM_FIELDS, key_value_schema
+from paimon_table.formats.key_value_layout import key_value_schema
 from paimon_table.formats.known_formats import known_format
 from paimon_table.formats.registry import FORMATS
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
@@ -42,9 +42,7 @@ from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.file_settings import FileSettings, data_file_settings, format_of
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_table.schema.mapping import conform_column
 from paimon_table.step_times import timed
-from paimon_table.types import DataField, arrow_schema, arrow_type
 
 ROW_GROUP_BYTES = 32 << 20
 """Size in memory at which a row group ends; a reader holds about one of them per open file."""
@@ -57,7 +55,6 @@ SMALLEST_BLOCK = 100
 """The same where ``file.block-size`` says how large row groups are; Java looks at their size every so many rows."""
 
 BATCH_ROWS = 1 << 16
-_SYSTEM_FIELDS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
 
 
 @dataclass(slots=True)
@@ -219,7 +216,7 @@ class KeyValueFileWriter:
 
 def _with_system(file_schema: pa.Schema) -> pa.Schema:
     """The columns of rows on their way into a file that has no place for their numbers and kinds."""
-    return pa.schema([*_SYSTEM_FIELDS, *file_schema])
+    return pa.schema([*SYSTEM_COLUMNS, *file_schema])
 
 
 # ---------------------------------------------------------------- reading
@@ -240,7 +237,7 @@ def read_key_value_file(
     it is empty they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is
     missing, unreadable or contradicts ``file``.
     """
-    plan = _ReadPlan.make(ctx, file, columns, partition)
+    plan = ReadPlan.make(ctx, file, columns, partition)
     with _opened(ctx, directory, file, plan) as reader:
         rows = plan.apply(reader.read())
         _check_row_count(file, rows.num_rows)
@@ -262,7 +259,7 @@ def iter_key_value_batches(
     ``predicate`` may leave out row groups in which no row can satisfy it; rows of other groups are not filtered. It is
     about physical columns, so it is not used for files of another schema version.
     """
-    plan = _ReadPlan.make(ctx, file, columns, partition)
+    plan = ReadPlan.make(ctx, file, columns, partition)
     restriction = None
     if predicate is not None and file.schema_id == ctx.schema.id:
         restriction = Restriction(predicate, ctx.schema.arrow_schema)
@@ -281,7 +278,7 @@ def _check_row_count(file: DataFileMeta, row_count: int) -> None:
 
 
 @contextmanager
-def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: _ReadPlan) -> Iterator[FormatReader]:
+def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: ReadPlan) -> Iterator[FormatReader]:
     path = TablePaths.data_file(directory, file)
     name = format_of(file.file_name)
     file_format = FORMATS.get(name)
@@ -331,97 +328,3 @@ def _damaged(path: str, format_name: str, error: Exception, schema_path: str | N
             "one of the two files is damaged: restore it from a backup"
         )
     return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadPlan:
-    """How the columns of one file become the requested columns of the current schema."""
-
-    requested: tuple[DataField, ...]
-    schema: pa.Schema
-    """Of the rows that ``apply`` gives."""
-    written: dict[str, DataField]
-    """Column in the file for each requested column that the file has."""
-    constants: dict[str, pa.Scalar]
-    """Values of partition columns."""
-    sequence_number: int | None
-    """What all rows have instead of the number that is stored."""
-    unkeyed: tuple[DataField, ...] = ()
-    """Of a file without row kinds: a column by which its rows can be counted."""
-
-    @classmethod
-    def make(
-        cls, ctx: TableContext, file: DataFileMeta, columns: Sequence[str] | None, partition: Sequence[Any]
-    ) -> _ReadPlan:
-        schema = ctx.schema
-        file_schema = schema if file.schema_id == schema.id else ctx.schemas.get(file.schema_id)
-        if file_schema is None:
-            raise CorruptFile(
-                f"{file.file_name} was written with schema {file.schema_id}, which the table does not have; "
-                "restore the schema file, or open the table again if the schema is newer"
-            )
-        requested = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
-        partition_values = zip(schema.partition_fields, partition, strict=True) if partition else ()
-        constants = {f.name: pa.scalar(value, arrow_type(f.type)) for f, value in partition_values}
-        by_id = {f.id: f for f in file_schema.fields}
-        written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
-        result = pa.schema([*_SYSTEM_FIELDS, *arrow_schema(requested)])
-        unkeyed = () if schema.primary_keys else file_schema.fields[:1]
-        return cls(requested, result, written, constants, _common_sequence_number(ctx, file), unkeyed)
-
-    @property
-    def physical_columns(self) -> tuple[DataField, ...]:
-        if self.unkeyed:
-            return tuple(self.written.values()) or self.unkeyed
-        return (*SYSTEM_FIELDS, *self.written.values())
-
-    def apply(self, physical: pa.Table) -> pa.Table:
-        columns = [self._sequence_numbers(physical), self._kinds(physical)]
-        there = frozenset(physical.column_names)
-        targets = self.schema.types[len(_SYSTEM_FIELDS) :]
-        columns += [self._column(physical, there, f, t) for f, t in zip(self.requested, targets, strict=True)]
-        return pa.Table.from_arrays(columns, schema=self.schema)
-
-    def _sequence_numbers(self, physical: pa.Table) -> pa.ChunkedArray:
-        if self.sequence_number is None:
-            return physical.column(SEQUENCE_NUMBER)
-        numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
-        return pa.chunked_array([numbers])
-
-    def _kinds(self, physical: pa.Table) -> pa.ChunkedArray:
-        if not self.unkeyed:
-            return physical.column(VALUE_KIND)
-        return pa.chunked_array([pa.array(np.zeros(physical.num_rows, np.int8))])
-
-    def _column(
-        self, physical: pa.Table, there: frozenset[str], wanted: DataField, target: pa.DataType
-    ) -> pa.ChunkedArray:
-        constant = self.constants.get(wanted.name)
-        if constant is not None:
-            return pa.chunked_array([pa.repeat(constant, physical.num_rows)], target)
-        written = self.written.get(wanted.name)
-        if written is None:
-            return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
-        if written.name not in there:
-            raise MissingColumn(f"it has no column {written.name!r}, which its schema has")
-        column = physical.column(written.name)
-        if written.type is wanted.type and column.type == target:
-            return column
-        return conform_column(column, written, wanted)
-
-
-def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
-    """What stands for the numbers of rows that have none of their own; None where they have.
-
-    The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``.
-    """
-    if not ctx.schema.primary_keys:
-        return file.min_sequence_number
-    if not ctx.options.snapshot_ordering:
-        return None
-    if file.file_source is None:
-        raise UnsupportedFeature(
-            f"{file.file_name}: its metadata does not say whether a flush or a compaction wrote it, so "
-            "'sequence.snapshot-ordering' gives its rows no place; write the rows into a new table"
-        )
-    return file.min_sequence_number if file.file_source == FileSource.APPEND else None

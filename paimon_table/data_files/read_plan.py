@@ -1,0 +1,127 @@
+"""From the columns of a data file to those of the table's current schema.
+
+Implements schema evolution of the Paimon format for reading: columns are the same by their field ids, what a file does
+not have is null, and system columns of tables that do not store them are made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.errors import CorruptFile, UnsupportedFeature
+from paimon_table.formats.file_format import MissingColumn
+from paimon_table.formats.key_value_layout import SYSTEM_FIELDS
+from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_table.schema.mapping import conform_column
+from paimon_table.types import DataField, arrow_schema, arrow_type
+
+SYSTEM_COLUMNS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
+"""What rows in memory have before their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """How the columns of one file become the requested columns of the current schema."""
+
+    requested: tuple[DataField, ...]
+    schema: pa.Schema
+    """Of the rows that ``apply`` gives."""
+    written: dict[str, DataField]
+    """Column in the file for each requested column that the file has."""
+    constants: dict[str, pa.Scalar]
+    """Values of partition columns."""
+    sequence_number: int | None
+    """What all rows have instead of the number that is stored."""
+    unkeyed: tuple[DataField, ...] = ()
+    """Of a file without row kinds: a column by which its rows can be counted."""
+
+    @classmethod
+    def make(
+        cls, ctx: TableContext, file: DataFileMeta, columns: Sequence[str] | None, partition: Sequence[Any]
+    ) -> ReadPlan:
+        """For the columns named, or all of the current schema; ``partition`` as for ``read_key_value_file``.
+
+        Raises CorruptFile for a file of a schema that the table does not have, UnsupportedFeature for one whose rows
+        have no order.
+        """
+        schema = ctx.schema
+        file_schema = schema if file.schema_id == schema.id else ctx.schemas.get(file.schema_id)
+        if file_schema is None:
+            raise CorruptFile(
+                f"{file.file_name} was written with schema {file.schema_id}, which the table does not have; "
+                "restore the schema file, or open the table again if the schema is newer"
+            )
+        requested = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
+        partition_values = zip(schema.partition_fields, partition, strict=True) if partition else ()
+        constants = {f.name: pa.scalar(value, arrow_type(f.type)) for f, value in partition_values}
+        by_id = {f.id: f for f in file_schema.fields}
+        written = {f.name: by_id[f.id] for f in requested if f.id in by_id and f.name not in constants}
+        result = pa.schema([*SYSTEM_COLUMNS, *arrow_schema(requested)])
+        unkeyed = () if schema.primary_keys else file_schema.fields[:1]
+        return cls(requested, result, written, constants, _common_sequence_number(ctx, file), unkeyed)
+
+    @property
+    def physical_columns(self) -> tuple[DataField, ...]:
+        """What is to be read, under the names and types of the file."""
+        if self.unkeyed:
+            return tuple(self.written.values()) or self.unkeyed
+        return (*SYSTEM_FIELDS, *self.written.values())
+
+    def apply(self, physical: pa.Table) -> pa.Table:
+        """Rows with ``physical_columns`` as those that were asked for; MissingColumn if one is not there."""
+        columns = [self._sequence_numbers(physical), self._kinds(physical)]
+        there = frozenset(physical.column_names)
+        targets = self.schema.types[len(SYSTEM_COLUMNS) :]
+        columns += [self._column(physical, there, f, t) for f, t in zip(self.requested, targets, strict=True)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _sequence_numbers(self, physical: pa.Table) -> pa.ChunkedArray:
+        if self.sequence_number is None:
+            return physical.column(SEQUENCE_NUMBER)
+        numbers = pa.repeat(pa.scalar(self.sequence_number, pa.int64()), physical.num_rows)
+        return pa.chunked_array([numbers])
+
+    def _kinds(self, physical: pa.Table) -> pa.ChunkedArray:
+        if not self.unkeyed:
+            return physical.column(VALUE_KIND)
+        return pa.chunked_array([pa.array(np.zeros(physical.num_rows, np.int8))])
+
+    def _column(
+        self, physical: pa.Table, there: frozenset[str], wanted: DataField, target: pa.DataType
+    ) -> pa.ChunkedArray:
+        constant = self.constants.get(wanted.name)
+        if constant is not None:
+            return pa.chunked_array([pa.repeat(constant, physical.num_rows)], target)
+        written = self.written.get(wanted.name)
+        if written is None:
+            return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
+        if written.name not in there:
+            raise MissingColumn(f"it has no column {written.name!r}, which its schema has")
+        column = physical.column(written.name)
+        if written.type is wanted.type and column.type == target:
+            return column
+        return conform_column(column, written, wanted)
+
+
+def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
+    """What stands for the numbers of rows that have none of their own; None where they have.
+
+    The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``.
+    """
+    if not ctx.schema.primary_keys:
+        return file.min_sequence_number
+    if not ctx.options.snapshot_ordering:
+        return None
+    if file.file_source is None:
+        raise UnsupportedFeature(
+            f"{file.file_name}: its metadata does not say whether a flush or a compaction wrote it, so "
+            "'sequence.snapshot-ordering' gives its rows no place; write the rows into a new table"
+        )
+    return file.min_sequence_number if file.file_source == FileSource.APPEND else None
