@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from paimon_table.history.branches import BranchStore
+from paimon_table.history.tags import TagStore
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
@@ -16,7 +18,8 @@ from pipelines.replay.rebuild_requests import taken_up, with_rebuild
 from pipelines.replay.rebuilding import COUNTED_IN_TURN, Rebuilding, aside_branch
 from pipelines.replay.replay_job import ReplayJob, Step, Work
 from tests.support.quarantined import QUERY, envelope, record, rows_of, run_batch, table, write_pipeline
-from tests.support.replayed_topic import HISTORY, TOPIC, Topic, delete
+from tests.support.replayed_topic import HISTORY, TOPIC, Killed, Topic, delete
+from tests.support.table_driver import TableDriver
 
 USER = f"tidemark-shop-{QUERY}"
 TAG = "before-rebuild-r1"
@@ -34,6 +37,12 @@ KINDS: dict[str, dict[str, str]] = {
         "fields.v.ignore-retract": "true",
     },
 }
+
+POINTS = (
+    *("replay-planned", "before-append", "after-append", "after-compact", "replay-done"),
+    *("rebuild-compacted", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
+)
+"""Crash points that every rebuild passes, in their order."""
 
 
 def start(root: Path, options: Mapping[str, str] | None = None) -> Topic:
@@ -113,3 +122,40 @@ def count(topic: Topic, counted: ReplayState) -> None:
 
 def replays(topic: Topic) -> Replays:
     return Replays(Checkpoint(load_pipeline(topic.root / FILE)))
+
+
+def old_rows(root: Path) -> dict[int, Any]:
+    """The rows of the tag that keeps the old content."""
+    orders = table(root)
+    found = TagStore(orders.io, orders.paths).find(TAG)
+    assert found is not None
+    return {row["id"]: row["n"] for row in orders.to_arrow(snapshot_id=found.snapshot.id).to_pylist()}
+
+
+def branches(root: Path) -> list[str]:
+    orders = table(root)
+    return BranchStore(orders.io, orders.paths).names()
+
+
+def data_files(root: Path) -> set[str]:
+    return {path.name for path in root_of(root).glob("**/data-*")}
+
+
+def root_of(root: Path) -> Path:
+    return root / "warehouse" / "lake.db" / "orders"
+
+
+def tags(root: Path) -> list[str]:
+    orders = table(root)
+    return TagStore(orders.io, orders.paths).names()
+
+
+def insert(root: Path, key: int) -> None:
+    """A row from another engine."""
+    TableDriver(table(root), root / "lookup", "other").commit([("+I", key, 1, 1)])
+
+
+def kill_if(is_due: bool) -> None:
+    """Stands for the end of the process at a crash point."""
+    if is_due:
+        raise Killed

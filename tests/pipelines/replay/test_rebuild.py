@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from paimon_table import CommitKind
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.snapshot_names import all_names, changelog_names
-from paimon_table.history.tags import TagStore
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.scan.scan import TableScan
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -27,55 +24,32 @@ from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
 from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
-from pipelines.replay import replaying
-from pipelines.replay.pinned_counts import pin_of
 from pipelines.replay.rebuild_requests import give_up
-from pipelines.replay.replay_job import Progress, Step
-from pipelines.replay.replay_progress import shown_progress
+from pipelines.replay.replay_job import Step
 from pipelines.replay.replay_requests import GIVE_UP, giving_up
 from sinks import faults
 from sinks.commit.positions import newest_position
 from tests.support import quarantined
 from tests.support.command import tidemark
 from tests.support.pipeline_run import wait_until
-from tests.support.quarantined import envelope, forget_the_past, record, rows_of, run_batch, table, write_pipeline
+from tests.support.quarantined import envelope, record, rows_of, run_batch, table, write_pipeline
 from tests.support.rebuilt_tables import (
     FILE,
     KINDS,
-    TAG,
+    POINTS,
     USER,
-    count,
+    branches,
     damage,
+    data_files,
     finish,
-    finish_counting,
+    insert,
     job,
-    job_of,
-    replays,
+    kill_if,
+    old_rows,
+    root_of,
     start,
 )
 from tests.support.replayed_topic import FINAL, HISTORY, Killed, Topic, delete
-from tests.support.table_driver import TableDriver
-
-
-def old_rows(root: Path) -> dict[int, Any]:
-    """The rows of the tag that keeps the old content."""
-    orders = table(root)
-    found = TagStore(orders.io, orders.paths).find(TAG)
-    assert found is not None
-    return {row["id"]: row["n"] for row in orders.to_arrow(snapshot_id=found.snapshot.id).to_pylist()}
-
-
-def branches(root: Path) -> list[str]:
-    orders = table(root)
-    return BranchStore(orders.io, orders.paths).names()
-
-
-def data_files(root: Path) -> set[str]:
-    return {path.name for path in root_of(root).glob("**/data-*")}
-
-
-def root_of(root: Path) -> Path:
-    return root / "warehouse" / "lake.db" / "orders"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,12 +147,6 @@ def test_the_stream_writes_while_the_table_is_rebuilt_and_nothing_of_it_is_lost(
     assert rows[40]["colour"] == "blue"
 
 
-POINTS = (
-    *("replay-planned", "before-append", "after-append", "after-compact", "replay-done"),
-    *("rebuild-compacted", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
-)
-
-
 @pytest.mark.parametrize("step", [*POINTS, "rebuild-options-set"])
 @pytest.mark.parametrize("kind", ["lookup", "dynamic"])
 def test_a_killed_rebuild_goes_on_and_switches_once(
@@ -190,7 +158,7 @@ def test_a_killed_rebuild_goes_on_and_switches_once(
         write_pipeline(tmp_path, {**KINDS[kind], "merge-engine": "partial-update", "ignore-delete": "true"})
     number = {"rebuild": 4}.get(step.split("-")[0], 1)
     with monkeypatch.context() as patch:
-        patch.setattr(faults, "reached", lambda point, at: _kill(point == step and at == number))
+        patch.setattr(faults, "reached", lambda point, at: kill_if(point == step and at == number))
         with pytest.raises(Killed):
             finish(job(topic, allows_missing=True))
     assert (77 not in rows_of(tmp_path)) == (step in ("rebuild-switched", "rebuild-options-set"))
@@ -205,11 +173,6 @@ def test_a_killed_rebuild_goes_on_and_switches_once(
     kinds = [snapshot.commit_kind for snapshot in table(tmp_path).snapshots.newest_first()]
     assert kinds.count(CommitKind.OVERWRITE) == 1
     assert branches(tmp_path) == []
-
-
-def _kill(is_due: bool) -> None:
-    if is_due:
-        raise Killed
 
 
 def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
@@ -260,7 +223,7 @@ def test_what_is_switched_is_not_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     topic = start(tmp_path)
     one = job(topic)
     with monkeypatch.context() as patch:
-        patch.setattr(faults, "reached", lambda point, at: _kill(point == "rebuild-switched"))
+        patch.setattr(faults, "reached", lambda point, at: kill_if(point == "rebuild-switched"))
         with pytest.raises(Killed):
             finish(one)
     replays = Replays(Checkpoint(load_pipeline(tmp_path / FILE)))
@@ -275,7 +238,7 @@ def test_a_switch_that_nobody_can_tell_any_more_is_not_guessed_at(
 ) -> None:
     topic = start(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(faults, "reached", lambda point, at: _kill(point == "rebuild-switched"))
+        patch.setattr(faults, "reached", lambda point, at: kill_if(point == "rebuild-switched"))
         with pytest.raises(Killed):
             finish(job(topic))
     run_batch(tmp_path, tmp_path / FILE, 2, record(10, envelope(9, 99, v=1), key=9))
@@ -292,165 +255,6 @@ def test_a_switch_that_nobody_can_tell_any_more_is_not_guessed_at(
 
 
 # ---------------------------------------------------------------- rows counted beside the stream
-
-
-def tags(root: Path) -> list[str]:
-    orders = table(root)
-    return TagStore(orders.io, orders.paths).names()
-
-
-def once_more(root: Path) -> None:
-    """The stream goes on behind what is counted."""
-    run_batch(root, root / FILE, 3, record(10, envelope(9, 99, v=1), key=9))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_a_large_table_are_counted_between_the_turns(tmp_path: Path, kind: str) -> None:
-    topic = start(tmp_path, KINDS[kind])
-    right = rows_of(tmp_path)
-    wrong, pinned = damage(tmp_path), table(tmp_path).snapshots.latest_id()
-    assert pinned is not None
-    between: list[int] = []
-
-    def meanwhile() -> None:
-        once_more(tmp_path)
-        topic.records_.append(record(10, envelope(9, 99, v=1), key=9))
-        topic.closed = 11
-        between.append(table(tmp_path).snapshots.latest_id() or 0)
-
-    done = finish_counting(topic, meanwhile, allows_missing=True)
-
-    assert done.rebuild is not None and done.rebuild.switch is not None
-    switch = done.rebuild.switch
-    assert (switch.old_rows, switch.new_rows, switch.counted_at) == (len(wrong), len(right), pinned)
-    assert len(between) == 1
-    assert rows_of(tmp_path) == {**right, 9: 99}
-    assert old_rows(tmp_path) == {**wrong, 9: 99}
-    assert (tags(tmp_path), branches(tmp_path)) == ([TAG], [])
-
-
-def test_a_turn_reads_no_rows_of_a_large_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = start(tmp_path)
-    read = TableScan.read
-    one = job(topic, counted_in_turn=-1)
-    with monkeypatch.context() as patch:
-        patch.setattr(TableScan, "read", lambda *_: pytest.fail("rows are read within the turn"))
-        while (step := one.step().step) is Step.SLICE:
-            pass
-        assert step is Step.COUNTING
-        patch.setattr(TableScan, "read", read)
-        count(topic, one.state)
-        patch.setattr(TableScan, "read", lambda *_: pytest.fail("rows are read within the turn"))
-        finish(job_of(topic, replays(topic).get("r1"), counted_in_turn=-1))
-    assert rows_of(tmp_path) == FINAL
-
-
-def test_the_command_counts_when_a_step_asks_for_it(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    job(topic, most=100, counted_in_turn=-1)
-    steps: list[Step] = []
-
-    def do(id_: str) -> Progress:
-        progress = job_of(topic, replays(topic).get(id_), 100, counted_in_turn=-1).step()
-        steps.append(progress.step)
-        return progress
-
-    with shown_progress("lake.orders") as shown:
-        replaying.driven(
-            do, "r1", shown, partial(replaying.count, load_pipeline(tmp_path / FILE), replays(topic), "r1")
-        )
-
-    assert steps == [Step.COUNTING, Step.DONE]
-    assert rows_of(tmp_path) == FINAL
-
-
-COUNTING_POINTS = ("rebuild-pinned", "rebuild-counting", "rebuild-counted", *POINTS[5:])
-
-
-@pytest.mark.parametrize("step", COUNTING_POINTS)
-@pytest.mark.parametrize("kind", ["lookup", "dynamic"])
-def test_a_rebuild_that_is_killed_around_its_count_counts_again_and_switches_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, kind: str
-) -> None:
-    topic = start(tmp_path, KINDS[kind])
-    damage(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(faults, "reached", lambda point, at: _kill(point == step))
-        with pytest.raises(Killed):
-            finish_counting(topic, allows_missing=True)
-    assert (77 not in rows_of(tmp_path)) == (step == "rebuild-switched")
-    once_more(tmp_path)
-    topic.records_.append(record(10, envelope(9, 99, v=1), key=9))
-    topic.closed = 11
-    expected = table(tmp_path).snapshots.latest_id()
-
-    done = finish_counting(topic, allows_missing=True)
-
-    assert done.rebuild is not None and done.rebuild.switch is not None
-    assert rows_of(tmp_path) == {**FINAL, 9: 99}
-    if step != "rebuild-switched":
-        assert (done.rebuild.switch.counted_at, done.rebuild.switch.new_rows) == (expected, len(FINAL) + 1)
-    kinds = [snapshot.commit_kind for snapshot in table(tmp_path).snapshots.newest_first()]
-    assert kinds.count(CommitKind.OVERWRITE) == 1
-    assert (tags(tmp_path), branches(tmp_path)) == ([TAG], [])
-
-
-def test_fewer_rows_are_seen_where_they_are_counted_beside_the_stream(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    topic.records_[3] = delete(3, 1003)
-    at = table(tmp_path).snapshots.latest_id()
-    with pytest.raises(ConfigError, match=rf"it has 4 rows, and the table has 5 \(counted at snapshot {at}\). Compare"):
-        finish_counting(topic)
-    assert rows_of(tmp_path) == FINAL
-    run_batch(tmp_path, tmp_path / FILE, 2, delete(10, 3))
-    topic.records_.append(delete(10, 3))
-    topic.closed = 11
-
-    finish_counting(topic)  # the table does not have that row either any more: it is counted anew
-
-    assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
-
-
-def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_expired(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-
-    one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
-    count(topic, one.state)
-    insert(tmp_path, 500)
-    once_more(tmp_path)
-    topic.records_.append(record(10, envelope(9, 99, v=1), key=9))
-    topic.closed = 11
-    forget_the_past(tmp_path)
-    with pytest.raises(ConfigError, match=r"it has 6 rows, and the table has 7. Compare"):
-        finish(job_of(topic, replays(topic).get("r1"), counted_in_turn=-1))
-    assert rows_of(tmp_path)[500] == 1
-
-
-def test_what_was_counted_of_a_table_that_is_rolled_back_is_not_believed(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
-    count(topic, one.state)
-    orders = table(tmp_path)
-    TagStore(orders.io, orders.paths).io.delete(orders.paths.tag_file(pin_of("r1")))  # as a rollback does
-    assert job_of(topic, replays(topic).get("r1"), counted_in_turn=-1).step().step is Step.COUNTING
-    assert tags(tmp_path) == [pin_of("r1")]
-
-
-def test_a_rebuild_that_is_given_up_while_it_is_counted_leaves_nothing(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    files = data_files(tmp_path)
-    one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
-    give_up(replays(topic), one.state, table(tmp_path))
-    assert (data_files(tmp_path), tags(tmp_path), branches(tmp_path)) == (files, [], [])
-    with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* is gone"):
-        count(topic, one.state)
-    assert replays(topic).all() == []
-
-
-# ---------------------------------------------------------------- rows that would be lost
 
 
 def test_a_topic_that_has_lost_its_beginning_is_refused_before_anything_is_read(tmp_path: Path) -> None:
@@ -551,11 +355,6 @@ def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
     assert rows_of(tmp_path)[500] == 1
 
 
-def insert(root: Path, key: int) -> None:
-    """A row from another engine."""
-    TableDriver(table(root), root / "lookup", "other").commit([("+I", key, 1, 1)])
-
-
 def test_another_begin_needs_consent(tmp_path: Path) -> None:
     topic = start(tmp_path)
     begin = Point(Kind.POSITION, "5", "the offsets given")
@@ -577,82 +376,6 @@ def test_a_branch_that_somebody_has_deleted_is_not_taken_for_an_empty_one(tmp_pa
 
 
 # ---------------------------------------------------------------- another rule
-
-
-def test_a_table_gets_another_merge_engine_with_its_new_rows(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    options = {
-        "merge-engine": "aggregation",
-        "fields.n.aggregate-function": "sum",
-        "fields.v.aggregate-function": "max",
-        "ignore-delete": "true",
-    }
-    write_pipeline(tmp_path, options)
-
-    finish(job(topic))
-
-    orders = table(tmp_path)
-    assert {name: orders.schema.options[name] for name in options} == options
-    assert rows_of(tmp_path) == {0: 60, 1: 1, 2: 92, 3: 3, 4: 4, 5: 5}
-    run_batch(tmp_path, tmp_path / FILE, 2, record(10, envelope(5, 10, v=10), key=5))
-    assert rows_of(tmp_path)[5] == 15
-    assert old_rows(tmp_path) == FINAL
-
-
-def test_the_new_rows_read_the_same_before_their_options_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = start(tmp_path)
-    write_pipeline(
-        tmp_path, {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "ignore-delete": "true"}
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(faults, "reached", lambda point, at: _kill(point == "rebuild-switched"))
-        with pytest.raises(Killed):
-            finish(job(topic))
-    assert table(tmp_path).options.merge_engine == "deduplicate"
-    assert rows_of(tmp_path) == {0: 60, 1: 1, 2: 92, 3: 3, 4: 4, 5: 5}
-
-    finish(job(topic))
-
-    assert table(tmp_path).options.merge_engine == "aggregation"
-    assert rows_of(tmp_path) == {0: 60, 1: 1, 2: 92, 3: 3, 4: 4, 5: 5}
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"bucket": "3"}, "changes option 'bucket', which a rebuild cannot do"),
-        ({"bucket-function.type": "mod"}, "not where they lie; take it back, or write into a new table"),
-        ({"merge-engine": "partial-update", "fields.w.sequence-group": "n"}, "names column 'w' in option"),
-    ],
-    ids=["bucket", "function", "column"],
-)
-def test_changes_that_a_rebuild_cannot_bring_are_refused(tmp_path: Path, options: dict[str, str], reason: str) -> None:
-    topic = start(tmp_path)
-    write_pipeline(tmp_path, options)
-    with pytest.raises(ConfigError) as error:
-        job(topic)
-    assert reason in str(error.value)
-    assert branches(tmp_path) == []
-
-
-def test_another_key_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    file = tmp_path / FILE
-    file.write_text(file.read_text() + "    primary_key: [n]\n")
-    with pytest.raises(
-        ConfigError, match=r"exists with primary_key \[id\], the rule wants \[n\]; write into a new table"
-    ):
-        job(topic)
-
-
-def test_a_rule_that_changes_while_a_rebuild_is_under_way_is_refused(tmp_path: Path) -> None:
-    topic = start(tmp_path)
-    job(topic).step()
-    write_pipeline(tmp_path, {"merge-engine": "partial-update"})
-    with pytest.raises(ConfigError, match="has changed since its rebuild began, whose rows would be of both"):
-        job(topic)
 
 
 def test_the_state_of_a_rebuild_is_read_as_it_was_written(tmp_path: Path) -> None:
