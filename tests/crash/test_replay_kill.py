@@ -18,7 +18,7 @@ import pytest
 
 from paimon_table import Table
 from sinks.faults import CRASH_VARIABLE
-from tests.integration.orders_pipeline import running
+from tests.integration.orders_pipeline import running, written
 from tests.stack.topics import TopicRecord, Topics
 from tests.support.changelog import replay_strictly
 from tests.support.command import TIDEMARK, tidemark_process
@@ -26,24 +26,6 @@ from tests.support.pipeline_run import wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.crash]
 
-YAML = """\
-version: 1
-name: again
-source:
-  kafka: {{ bootstrap_servers: {servers}, topics: [{topic}], max_records_per_batch: 400 }}
-  format: debezium-json
-trigger: {{ interval: 500ms }}
-checkpoint: {root}/checkpoint
-catalog: {{ warehouse: {root}/warehouse }}
-spark: {{ master: 'local[2]', spark.driver.memory: 1g }}
-tables:
-  - match: {{ table: orders }}
-    into: lake.orders
-    primary_key: [id, day]
-    partition_by: [day]
-    columns: {{ types: {{ id: INT, day: INT, n: BIGINT }} }}
-    options: {{ sequence.field: n, bucket: 1, changelog-producer: lookup }}
-"""
 READING = ": reads 1 topic"
 """What a start says once it has its stream."""
 
@@ -100,8 +82,9 @@ def test_slices_that_are_killed_beside_their_stream_come_in_once(tmp_path: Path,
     topic = "killed.public.orders"
     kafka.create(topic, 2)
     source = Source(kafka, topic)
-    file, log, root = tmp_path / "again.yaml", tmp_path / "log", f"{tmp_path}/warehouse/lake.db/orders"
-    file.write_text(YAML.format(servers=kafka.bootstrap_servers, topic=topic, root=tmp_path))
+    options = "sequence.field: n, changelog-producer: lookup"
+    file = written(tmp_path, kafka.bootstrap_servers, topic, options=options, number_type="BIGINT", most_records=400)
+    log, root = tmp_path / "log", f"{tmp_path}/warehouse/lake.db/orders"
     words = ("replay", str(file), "--table", "lake.orders", "--from", "earliest", "--into-place")
 
     def rows() -> dict[int, dict[str, Any]]:

@@ -14,11 +14,11 @@ from typing import Any
 from tests.stack.topics import TopicRecord
 from tests.support.pipeline_run import kill
 
-YAML = """\
+_YAML = """\
 version: 1
 name: again
 source:
-  kafka: {{ bootstrap_servers: {servers}, topics: [{topic}], max_records_per_batch: 500 }}
+  kafka: {{ bootstrap_servers: {servers}, topics: [{topic}], max_records_per_batch: {most_records} }}
   format: debezium-json
 trigger: {{ interval: 500ms }}
 checkpoint: {root}/checkpoint
@@ -29,9 +29,25 @@ tables:
     into: lake.orders
     primary_key: [id, day]
     partition_by: [day]
-    columns: {{ types: {{ id: INT, day: INT, n: INT }} }}
-    options: {{ bucket: 1, sequence.field: n }}
+    columns: {{ types: {{ id: INT, day: INT, n: {number_type} }} }}
+    options: {{ bucket: 1, {options} }}
 """
+
+
+def written(
+    root: Path,
+    servers: str,
+    topic: str,
+    *,
+    options: str = "sequence.field: n",
+    number_type: str = "INT",
+    most_records: int = 500,
+) -> Path:
+    """The pipeline's file; ``options`` of its table are those beside the bucket, ``number_type`` is that of ``n``."""
+    file = root / "again.yaml"
+    values = {"options": options, "number_type": number_type, "most_records": most_records}
+    file.write_text(_YAML.format(servers=servers, topic=topic, root=root, **values))
+    return file
 
 
 def events(rows: Iterable[dict[str, Any]]) -> list[TopicRecord]:

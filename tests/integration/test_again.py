@@ -9,7 +9,7 @@ import pytest
 
 from paimon_table import Table
 from sinks.faults import CRASH_VARIABLE
-from tests.integration.orders_pipeline import YAML, events, row, running
+from tests.integration.orders_pipeline import events, row, running, written
 from tests.stack.topics import Topics
 from tests.support.command import Done, tidemark_process
 from tests.support.pipeline_run import wait_until
@@ -21,8 +21,7 @@ TOPIC = "again.public.orders"
 
 def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path, kafka: Topics) -> None:
     kafka.create(TOPIC, 2)
-    file, log = tmp_path / "again.yaml", tmp_path / "log"
-    file.write_text(YAML.format(servers=kafka.bootstrap_servers, topic=TOPIC, root=tmp_path))
+    file, log = written(tmp_path, kafka.bootstrap_servers, TOPIC), tmp_path / "log"
     kafka.produce(TOPIC, events([*map(row, range(2000)), row(3000, "many")]))
     expected = {key: key for key in range(2000)}
 

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_table import CommitKind, Table
 from sinks.faults import CRASH_VARIABLE
-from tests.integration.orders_pipeline import YAML, events, row, running
+from tests.integration.orders_pipeline import events, row, running, written
 from tests.stack.topics import Topics
 from tests.support.command import Done, tidemark_process
 from tests.support.pipeline_run import wait_until
@@ -22,9 +22,8 @@ TOPIC = "rebuilt.public.orders"
 
 def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, kafka: Topics) -> None:
     kafka.create(TOPIC, 2)
-    file, log = tmp_path / "again.yaml", tmp_path / "log"
-    text = YAML.format(servers=kafka.bootstrap_servers, topic=TOPIC, root=tmp_path)
-    file.write_text(text.replace("sequence.field: n", "changelog-producer: lookup"))
+    file = written(tmp_path, kafka.bootstrap_servers, TOPIC, options="changelog-producer: lookup")
+    log = tmp_path / "log"
     root = f"{tmp_path}/warehouse/lake.db/orders"
 
     def rows() -> dict[int, Any]:
