@@ -136,3 +136,16 @@ def test_a_wrong_condition_is_refused_at_its_place(condition: str, told: str) ->
         parse_condition(condition, ROWS.schema)
     assert told in str(refusal.value)
     assert str(refusal.value).startswith("--where, character ")
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("zero", ["0", "0.0", "-0.0"])
+def test_both_zeros_are_found_by_comparison_and_by_list(type_: pa.DataType, zero: str) -> None:
+    rows = pa.table({"id": [1, 2, 3, 4], "x": pa.array([0.0, -0.0, 1.5, None], type_)})
+
+    def ids(condition: str) -> list[int]:
+        found = ds.dataset(rows).to_table(filter=parse_condition(condition, rows.schema))
+        return list(found.column("id").to_pylist())
+
+    assert ids(f"x = {zero}") == ids(f"x IN ({zero}, 7)") == [1, 2]
+    assert ids(f"x != {zero}") == ids(f"x NOT IN ({zero}, 7)") == [3]
