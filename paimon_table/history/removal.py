@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from paimon_table.errors import CorruptFile
+from paimon_table.errors import CommitConflict, CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.held import Held
 from paimon_table.history.snapshot_names import all_names
@@ -59,10 +60,23 @@ def carry_out(
     new_uuid: Callable[[], str],
     advance: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files."""
+    """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files.
+
+    CommitConflict, and nothing goes, when the table is rolled back meanwhile behind the snapshot that was to stay.
+    """
+    _check_not_rolled_back(io, paths, removal)
+    texts = _snapshot_texts(io, paths, removal)
     record = f"{_records(paths)}/{new_uuid()}.json"
     io.write(record, json.dumps(asdict(removal)).encode())
     _make_invisible(io, paths, removal)
+    try:
+        # A rollback looks for the snapshot to go back to once newer ones are gone: one of both sees the other.
+        _check_not_rolled_back(io, paths, removal)
+    except CommitConflict:
+        for path, text in texts.items():
+            io.publish(path, text)
+        io.delete(record)
+        raise
     _remove_files(io, paths, _without_new_roots(io, paths, removal), advance)
     io.delete(record)
 
@@ -162,6 +176,31 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
         io.write(paths.earliest_changelog_hint, str(removal.earliest).encode())
     for name in removal.tags:
         io.delete(paths.tag_file(name))
+
+
+def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> None:
+    """CommitConflict when the table ends before the snapshot that is to stay, or has another one of its id."""
+    if not removal.snapshots or removal.earliest is None:
+        return
+    store = SnapshotStore(io, paths)
+    found = store.find(removal.earliest)
+    if found is None and (store.latest_id() or 0) > removal.earliest:
+        return  # somebody else has expired more
+    if found is None or found.delta_manifest_list != removal.witness:
+        raise CommitConflict(
+            f"{paths.root}: the table was rolled back while its snapshots up to {removal.snapshots[-1]} were to "
+            "expire; none of these was removed, try again"
+        )
+
+
+def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[str, bytes]:
+    """The files of the snapshots that go, by their paths, newest first."""
+    texts = {}
+    for snapshot_id in reversed(removal.snapshots):
+        path = paths.snapshot_file(snapshot_id)
+        with suppress(FileNotFoundError):
+            texts[path] = io.read(path)
+    return texts
 
 
 def _without_new_roots(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:

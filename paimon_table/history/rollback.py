@@ -79,19 +79,37 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
         io.delete(paths.changelog_file(snapshot_id))
     for snapshot_id in plan.snapshots:
         _check_there(ctx, plan)
-        io.delete(paths.snapshot_file(snapshot_id))
+        _delete(ctx, plan, paths.snapshot_file(snapshot_id))
     left = numbers_of(io.list_names(paths.snapshot_dir), "snapshot-")
     if max(left, default=0) > plan.to.id:
         raise CommitConflict(
             f"{paths.root}: somebody has committed snapshot {max(left)} while the table was rolled back; stop the "
             "pipelines that write it, then roll back again"
         )
+    _check_there(ctx, plan)
     if plan.tag is not None or io.exists(paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(min(left))
     if plan.changelogs:
         logs = [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id]
         for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
             io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
+
+
+def _delete(ctx: TableContext, plan: Rollback, path: str) -> None:
+    """Delete the newest snapshot, unless the one to go back to has expired: else the table might have none left.
+
+    An expiry looks for the snapshot that it keeps once older ones are gone (``removal``): one of both sees the other.
+    """
+    try:
+        text = ctx.io.read(path)
+    except FileNotFoundError:
+        return
+    ctx.io.delete(path)
+    try:
+        _check_there(ctx, plan)
+    except CommitConflict:
+        ctx.io.publish(path, text)
+        raise
 
 
 def _check_there(ctx: TableContext, plan: Rollback) -> None:
