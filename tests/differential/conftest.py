@@ -29,6 +29,8 @@ CI_KINDS: Mapping[str, int] = {
     "places": 81,
     "partition-types": 32,
     "vectors": 3,
+    "append-vectors": 164,
+    "long-places": 269,
     "changelogs": 33,
     "schemas": 51,
     "retracts": 33,

@@ -119,6 +119,22 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Delete:
+    """Rows of a table without primary key, by the values of column ``k``, are marked in deletion vectors, by Java."""
+
+    values: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A write, or INSERT OVERWRITE, of rows whose partition has a name that is too long for a directory."""
+
+    by: By
+    rows: tuple[Row, ...]
+    overwrites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sort:
     """Java's compaction by sorting, which overwrites every partition with its own rows in another order."""
 
@@ -136,6 +152,8 @@ Step = (
     | FastForward
     | Alter
     | Expire
+    | Delete
+    | Refused
     | Sort
 )
 _KINDS: Mapping[str, type[Step]] = {kind.__name__: kind for kind in get_args(Step)}
@@ -237,6 +255,8 @@ def from_text(text: str) -> Journey:
 def _step(kind: str, fields: dict[str, Any]) -> Step:
     if "rows" in fields:
         fields["rows"] = tuple(tuple(row) for row in fields["rows"])
+    if "values" in fields:
+        fields["values"] = tuple(fields["values"])
     if "change" in fields:
         fields["change"] = tuple(fields["change"])
     if "by" in fields:

@@ -158,6 +158,43 @@ def _vectors(rng: random.Random) -> Sketch:
     return Sketch((PLACE, key, *VALUES), ("k", "p"), options, weights={**COMMON, "rescale": 0.7, "compact": 0.5})
 
 
+def _append_vectors(rng: random.Random) -> Sketch:
+    """Rows of tables without primary key that are marked in deletion vectors, which only Java does."""
+    options = {
+        "bucket": "-1",
+        "deletion-vectors.enabled": "true",
+        "compaction.min.file-num": rng.choice(("2", "3", "5")),
+        "compaction.delete-ratio-threshold": rng.choice(("0.2", "0.9")),
+        **_overwrites(rng),
+    }
+    if rng.random() < 0.3:
+        options["deletion-vectors.bitmap64"] = "true"
+    if rng.random() < 0.3:
+        options["deletion-vector.index-file.target-size"] = "1 b"
+    weights = {**COMMON, "delete": 5.0, "compact": 2.0}
+    if rng.random() < 0.5:
+        options |= {"bucket": rng.choice(("1", "2")), "bucket-key": "k"}
+        weights |= {"expire": 1.0, "roll back": 0.0, "roll back to tag": 0.7}
+    columns = (PLACE, KEY, *VALUES)
+    return Sketch(columns, (), _stored(rng, options), kinds=ADDS, weights=weights, full_share=0, twin_options={})
+
+
+def _long_places(rng: random.Random) -> Sketch:
+    """Names of partitions that are as long as a file system takes them, and longer ones, which nobody takes."""
+    place = Column("p", choice("x", "z" * 253, "é" * 126, "%" * 84), null_share=0)
+    weights = {**COMMON, "drop": 1.5, "refused": 4.0}
+    columns = (place, KEY, *VALUES)
+    if rng.random() < 0.5:
+        options = _stored(rng, {"bucket": "-1", **_overwrites(rng)})
+        return Sketch(columns, (), options, kinds=ADDS, weights=weights, full_share=0, twin_options={})
+    # Java's lookup files have the values of the partition in their names.
+    return Sketch(columns, ("k", "p"), _keyed(rng, ("none", "input")), weights=weights)
+
+
+TOO_LONG = ("z" * 254, "é" * 127, "%" * 85, "a/b" * 60)
+"""Texts of ``_long_places`` with names of 256 bytes and more."""
+
+
 def _changelogs(rng: random.Random) -> Sketch:
     """Changelogs of each producer and engine, compared change by change."""
     producer = rng.choice(("input", "lookup", "full-compaction"))
@@ -283,6 +320,8 @@ KINDS: Mapping[str, Callable[[random.Random], Sketch]] = {
     "places": _places,
     "partition-types": _partition_types,
     "vectors": _vectors,
+    "append-vectors": _append_vectors,
+    "long-places": _long_places,
     "changelogs": _changelogs,
     "schemas": _schemas,
     "retracts": _retracts,

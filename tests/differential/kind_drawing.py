@@ -13,12 +13,14 @@ from tests.differential.journey import (
     BranchWrite,
     By,
     Compact,
+    Delete,
     Drop,
     DropTag,
     Expire,
     FastForward,
     Journey,
     Overwrite,
+    Refused,
     Rescale,
     RollBack,
     Row,
@@ -28,7 +30,7 @@ from tests.differential.journey import (
     Write,
     partition_text,
 )
-from tests.differential.journey_kinds import KINDS
+from tests.differential.journey_kinds import KINDS, TOO_LONG
 from tests.support.plain_values import Plain
 
 _WIDER: Mapping[str, tuple[str, ...]] = {
@@ -103,6 +105,8 @@ class _Drawing:
             "fast forward": self._fast_forward,
             "alter": self._alter,
             "expire": self._expire,
+            "delete": lambda: [Delete(tuple(self.rng.sample(range(1, 7), self.rng.choice((1, 1, 2, 5)))))],
+            "refused": lambda: [self._refused()],
             "sort": lambda: [Sort()],
         }
         weights = {"write": 5.0, **self.sketch.weights}
@@ -123,6 +127,13 @@ class _Drawing:
         first = self.rng.choice(rows)[1]
         rows = self._distinct([(row[0], first, *row[2:]) for row in rows])
         return Overwrite(self._by(), rows, partition_text(first))
+
+    def _refused(self) -> Refused:
+        """One row, or among others that could be written, in any place."""
+        rows = list(self._rows(self.rng.choice((1, 3)), ("+I",), distinct=True))
+        at = self.rng.randrange(len(rows))
+        rows[at] = (rows[at][0], self.rng.choice(TOO_LONG), *rows[at][2:])
+        return Refused(self._by(), tuple(rows), self.rng.random() < 0.3)
 
     def _rescale(self) -> list[Step]:
         if self.kind == "postponed":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from paimon_table.errors import MalformedRecord
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.removal import carry_out
 from paimon_table.history.rollback import plan_rollback, plan_rollback_to_tag, roll_back
@@ -32,12 +33,14 @@ from tests.differential.journey import (
     BranchWrite,
     By,
     Compact,
+    Delete,
     Drop,
     DropTag,
     Expire,
     FastForward,
     Journey,
     Overwrite,
+    Refused,
     Rescale,
     RollBack,
     Sort,
@@ -47,10 +50,15 @@ from tests.differential.journey import (
     partition_text,
 )
 from tests.interop.java_paimon import JavaPaimon
+from tests.interop.worker import WorkerError
 from tests.support.plain_values import Plain, rows_plain, sort_key, sorted_rows
 from tests.support.table_driver import TableDriver, prepared
 
 Rows = list[list[Plain]]
+
+
+class Taken(Exception):
+    """Somebody took what is to be refused, or did not say why not."""
 
 
 @dataclass(slots=True)
@@ -129,11 +137,25 @@ class Traveller:
                         self._driver().compact()  # which brings the changelog of what was appended
                 elif rows:
                     java.write(path, rows, identifier=self.number)
+            case Delete(values=values):
+                java.delete(path, "k", values, identifier=self.number)
+            case Refused(rows=rows, overwrites=overwrites):
+                refused = java.overwrite if overwrites else java.write
+                self._refuses(step, lambda: refused(path, rows), WorkerError)
             case Sort():
                 own = sorted(java.read(path), key=sort_key, reverse=True)
                 java.overwrite(path, own, options={"dynamic-partition-overwrite": "true"})
             case Rescale():
                 pass  # Java has none; what a table holds does not depend on it
+
+    def _refuses(self, step: Step, take: Callable[[], object], kind: type[Exception]) -> None:
+        try:
+            take()
+        except kind as error:
+            if kind is MalformedRecord and not ("column 'p'" in str(error) and "at most 255" in str(error)):
+                raise Taken(f"{step} is refused without place or reason: {error}") from error
+            return
+        raise Taken(f"{step} is not refused")
 
     @property
     def _first(self) -> str:
@@ -183,7 +205,12 @@ class Traveller:
                 self._driver().evolve([_schema_change(change)])
             case Expire(rows=rows):
                 self._expire(step)
-            case FastForward() | Sort():
+            case Refused(rows=rows, overwrites=overwrites):
+                driver, before = self._driver(), self.newest_id
+                self._refuses(step, lambda: (driver.overwrite if overwrites else driver.commit)(rows), MalformedRecord)
+                if self.newest_id != before:
+                    raise Taken(f"{step} is in a snapshot")
+            case FastForward() | Sort() | Delete():
                 raise AssertionError(f"{step} is Java's alone")
 
     def _expire(self, step: Expire) -> None:

@@ -104,6 +104,13 @@ class JavaPaimon:
         """Compact a table without buckets as Java's coordinator does; gives the number of its tasks."""
         return int(self._ask("pack", path=path, commit_user=commit_user, identifier=identifier))
 
+    def delete(
+        self, path: str, column: str, values: Sequence[Plain], commit_user: str = "java-delete", identifier: int = 1
+    ) -> int:
+        """Mark rows of a table without primary key, by values of a column, in deletion vectors; gives how many."""
+        arguments = {"column": column, "values": list(values), "commit_user": commit_user, "identifier": identifier}
+        return int(self._ask("delete", path=path, **arguments))
+
     def compact_postponed(self, path: str, commit_user: str = "java-compact", identifier: int = 1) -> None:
         """Give postponed rows their bucket, one per partition."""
         self._ask("compact_postponed", path=path, commit_user=commit_user, identifier=identifier)

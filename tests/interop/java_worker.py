@@ -361,6 +361,67 @@ class JavaTables:
             write.close()
         return len(tasks)
 
+    def delete(self, path: str, column: str, values: list[Any], commit_user: str, identifier: int) -> int:
+        """Mark rows by values of a column in deletion vectors, as Spark's DELETE does; gives how many.
+
+        Each file is read without its vector, so that rows are counted by their places.
+        """
+        table = self._table(path)
+        snapshot = table.snapshotManager().latestSnapshot()
+        if snapshot is None:
+            return 0
+        at = int(table.rowType().getFieldNames().indexOf(column))
+        maintainers: dict[tuple[str, int], tuple[Any, Any]] = {}
+        count = 0
+        for split in table.newSnapshotReader().read().dataSplits():
+            for file in split.dataFiles():
+                places = [place for place, row in enumerate(self._stored(table, split, file)) if row[1 + at] in values]
+                if places:
+                    key = (str(split.partition()), int(split.bucket()))
+                    if key not in maintainers:
+                        maintainers[key] = split, self._deletions(table, snapshot, split)
+                    maintainers[key][1].notifyNewDeletionVector(file.fileName(), self._vector(table, places))
+                    count += len(places)
+        messages = [self._marked(split, maintainer.persist()) for split, maintainer in maintainers.values()]
+        if messages:
+            commit = table.newStreamWriteBuilder().withCommitUser(commit_user).newCommit()
+            commit.commit(identifier, self._list(messages))
+            commit.close()
+        return count
+
+    def _stored(self, table: Any, split: Any, file: Any) -> Iterator[list[Any]]:
+        """The rows of a file, deleted ones too."""
+        one = self.core.table.source.DataSplit.builder().withSnapshot(split.snapshotId())
+        one = one.withPartition(split.partition()).withBucket(split.bucket()).withBucketPath(split.bucketPath())
+        one = one.withTotalBuckets(split.totalBuckets()).withDataFiles(self._list([file])).rawConvertible(True)
+        return self._rows(table.newRead().createReader(one.isStreaming(False).build()), table.rowType())
+
+    def _deletions(self, table: Any, snapshot: Any, split: Any) -> Any:
+        """What keeps the deletion vectors of a bucket."""
+        kinds = self.core.deletionvectors.append.BaseAppendDeleteFileMaintainer
+        handler = table.store().newIndexFileHandler()
+        if str(table.bucketMode()) == "BUCKET_UNAWARE":
+            return kinds.forUnawareAppend(handler, snapshot, split.partition())
+        return kinds.forBucketedAppend(handler, snapshot, split.partition(), split.bucket())
+
+    def _vector(self, table: Any, places: list[int]) -> Any:
+        kinds = self.core.deletionvectors
+        is_wide = bool(table.coreOptions().deletionVectorBitmap64())
+        vector = kinds.Bitmap64DeletionVector() if is_wide else kinds.BitmapDeletionVector()
+        for place in places:
+            vector.delete(jpype.JLong(place))
+        return vector
+
+    def _marked(self, split: Any, entries: Any) -> Any:
+        """The message about index files that came and went."""
+        files: dict[str, list[Any]] = {"ADD": [], "DELETE": []}
+        for entry in entries:
+            files[str(entry.kind().name())].append(entry.indexFile())
+        nothing, io = self._list([]), self.core.io
+        increment = io.DataIncrement(nothing, nothing, nothing, self._list(files["ADD"]), self._list(files["DELETE"]))
+        of = (split.partition(), split.bucket(), split.totalBuckets())
+        return self.core.table.sink.CommitMessageImpl(*of, increment, io.CompactIncrement.emptyIncrement())
+
     def compact_postponed(self, path: str, commit_user: str, identifier: int) -> Json:
         """Give postponed rows their buckets as Java's job does: row by row in order of creation.
 
@@ -648,6 +709,7 @@ COMMANDS = (
     "commit_prepared",
     "play",
     "pack",
+    "delete",
     "compact_postponed",
     "drop_partitions",
     "truncate",
