@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -39,6 +40,7 @@ from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.side_work import SideWork
+from pipelines.catchup.slice_pace import SLICE_S, SlicePace
 from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.catchup.standing import Standing, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
@@ -365,7 +367,7 @@ class PipelineQuery:
         if self._replays is None:
             user = self.tables.commit_user
             stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
-            work = spark_work(self._slices(), stream, self._shown.slice_done)
+            work = spark_work(self._slices(), stream, self._shown.slice_done, slice_s=SLICE_S)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, user)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
         self._shown.look({id_: answer.details.get("records_left")})
@@ -418,17 +420,19 @@ class PipelineQuery:
             raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
         user = aside_user(tables.commit_user, mark.since_ms)
         slices = self._slices().of_mark(mark)
+        pace = SlicePace(self.config.source.reader.max_records_per_batch)
 
         def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            began_s = time.monotonic()
             report = slices.run(batch, own, piece, topics)
+            pace.done(report.record_count, time.monotonic() - began_s)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
             return report
 
         def open_tables(mark: BehindMark) -> PipelineTables:
             return PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids)
 
-        most_records = self.config.source.reader.max_records_per_batch
-        work = SliceWork(self._reader.slices(), run, open_tables, most_records)
+        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records)
         return CatchUp(identifier, self._left_out, self._stream, work)
 
     def _slices(self) -> SparkSlices:

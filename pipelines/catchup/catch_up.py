@@ -76,7 +76,8 @@ class SliceWork:
     run: RunSlice
     open_tables: Callable[[BehindMark], PipelineTables]
     """The tables of one mark: its table alone, under a commit user of its own."""
-    most_records: int
+    most_records: Callable[[], int]
+    """Of the next slice."""
 
 
 class CatchUp:
@@ -158,7 +159,7 @@ class CatchUp:
         if closed is None:
             return None
         limit = self._stream.offset_after(closed)
-        return self._work.reader.next(self._begin(mark), limit, mark.topics or None, self._work.most_records)
+        return self._work.reader.next(self._begin(mark), limit, mark.topics or None, self._work.most_records())
 
     def _begin(self, mark: BehindMark) -> str | None:
         if mark.slice is None and mark.after is not None and self._stream.has_rows_of(mark.table, mark.batch):

@@ -28,6 +28,8 @@ LOOK_S = 1.0
 """How often the checkpoint is looked at for requests."""
 
 IDLE_S = 0.2
+"""How often while nothing is to do, and for requests right behind one: whoever has slices done asks for one at a time.
+"""
 
 RETRY_WAITS_S = (1.0, 5.0, 15.0, 30.0)
 """How long a table that is caught up waits for source and storage before it is paused again."""
@@ -67,6 +69,7 @@ class SideWork:
         self._wanted = {name for name, mark in left_out.marks.items() if mark.tries_again}
         self._stopping = threading.Event()
         self._looked_s = -LOOK_S
+        self._soon_until_s = -LOOK_S
         self._thread: threading.Thread | None = None
         self._has_failed = False
 
@@ -140,7 +143,8 @@ class SideWork:
         return has_worked
 
     def _take_requests(self) -> bool:
-        if self._desk is None or self._now_s() - self._looked_s < LOOK_S:
+        every_s = IDLE_S if self._now_s() < self._soon_until_s else LOOK_S
+        if self._desk is None or self._now_s() - self._looked_s < every_s:
             return False
         self._looked_s = self._now_s()
         if not self._desk.has_more:
@@ -149,7 +153,9 @@ class SideWork:
             if not is_mine:
                 return False
             self._settled()
-            return self._desk.take() > 0
+            has_taken = self._desk.take() > 0
+            self._soon_until_s = self._now_s() + LOOK_S
+            return has_taken
 
     def _do_step(self, identifier: str) -> bool:
         trial = self._trials.get(identifier)

@@ -105,7 +105,8 @@ class Work:
     reader: SliceReader
     run: RunSlice
     stream: Stream
-    most_records: int
+    most_records: Callable[[], int]
+    """Of the next slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ class ReplayJob:
         limit = self._limit()
         if limit is None:
             return None
-        return self._work.reader.next(self._state.position, limit, self._topics, self._work.most_records)
+        return self._work.reader.next(self._state.position, limit, self._topics, self._work.most_records())
 
     def _do(self, planned: Planned) -> None:
         state = self._state

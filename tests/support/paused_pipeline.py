@@ -189,7 +189,7 @@ class PausedPipeline:
     def catch_up(self, table: str) -> CatchUp:
         mark = self.left_out.marks[table]
         settings = slice_settings(self.settings, mark)
-        work = SliceWork(self._slices, self._runner(settings), self._aside, self._slice_size)
+        work = SliceWork(self._slices, self._runner(settings), self._aside, lambda: self._slice_size)
         return CatchUp(table, self.left_out, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:

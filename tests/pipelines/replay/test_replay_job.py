@@ -55,7 +55,7 @@ def job(topic: Topic, most: int = 3) -> ReplayJob:
     if not replays.all():
         replays.put(state())
     (found,) = replays.all()
-    work = Work(topic, topic.run, topic, most)
+    work = Work(topic, topic.run, topic, lambda: most)
     return ReplayJob(replays, found, work, InPlace(config, own_tables(config)))
 
 
