@@ -221,11 +221,17 @@ class Table:
         state: TableState | None = None,
         is_new_user: bool = False,
         others_up_to: int = 0,
+        first_new: int | None = None,
+        before: TableCommit | None = None,
     ) -> TableCommit:
         """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
 
+        ``before`` is the committer of the same user that it takes the place of, under another schema.
+
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
         ``others_up_to``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
+        ``first_new``: nobody but this committer begins a commit of this identifier or a higher one, so it knows which
+        of them it has published, also where the snapshots that would say so have expired.
         """
         return TableCommit(
             self.context,
@@ -239,6 +245,8 @@ class Table:
             state=state,
             is_new_user=is_new_user,
             others_up_to=others_up_to,
+            first_new=first_new,
+            before=before,
         )
 
     def lanes(self, live: LiveFiles) -> LaneSplit:

@@ -112,6 +112,8 @@ class PipelineQuery:
         scratch_dir = process_directory(tempfile.gettempdir())
         self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
         self._checkpoint = pipeline.checkpoint
+        planned = self._checkpoint.planned_batch
+        self._first_new = 0 if planned is None else planned + 1
         self._catalog = pipeline.catalog
         self._record = pipeline.record
         self._own = pipeline.own
@@ -471,7 +473,14 @@ class PipelineQuery:
     def _tables_of(self, query_id: str) -> PipelineTables:
         self._settings = replace(self._settings, quarantine=quarantine_under(self.config, query_id))
         user = commit_user(self.config, query_id)
-        return PipelineTables(self.config, user, self._own, left_out=self._left_out, topic_ids=self._topic_ids)
+        return PipelineTables(
+            self.config,
+            user,
+            self._own,
+            left_out=self._left_out,
+            topic_ids=self._topic_ids,
+            first_new=self._first_new,
+        )
 
     def _topic_ids(self) -> Mapping[str, str]:
         return self._topics.ids

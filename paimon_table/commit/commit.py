@@ -121,6 +121,8 @@ class TableCommit:
         state: TableState | None = None,
         is_new_user: bool = False,
         others_up_to: int = 0,
+        first_new: int | None = None,
+        before: TableCommit | None = None,
     ) -> None:
         self._io = ctx.io
         self._paths = ctx.paths
@@ -138,11 +140,18 @@ class TableCommit:
         self._schema_id = ctx.schema.id
         self._snapshots = SnapshotStore(ctx.io, ctx.paths)
         self._reader = ManifestReader(ctx.io, ctx.paths)
-        self._state = state or TableState()
+        self._state: TableState = before.state if before is not None else state or TableState()
         self._manifests: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
         self._own = OwnCommits(
-            self._snapshots, ctx.paths.root, commit_user, is_new_user=is_new_user, others_up_to=others_up_to
+            self._snapshots,
+            ctx.paths.root,
+            commit_user,
+            is_new_user=is_new_user,
+            others_up_to=others_up_to,
+            first_new=first_new,
         )
+        if before is not None:
+            self._own = before._own
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
@@ -163,9 +172,12 @@ class TableCommit:
         """The state as of the last refresh or commit, whichever is newer."""
         return self._state
 
-    def committed_identifier(self, started_ms: int | None = None) -> int | None:
-        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``."""
-        self._own.search(self.refresh().snapshot_id, started_ms)
+    def committed_identifier(self, started_ms: int | None = None, identifier: int | None = None) -> int | None:
+        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``.
+
+        Of which only matters whether it is less than ``identifier``, where that is given.
+        """
+        self._own.search(self.refresh().snapshot_id, started_ms, identifier)
         return self._own.newest.commit_identifier if self._own.newest is not None else None
 
     def commit(
@@ -390,9 +402,11 @@ class TableCommit:
             uuid=self._new_uuid(),
             now_ms=self._clock_ms(),
         )
+        self._own.trying()
         if self._publisher.publish_snapshot(snapshot):
             self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
             return snapshot
+        self._own.lost()
         # Unreferenced: the id belongs to a snapshot of another uuid, so no snapshot names these files.
         draft.discard()
         return None

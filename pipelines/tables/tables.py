@@ -69,11 +69,12 @@ class PipelineTables:
         left_out: LeftOut | None = None,
         only: str | None = None,
         topic_ids: TopicIds = dict,
+        first_new: int | None = None,
     ) -> None:
         """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
 
         With ``only`` all other tables are as if no rule led to them: for bringing up a single one. ``topic_ids`` gives
-        the ids of the topics that are read.
+        the ids of the topics that are read. ``first_new`` is the first batch that no earlier process can have begun.
         """
         self.config = config
         self._beside = beside
@@ -81,6 +82,7 @@ class PipelineTables:
         self._left_out = left_out
         self._only = only
         self._topic_ids = topic_ids
+        self._first_new = first_new
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
@@ -483,6 +485,7 @@ class PipelineTables:
             self.commit_user,
             resumes=policy == "resume",
             topic_ids=self._topic_ids,
+            first_new=self._first_new,
         )
         if sink.is_lost_checkpoint:
             if policy == "fail":

@@ -65,6 +65,7 @@ class TableSink:
         topic_ids: TopicIds = dict,
         recorded_since_ms: int | None = None,
         after: int = 0,
+        first_new: int | None = None,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
@@ -72,6 +73,7 @@ class TableSink:
         counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
         departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere.
         ``after`` is a snapshot behind which the commits that are still to be told apart come.
+        ``first_new`` is the first batch that no earlier process can have begun.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         """
         self.identifier = identifier
@@ -100,6 +102,7 @@ class TableSink:
             )
         is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
         self._others_up_to = after
+        self._first_new = first_new
         if found is not None and recorded_by is None and found.writer != commit_user:
             # Those who commit for a pipeline follow each other: what this one had before was of earlier batches.
             self._others_up_to = found.snapshot_id
@@ -235,7 +238,7 @@ class TableSink:
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
         with self._lock:
-            newest = self._commit.committed_identifier(started_ms)
+            newest = self._commit.committed_identifier(started_ms, batch_id)
         return newest is not None and newest >= batch_id
 
     def compacts_fully(self, batch_id: int) -> bool:
@@ -310,14 +313,15 @@ class TableSink:
 
     def _use(self, table: Table) -> None:
         self.table = table
-        self._commit = self._committer(self._commit.state)
+        self._commit = self._committer(self._commit)
 
-    def _committer(self, state: TableState | None, *, is_new_user: bool = False) -> TableCommit:
+    def _committer(self, before: TableCommit | None, *, is_new_user: bool = False) -> TableCommit:
         return self.table.new_commit(
             self._user,
             on_step=lambda step: self._on_step(step),
             on_attempt=self._check_anew,
-            state=state,
+            before=before,
             is_new_user=is_new_user,
             others_up_to=self._others_up_to,
+            first_new=self._first_new,
         )

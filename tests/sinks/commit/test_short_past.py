@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.table import Table
+from paimon_table.types import parse_type
+from paimon_table.validation.schema_evolution import AddColumn
+from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.table_sink import TableSink
 from tests.support.table_sinks import message, sink, table
 
@@ -33,11 +37,53 @@ def short(tmp_path: Path) -> Table:
     for batch_id in range(BATCHES):
         assert _commit(target, batch_id, tmp_path, batch_id)
     expire(target.table.context, Surroundings(), Limits(1, 1, 0, 100))
+    write_mark(target.table.io, target.table.paths, "shop", ())
     return target.table
 
 
 def _opened(of: Table, user: str) -> TableSink:
     return TableSink("lake.t", of.refreshed(), "shop", user, resumes=True)
+
+
+def _others_only(of: Table, tmp_path: Path, number: int = 0) -> None:
+    """Another writer commits twice and lets everything else expire."""
+    job = of.refreshed().new_commit(f"job-{number}", is_new_user=True)
+    for at in range(2):
+        job.commit(at, [message(_opened(of, "job"), at, tmp_path, 20 + 2 * number + at)], {})
+    expire(of.context, Surroundings(), Limits(1, 1, 0, 100))
+
+
+def _process(of: Table, first_new: int) -> TableSink:
+    """The stream in a process before which batches had been planned up to ``first_new``."""
+    return TableSink("lake.t", of.refreshed(), "shop", "checkpoint", resumes=True, first_new=first_new)
+
+
+def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Table, tmp_path: Path) -> None:
+    _others_only(short, tmp_path)
+    target = _process(short, BATCHES)
+    for batch_id in range(BATCHES, BATCHES + 3):
+        assert _commit(target, batch_id, tmp_path, batch_id)
+        _others_only(short, tmp_path, batch_id)
+        assert target.is_appended(batch_id, time.time_ns() // 1_000_000)
+        assert not target.is_appended(batch_id + 1, time.time_ns() // 1_000_000)
+
+
+def test_that_goes_for_a_batch_in_which_the_table_gets_a_column(short: Table, tmp_path: Path) -> None:
+    target = _process(short, BATCHES)
+    assert _commit(target, BATCHES, tmp_path, BATCHES)
+    _others_only(short, tmp_path)
+    target.evolve([AddColumn("w", parse_type("INT"))], 0)
+    started_ms = time.time_ns() // 1_000_000
+    assert target.is_appended(BATCHES, started_ms)
+    assert not target.is_appended(BATCHES + 1, started_ms)
+
+
+def test_a_batch_that_an_earlier_process_may_have_begun_is_not_guessed_at(short: Table, tmp_path: Path) -> None:
+    _others_only(short, tmp_path)
+    for target in (_process(short, BATCHES + 1), _opened(short, "checkpoint")):
+        with pytest.raises(CommitOutcomeUnknown, match="have expired"):
+            target.is_appended(BATCHES, time.time_ns() // 1_000_000)
+    assert not _process(short, BATCHES + 1).is_appended(BATCHES + 1, time.time_ns() // 1_000_000)
 
 
 @SUCCESSORS
