@@ -7,6 +7,8 @@ OR, NOT and parentheses, with SQL's meaning of NULL. Constants take the type of 
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Mapping
 
@@ -23,6 +25,10 @@ _TOKEN = re.compile(
 )
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 _LISTED = "= != <> < <= > >=, IS NULL, IS NOT NULL, IN (...), NOT IN (...)"
+_DEEPEST = 100
+"""Conditions in each other: how deep the descent goes."""
+_MOST = 1000
+"""Comparisons: Arrow goes down a chain of them one by one, and the process dies at the end of its stack."""
 _WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"}
 
 
@@ -43,6 +49,7 @@ class _Condition:
         self.schema = schema
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0
+        self.depth = self.comparisons = 0
         position, end = 0, len(text.rstrip())
         while position < end:
             match = _TOKEN.match(text, position)
@@ -76,27 +83,35 @@ class _Condition:
             raise self._error(f"expected {word!r}, found {found}")
 
     def _any_of(self) -> pc.Expression:
-        parsed = self._all_of()
+        parts = [self._all_of()]
         while self._take("OR"):
-            parsed = parsed | self._all_of()
-        return parsed
+            parts.append(self._all_of())
+        return functools.reduce(operator.or_, parts)
 
     def _all_of(self) -> pc.Expression:
-        parsed = self._single()
+        parts = [self._single()]
         while self._take("AND"):
-            parsed = parsed & self._single()
-        return parsed
+            parts.append(self._single())
+        return functools.reduce(operator.and_, parts)
 
     def _single(self) -> pc.Expression:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self._error(f"more than {_DEEPEST} conditions stand in each other; write it flatter")
         if self._take("NOT"):
-            return ~self._single()
-        if self._take("("):
+            parsed = ~self._single()
+        elif self._take("("):
             parsed = self._any_of()
             self._expect(")")
-            return parsed
-        return self._comparison()
+        else:
+            parsed = self._comparison()
+        self.depth -= 1
+        return parsed
 
     def _comparison(self) -> pc.Expression:
+        self.comparisons += 1
+        if self.comparisons > _MOST:
+            raise self._error(f"more than {_MOST:,} comparisons; write values of one column as COLUMN IN (...)")
         column = self._column()
         field = pc.field(column)
         if self._take("IS", "NOT", "NULL"):

@@ -101,8 +101,9 @@ class TableDecoding:
             self.outcome.count(truncates=1)
             if self.policies.on_truncate == "fail":
                 reason = (
-                    "the source table was truncated (op t): set on_truncate to skip, empty the Paimon table if it is to"
-                    " follow, and resume"
+                    "the source table was truncated (op t): set on_truncate to skip and resume, which keeps all rows;"
+                    " if the Paimon table is to follow, build it then from the records behind this one: tidemark replay"
+                    " FILE --table TABLE --rebuild --from PLACE --allow-missing"
                 )
                 self.outcome.refuse(source, position, reason)
         return part.chosen(~truncates)

@@ -149,3 +149,19 @@ def test_both_zeros_are_found_by_comparison_and_by_list(type_: pa.DataType, zero
 
     assert ids(f"x = {zero}") == ids(f"x IN ({zero}, 7)") == [1, 2]
     assert ids(f"x != {zero}") == ids(f"x NOT IN ({zero}, 7)") == [3]
+
+
+@pytest.mark.parametrize("join", ["OR", "AND"])
+def test_a_thousand_comparisons_are_evaluated_and_more_refused(join: str) -> None:
+    many = [f"id {'=' if join == 'OR' else '!='} {number}" for number in range(3, 1003)]
+    assert matching(f" {join} ".join(many)) == ([3, 4] if join == "OR" else [1, 2])
+    with pytest.raises(ConfigError, match=r"more than 1,000 comparisons; write values of one column as COLUMN IN"):
+        parse_condition(f" {join} ".join([*many, "id = 1"]), ROWS.schema)
+    assert matching(f"id IN ({', '.join(map(str, range(3, 20_000)))})") == [3, 4]
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "id = 1" + ")" * 5000, "NOT " * 5000 + "id = 1"], ids=["()", "NOT"])
+def test_conditions_that_are_nested_too_deeply_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="more than 100 conditions stand in each other; write it flatter"):
+        parse_condition(text, ROWS.schema)
+    assert matching("(" * 90 + "id = 1" + ")" * 90) == [1]
