@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from paimon_table import Table
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.history.tags import TagStore
+from paimon_table.maintenance.expiration import Surroundings
+from paimon_table.maintenance.tidying import delete_tags
 from pipelines.checkpoint.lock import holder_of
 from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
@@ -57,7 +60,8 @@ def taken_up(
 def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
     """Remove what was built; ConfigError when the table has it already.
 
-    Where that is not known any more the files that the table may have stay, for ``remove-orphans`` to tell.
+    Where that is not known any more the files that the table may have stay, for ``remove-orphans`` to tell, and so does
+    the tag of the old content. Where the table provably has it still, nobody needs that tag.
     """
     rebuild = state.rebuild
     assert rebuild is not None
@@ -71,6 +75,9 @@ def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
             f" rebuild; the old content is tag {_switch_of(rebuild).tag!r}, to which the table can be rolled back"
         )
     unpin(state.id, table)
+    tag = None if rebuild.switch is None else TagStore(table.io, table.paths).find(rebuild.switch.tag)
+    if tag is not None and is_known:
+        delete_tags(table, [tag], Surroundings())
     replays.remove(state.id)
     aside_branch(table, rebuild).remove(is_taken=not is_known)
 

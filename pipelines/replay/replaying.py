@@ -15,6 +15,7 @@ import typer
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
+from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
@@ -26,7 +27,7 @@ from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
 from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
-from pipelines.replay.rebuilding import aside_branch
+from pipelines.replay.rebuilding import aside_branch, tag_of
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of
@@ -108,6 +109,11 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
     else:
         done_or_raised(answer)
     typer.echo(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
+    if TagStore(table.io, table.paths).find(tag_of(before.id)) is not None:
+        typer.echo(
+            f"whether the table had taken the rebuilt content is not known any more: tag {tag_of(before.id)!r} keeps"
+            " the old one until you delete it (tidemark table tags delete)"
+        )
 
 
 def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> ReplayState:

@@ -252,6 +252,25 @@ def test_a_switch_that_nobody_can_tell_any_more_is_not_guessed_at(
 
     assert rows_of(tmp_path) == {**FINAL, 9: 99}
     assert (replays.all(), branches(tmp_path)) == ([], [])
+    assert (root_of(tmp_path) / "tag" / "tag-before-rebuild-r1").exists()
+
+
+def test_a_rebuild_given_up_behind_a_kill_before_its_switch_leaves_no_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = start(tmp_path)
+    before = rows_of(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reached", lambda point, at: kill_if(point == "rebuild-tagged"))
+        with pytest.raises(Killed):
+            finish(job(topic))
+    tag = root_of(tmp_path) / "tag" / "tag-before-rebuild-r1"
+    assert tag.exists()
+
+    give_up(Replays(Checkpoint(load_pipeline(tmp_path / FILE))), job(topic).state, table(tmp_path))
+
+    assert not tag.exists()
+    assert rows_of(tmp_path) == before
 
 
 # ---------------------------------------------------------------- rows counted beside the stream
