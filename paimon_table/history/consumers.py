@@ -6,7 +6,9 @@ Implements Paimon's ``consumer/consumer-NAME``, which a reader replaces whenever
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.history.names import check_name
@@ -15,6 +17,9 @@ from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.file_io import FileIO
 
 _NEXT = "nextSnapshot"
+_READS = 10
+_WAIT_S = 0.2
+"""As often and as long as Java's readers wait for one that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,27 @@ class ConsumerStore:
 
     io: FileIO
     paths: TablePaths
+    sleep_s: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)
+    """How a file that somebody is just writing is waited for; tests pass their own."""
 
     def names(self) -> list[str]:
         found = self.io.list_names(self.paths.consumer_dir)
         return [name.removeprefix("consumer-") for name in found if name.startswith("consumer-")]
 
     def find(self, name: str) -> Consumer | None:
-        """Read a consumer, None when there is none; CorruptFile when its file is not readable."""
+        """Read a consumer, None when there is none; CorruptFile when its file is not readable.
+
+        Other writers replace the file in place, so that it is empty or cut off for a moment: it is read again before
+        that is told.
+        """
+        for _ in range(_READS - 1):
+            try:
+                return self._read(name)
+            except CorruptFile:
+                self.sleep_s(_WAIT_S)
+        return self._read(name)
+
+    def _read(self, name: str) -> Consumer | None:
         path = self.paths.consumer_file(name)
         try:
             text, modified_ms = self.io.read(path), self.io.modified_ms(path)

@@ -16,6 +16,7 @@ from typing import Any
 
 from paimon_table.errors import CommitConflict, CorruptFile
 from paimon_table.history.branches import BranchStore
+from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.held import Held
 from paimon_table.history.snapshot_names import all_names
 from paimon_table.history.tags import Tag, TagStore
@@ -59,15 +60,20 @@ def carry_out(
     removal: Removal,
     new_uuid: Callable[[], str],
     advance: Callable[[int], None] = lambda _: None,
-) -> None:
+    is_wanted: Callable[[], bool] = lambda: False,
+) -> bool:
     """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files.
 
+    False, and nothing is removed, when ``is_wanted`` says, just before anything would go, that somebody needs it now.
     CommitConflict, and nothing goes, when the table is rolled back meanwhile behind the snapshot that was to stay.
     """
     _check_not_rolled_back(io, paths, removal)
     texts = _snapshot_texts(io, paths, removal)
     record = f"{_records(paths)}/{new_uuid()}.json"
     io.write(record, json.dumps(asdict(removal)).encode())
+    if is_wanted():
+        io.delete(record)
+        return False
     _make_invisible(io, paths, removal)
     try:
         # A rollback looks for the snapshot to go back to once newer ones are gone: one of both sees the other.
@@ -79,6 +85,20 @@ def carry_out(
         raise
     _remove_files(io, paths, _without_new_roots(io, paths, removal), advance)
     io.delete(record)
+    return True
+
+
+def is_wanted_by_consumers(ctx: TableContext, removal: Removal) -> bool:
+    """Whether a consumer, made or reset since a removal was planned, reads something next that is still there.
+
+    One that was there then has held it.
+    """
+    held = removal.changelogs or (() if ctx.options.retention.consumer_changelog_only else removal.snapshots)
+    if not held:
+        return False
+    path = ctx.paths.changelog_file if removal.changelogs else ctx.paths.snapshot_file
+    first = min((consumer.next_snapshot for consumer in ConsumerStore(ctx.io, ctx.paths).all()), default=None)
+    return first is not None and any(number >= first and ctx.io.exists(path(number)) for number in reversed(held))
 
 
 def finish_interrupted(ctx: TableContext) -> int:
@@ -129,10 +149,13 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
-    """What of a removal is still to be done; None when the table has been rolled back behind it since.
+    """What of a removal is still to be done; None when the table has been rolled back behind it since, or when a new
+    consumer reads next what has not gone yet.
 
     What it leaves then is found by ``remove-orphans``.
     """
+    if is_wanted_by_consumers(ctx, removal):
+        return None
     earliest = ctx.snapshots.earliest_id()
     if earliest is None:
         return None

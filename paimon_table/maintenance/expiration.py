@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from paimon_table.history.changelog_expiry import plan_changelog_expiry
 from paimon_table.history.claims import Claims, no_claims
 from paimon_table.history.expiry import Expiry, plan_expiry
 from paimon_table.history.held import HeldNames
-from paimon_table.history.removal import carry_out, finish_interrupted
+from paimon_table.history.removal import carry_out, finish_interrupted, is_wanted_by_consumers
 from paimon_table.history.retention import Keeper, Limits
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.surroundings import now_ms, random_uuid
@@ -78,13 +79,19 @@ def expire(
 def _repeat(
     ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
 ) -> Expired:
-    """Plan and remove until nothing is over, or so many times; adds to what is done."""
+    """Plan and remove until nothing is over, or so many times; adds to what is done.
+
+    It is planned again when a consumer has come meanwhile that reads something next of what would go.
+    """
     for number in itertools.count():
         expiry = Expiry() if number == rounds else plan()
-        done = done.with_more(expiry)
+        removal = expiry.removal
         if expiry.is_empty:
+            done = done.with_more(expiry)
             break
-        carry_out(ctx.io, ctx.paths, expiry.removal, surroundings.new_uuid, surroundings.advance)
+        is_wanted = partial(is_wanted_by_consumers, ctx, removal)
+        if carry_out(ctx.io, ctx.paths, removal, surroundings.new_uuid, surroundings.advance, is_wanted):
+            done = done.with_more(expiry)
     return done
 
 

@@ -302,6 +302,12 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
         )
     if not dry_run:
         consumers.reset(name, snapshot)
+        left = table.snapshots.earliest_id() or 1
+        if snapshot < left:  # whoever expired it may not have seen the consumer
+            raise ConfigError(
+                f"--snapshot {snapshot} of {path} has expired meanwhile; reset consumer {name!r} to {left} or later, "
+                "or delete it: it keeps all snapshots from now on"
+            )
     typer.echo(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")
 
 
