@@ -2,16 +2,20 @@
 
 Implements Paimon's ``changelog/`` directory: snapshots that have expired, as far as their changelog is still there.
 With a changelog producer that is in changelog files; without one in the files that the snapshots added, which stay
-until the changelog of the snapshot that deletes them goes.
+until the changelog of the snapshot that deletes them goes. Where the table has had both, that snapshot may be one with
+changelog files, whose lists have stayed for this.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove, consumers_of
 from paimon_table.history.held import Held, HeldNames
 from paimon_table.history.removal import Removal
 from paimon_table.history.retention import Limits, end_of_changelogs
 from paimon_table.history.snapshot_names import metadata_names
+from paimon_table.metadata.changelog_origin import has_been_without_producer, may_need_added_files
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
@@ -38,14 +42,21 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
         return Expiry(keeper=end.keeper)
     held = Held.of(ctx, names)
     files = FilesToRemove(ctx)
-    kept = _metadata_that_is_there(ctx, last) | metadata_names(files.reader, first_left)
-    kept |= held.metadata_of_tags(over[0].id, end.id) | held.files_of_branches()
+    was_without = has_been_without_producer(ctx)
+    released = _released(ctx, ids, last) if was_without else []
+    there = set() if released else _metadata_that_is_there(ctx, last)
+    kept = there | metadata_names(files.reader, first_left)
+    # Proof: what later tags share with those that go is in the last one, or is asked of these tags where it is not.
+    says_all = not was_without or {last.base_manifest_list, last.delta_manifest_list} <= there
+    kept |= held.metadata_of_tags(over[0].id, end.id if says_all else first_left.id) | held.files_of_branches()
     metadata = MetadataToRemove(ctx, kept)
     for log in over:
         if log.changelog_manifest_list is not None:
             files.add_changelog(log, held.files_of_branches())
             metadata.add_changelog_list(log)
-            continue
+    for log in (*over, *released):
+        if log.changelog_manifest_list is not None and not was_without:
+            continue  # its data files and lists went with its snapshot
         # Proof: the snapshot before it is gone, so is what it adds to the changelog.
         needed = held.files_when_deleted_by(log.id) | held.files_of_branches()
         files.add_deleted(log, needed, keeps_appended=False)
@@ -65,6 +76,17 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
 def _earliest_snapshot(ctx: TableContext) -> Snapshot | None:
     earliest = ctx.snapshots.earliest_id()
     return None if earliest is None else ctx.snapshots.find(earliest)
+
+
+def _released(ctx: TableContext, ids: Sequence[int], last: Snapshot) -> list[Snapshot]:
+    """Long-lived changelogs that stay, but need nothing of the data of their snapshots any more.
+
+    That is so once those are gone that were written without a changelog producer. From then on the lists go with their
+    snapshots, with manifests that these had in common.
+    """
+    if may_need_added_files(ctx, [last]) or not ctx.io.exists(ctx.paths.manifest_file(last.delta_manifest_list)):
+        return []
+    return [log for i in ids if i >= last.id and (log := ctx.snapshots.find_changelog(i)) is not None]
 
 
 def _lists(log: Snapshot) -> tuple[tuple[str, int | None], ...]:

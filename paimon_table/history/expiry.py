@@ -19,6 +19,7 @@ from paimon_table.history.held import Held, HeldNames
 from paimon_table.history.removal import Removal, relative
 from paimon_table.history.retention import End, Keeper, Limits, end_of_snapshots
 from paimon_table.history.snapshot_names import metadata_names
+from paimon_table.metadata.changelog_origin import has_been_without_producer, may_need_added_files
 from paimon_table.metadata.data_file import FileSource
 from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
@@ -102,18 +103,20 @@ def _planned(
     held = Held.of(ctx, names)
     files = FilesToRemove(ctx)
     outlives = ctx.options.retention.outlives_snapshots
-    has_producer = ctx.options.changelog_producer != "none"
-    for snapshot in (*over[1:], first_left):
+    keeps_added = outlives and may_need_added_files(ctx, _oldest(ctx, over))
+    # What the first one deletes may have been kept when it was the first one left: changelogs needed it then.
+    again = over[:1] if outlives and not keeps_added and has_been_without_producer(ctx) else ()
+    for snapshot in (*again, *over[1:], first_left):
         # Proof: the file is live in no snapshot from this one on, and before it in none that is left.
         needed = held.files_when_deleted_by(snapshot.id) | held.files_of_branches()
-        files.add_deleted(snapshot, needed, keeps_appended=outlives and not has_producer)
+        files.add_deleted(snapshot, needed, keeps_appended=keeps_added)
     if not outlives:
         for snapshot in over:
             files.add_changelog(snapshot, held.files_of_branches())
     kept = metadata_names(files.reader, first_left) | held.metadata_of_tags(over[0].id, end.id)
     metadata = MetadataToRemove(ctx, kept | held.files_of_branches())
     for snapshot in over:
-        if has_producer or not outlives:
+        if not keeps_added:
             metadata.add_lists(snapshot)
         if not outlives:
             metadata.add_changelog_list(snapshot)
@@ -129,6 +132,12 @@ def _planned(
         directories=tuple(files.directories) if ctx.options.retention.clean_empty_directories else (),
     )
     return Expiry(removal, files.size_bytes, end.keeper)
+
+
+def _oldest(ctx: TableContext, over: Sequence[Snapshot]) -> list[Snapshot]:
+    """The first long-lived changelog that is left, and the snapshots that become some."""
+    first = next((log for i in ctx.snapshots.changelog_ids()[:1] if (log := ctx.snapshots.find_changelog(i))), None)
+    return [*over, *(() if first is None else (first,))]
 
 
 @dataclass(slots=True)

@@ -39,13 +39,11 @@ def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
     return {listed, *(manifest.file_name for manifest in manifests), *files}
 
 
-def added_names(reader: ManifestReader, log: Snapshot) -> set[str]:
-    """What a long-lived changelog without changelog files needs: lists, manifests, the files that the snapshot added.
+def names_of_log(reader: ManifestReader, log: Snapshot, *, needs_added: bool) -> set[str]:
+    """Lists and manifests of the data of an expired snapshot, as far as they are kept for its long-lived changelog.
 
-    Nothing where there are changelog files, or where the list is gone.
+    ``needs_added``: with the files that it added, which are its changes.
     """
-    if log.changelog_manifest_list is not None:
-        return set()
     names: set[str] = set()
     for listed, size_bytes in (
         (log.base_manifest_list, log.base_manifest_list_size),
@@ -53,7 +51,7 @@ def added_names(reader: ManifestReader, log: Snapshot) -> set[str]:
     ):
         if reader.io.exists(reader.paths.manifest_file(listed)):
             names |= {listed, *(manifest.file_name for manifest in reader.list_of(listed, size_bytes))}
-    if log.delta_manifest_list in names:
+    if needs_added and log.delta_manifest_list in names:
         for entry in reader.delta_entries(log):
             if entry.kind == ADD:
                 names |= {entry.file.file_name, *entry.file.extra_files}

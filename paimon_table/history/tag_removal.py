@@ -14,8 +14,9 @@ from paimon_table.errors import CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.expiry import Expiry, FilesToRemove, MetadataToRemove
 from paimon_table.history.removal import Removal
-from paimon_table.history.snapshot_names import added_names, all_names
+from paimon_table.history.snapshot_names import all_names, names_of_log
 from paimon_table.history.tags import Tag, TagStore
+from paimon_table.metadata.changelog_origin import has_been_without_producer, producer_of
 from paimon_table.metadata.manifest import live_entries
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
@@ -42,9 +43,9 @@ def _with_files(ctx: TableContext, tag: Tag, others: Sequence[Tag], alone: Expir
     # Proof: what lives on from the tag is in its next neighbour, what lived before it in the one before.
     needed = all_names(files.reader, _neighbours(ctx, tag, others))
     needed |= all_names(files.reader, BranchStore(ctx.io, ctx.paths).roots())
-    logs = (ctx.snapshots.find_changelog(number) for number in ctx.snapshots.changelog_ids())
-    for log in logs:
-        needed |= set() if log is None else added_names(files.reader, log)
+    numbers = ctx.snapshots.changelog_ids() if has_been_without_producer(ctx) else []
+    for log in filter(None, map(ctx.snapshots.find_changelog, numbers)):
+        needed |= names_of_log(files.reader, log, needs_added=producer_of(ctx, log) == "none")
     for entry in live_entries(files.reader.entries_in(files.reader.all_manifests(tag.snapshot))):
         if entry.file.file_name not in needed:
             files.add(entry)

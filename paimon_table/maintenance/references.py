@@ -24,6 +24,8 @@ class References:
         self._paths = paths
         self._reader = ManifestReader(io, paths)
         self._seen: set[Holder] = set()
+        self._read: set[str] = set()
+        """Manifests whose entries are among the names."""
 
     def refresh(self, on_begin: Callable[[int], None], on_holder: Callable[[], None]) -> bool:
         """Read the holders that are new; False when there are none. CorruptFile when one cannot be read.
@@ -50,26 +52,35 @@ class References:
 
     def _add_files(self, holder: Holder, snapshot: Snapshot) -> None:
         self.names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
-        lists = [(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
+        base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        delta = (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         if holder.kind is not Holding.CHANGELOG:
-            lists.append((snapshot.base_manifest_list, snapshot.base_manifest_list_size))
-        elif not self._is_there(snapshot.delta_manifest_list):
-            lists = []  # the expiry of its snapshot has removed what only readers of the snapshot need
+            self._add_list(*base)
+            self._add_list(*delta)
+        else:
+            # The expiry of its snapshot, or of a later one, has removed what only readers of snapshots need. The rest
+            # goes with the changelog; of the data files only those that the snapshot added or deleted may be there.
+            if self._is_there(base[0]):
+                self.names.update((base[0], *(manifest.file_name for manifest in self._reader.list_of(*base))))
+            if self._is_there(delta[0]):
+                self._add_list(*delta, may_lack=True)
         changelog = snapshot.changelog_manifest_list
         if changelog is not None and (not holder.may_lack_changelog or self._is_there(changelog)):
-            lists.append((changelog, snapshot.changelog_manifest_list_size))
-        for name, size_bytes in lists:
-            self._add_list(name, size_bytes)
+            self._add_list(changelog, snapshot.changelog_manifest_list_size)
         index = snapshot.index_manifest
         if index is not None and (holder.kind is not Holding.CHANGELOG or self._is_there(index)):
             self.names.update(entry.file.file_name for entry in self._reader.index_entries(snapshot))
 
-    def _add_list(self, name: str, size_bytes: int | None) -> None:
+    def _add_list(self, name: str, size_bytes: int | None, *, may_lack: bool = False) -> None:
+        """``may_lack``: its manifests can be gone, and with them what they name."""
         for manifest in self._reader.list_of(name, size_bytes):
-            if manifest.file_name not in self.names:
+            if manifest.file_name not in self._read:
+                if may_lack and not self._is_there(manifest.file_name):
+                    continue
                 for entry in self._reader.entries_of(manifest):
                     self._add_names(entry.file.file_name, entry.file.extra_files)
                 self.names.add(manifest.file_name)
+                self._read.add(manifest.file_name)
         self.names.add(name)
 
     def _add_names(self, name: str, extra_files: Iterable[str]) -> None:

@@ -2,8 +2,9 @@
 
 Implements the follow-up rule of Paimon's streaming readers: without a changelog producer the changes are the rows of
 the files that APPEND snapshots add, with their own kinds; with one, they are the rows of the changelog files. OVERWRITE
-snapshots are passed over. Rows come as stored: nothing is merged. Rows in postponed buckets are changes too where there
-is no producer: the compaction that shows them to scans is none of a stream's.
+snapshots are passed over. Where the producer was changed, the changes of each snapshot are where that of its time has
+put them, as a reader got them who was there. Rows come as stored: nothing is merged. Rows in postponed buckets are
+changes too where there is no producer: the compaction that shows them to scans is none of a stream's.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
+from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.metadata.changelog_origin import producer_of
 from paimon_table.metadata.manifest import ADD, ManifestEntry
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.bucket_mode import BucketMode, bucket_mode
-from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.scan.scan import refuse_unreadable
 from paimon_table.scan.selection import checked_columns
@@ -52,8 +54,9 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
     reader = ManifestReader(ctx.io, ctx.paths)
     refuse_unreadable(ctx.schema, ctx.options, reader.index_entries(snapshot))
     names = checked_columns(ctx.schema, columns)
-    entries = _in_bucket_order(_entries(reader, snapshot, ctx.options))
-    if not _moves_rows(ctx):
+    producer = producer_of(ctx, snapshot)
+    entries = _in_bucket_order(_entries(ctx, reader, snapshot, producer))
+    if not _moves_rows(ctx, producer):
         for entry in entries:
             yield from _rows(ctx, entry, names)
         return
@@ -67,9 +70,9 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
             yield from _some(rows.filter(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)))
 
 
-def _moves_rows(ctx: TableContext) -> bool:
+def _moves_rows(ctx: TableContext, producer: str) -> bool:
     """Whether a key may be in two buckets of a snapshot's changelog, once in each."""
-    is_found = ctx.options.changelog_producer in {"lookup", "full-compaction"}
+    is_found = producer in {"lookup", "full-compaction"}
     return is_found and bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC
 
 
@@ -78,14 +81,22 @@ def _some(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows
 
 
-def _entries(reader: ManifestReader, snapshot: Snapshot, options: TableOptions) -> list[ManifestEntry]:
+def _entries(ctx: TableContext, reader: ManifestReader, snapshot: Snapshot, producer: str) -> list[ManifestEntry]:
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return []
-    if options.changelog_producer != "none":
+    if producer != "none":
         return reader.changelog_entries(snapshot)
     if snapshot.commit_kind is not CommitKind.APPEND:
         return []
-    return [entry for entry in reader.delta_entries(snapshot) if entry.kind == ADD]
+    try:
+        return [entry for entry in reader.delta_entries(snapshot) if entry.kind == ADD]
+    except CorruptFile as error:
+        if not isinstance(error.__cause__, FileNotFoundError) or ctx.io.exists(ctx.paths.snapshot_file(snapshot.id)):
+            raise
+        raise ConfigError(
+            f"the changes of snapshot {snapshot.id} of {ctx.paths.root} are gone: it was written without a changelog "
+            "producer, and somebody has expired it when the table had one; choose a later range"
+        ) from error
 
 
 def _in_bucket_order(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

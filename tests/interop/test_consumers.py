@@ -11,7 +11,7 @@ import pytest
 from paimon_table.errors import CorruptFile
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.consumers import ConsumerStore
-from paimon_table.history.snapshot_names import added_names, all_names, changelog_names
+from paimon_table.history.snapshot_names import all_names, changelog_names, names_of_log
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
@@ -57,7 +57,7 @@ def not_needed(table: Table) -> set[str]:
     for one in (*snapshots, *(log for log in logs if log is not None)):
         names |= changelog_names(reader, one)
     for log in logs:
-        added = set() if log is None else added_names(reader, log)
+        added = set() if log is None else names_of_log(reader, log, needs_added=True)
         names |= added
         if log is not None and log.delta_manifest_list in added:
             names |= {entry.file.file_name for entry in reader.delta_entries(log)}

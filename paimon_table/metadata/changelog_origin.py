@@ -1,0 +1,42 @@
+"""Where the changes of a snapshot are, whatever changelog producer the table has had since.
+
+Implements no part of the format: a snapshot names the schema that it was written with, and that its producer. Without
+one the changes are the rows of the files that the snapshot added, otherwise they are in its changelog files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.names import CHANGELOG_PRODUCER
+
+_NONE = "none"
+
+
+def producer_of(ctx: TableContext, snapshot: Snapshot) -> str:
+    """The changelog producer with which a snapshot was written."""
+    return _producer(ctx, snapshot.schema_id)
+
+
+def has_been_without_producer(ctx: TableContext) -> bool:
+    """Whether any snapshot may have its changes in the files that it added."""
+    return ctx.options.changelog_producer == _NONE or any(_producer(ctx, number) == _NONE for number in ctx.schemas)
+
+
+def may_need_added_files(ctx: TableContext, oldest: Iterable[Snapshot]) -> bool:
+    """Whether one of these snapshots, or a later one, may have its changes in the files that it added.
+
+    Schemas of later snapshots are taken to be no older ones.
+    """
+    first = min((snapshot.schema_id for snapshot in oldest), default=0)
+    later = (number for number in ctx.schemas if number >= first)
+    return ctx.options.changelog_producer == _NONE or any(_producer(ctx, number) == _NONE for number in later)
+
+
+def _producer(ctx: TableContext, schema_id: int) -> str:
+    schema = ctx.schemas.get(schema_id)
+    if schema is None or schema_id == ctx.schema.id:
+        return ctx.options.changelog_producer
+    return schema.options.get(CHANGELOG_PRODUCER, _NONE).lower()
