@@ -26,6 +26,9 @@ _ERRORS = ("spark ERROR", "spark FATAL")
 _TOLD_AGAIN = re.compile(r"spark ERROR (?:TaskContextImpl|TorrentBroadcast):")
 """Errors of what runs behind a task, or gives it its plan: the task fails with them, which is told with its cause."""
 
+_FRAME = re.compile(r"\s+(?:at \S|\.\.\. \d+ more)")
+"""A line of a Java stack; what went wrong, with the path of a file, stands above it."""
+
 _TROUBLE = re.compile(r"error|exception|fatal|out of memory|insufficient", re.IGNORECASE)
 
 
@@ -57,11 +60,11 @@ class JvmOutput:
         return True
 
     def tail(self, count: int = 20, wait_s: float = 1.0) -> str:
-        """The newest lines, after a line break each; empty when there are none.
+        """The newest lines but those of stacks, after a line break each; empty when there are none.
 
         Waits for the last words of a JVM that has ended.
         """
-        return _indented(self._all(wait_s)[-count:])
+        return _indented([line for line in self._all(wait_s) if not _FRAME.match(line)][-count:])
 
     def troubles(self, count: int = 5, wait_s: float = 1.0) -> str:
         """As ``tail``, of the lines that tell of an error alone."""

@@ -48,3 +48,9 @@ def test_errors_that_spark_logs_are_warnings_and_the_rest_is_for_verbose_runs(
         ("DEBUG", told),  # of what the run tells itself, with the cause
         ("WARNING", "spark ERROR Client: connection lost"),
     ]
+
+
+def test_the_reason_above_a_long_stack_is_told_without_the_stack() -> None:
+    reason = "java.io.FileNotFoundException: /root/.ivy2/resolved.xml (Permission denied)"
+    output = printed([reason, *(f"\tat org.apache.ivy.Ivy.resolve(Ivy.java:{n})" for n in range(30)), "\t... 3 more"])
+    assert output.tail() == f"\n  {reason}"
