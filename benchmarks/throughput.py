@@ -69,7 +69,16 @@ def rule(mode: str, buckets: int, producer: str) -> Mapping[str, object]:
     raise SystemExit(f"--mode {mode}: it is upsert or append, and behind a colon the producer, or log or skip")
 
 
-def pipeline(root: Path, broker: KafkaBroker, batch: int, rule: Mapping[str, object], cores: int) -> PipelineConfig:
+def pipeline(
+    root: Path,
+    broker: KafkaBroker,
+    batch: int,
+    rule: Mapping[str, object],
+    cores: int,
+    trigger: Mapping[str, object] = {"available_now": True},
+    more: Mapping[str, object] = {},
+) -> PipelineConfig:
+    """One table from the topic; ``more`` goes under ``source.kafka``."""
     return PipelineConfig.model_validate(
         {
             **YAML_DEFAULTS,
@@ -78,10 +87,11 @@ def pipeline(root: Path, broker: KafkaBroker, batch: int, rule: Mapping[str, obj
                     "bootstrap_servers": broker.bootstrap_servers,
                     "topics": [TOPIC],
                     "max_records_per_batch": batch,
+                    **more,
                 },
                 "format": "debezium-json",
             },
-            "trigger": {"available_now": True},
+            "trigger": trigger,
             "checkpoint": f"{root}/checkpoint",
             "catalog": {"warehouse": f"{root}/warehouse"},
             "spark": {"master": f"local[{cores}]"},

@@ -141,7 +141,7 @@ class KafkaSource(ConfigModel):
         repr=False,
         description="Properties of the Kafka client under their own names, such as `security.protocol` "
         "([examples](KAFKA_SECURITY.md)). Records of aborted transactions are left out unless `isolation.level` is "
-        "`read_uncommitted`.",
+        "`read_uncommitted`; `fetch.max.wait.ms` is 10 unless it is set here.",
     )
 
     @field_validator("options")

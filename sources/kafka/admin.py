@@ -47,7 +47,9 @@ class KafkaAdmin:
     def topic_ids(self) -> dict[str, str]:
         """Every topic that this user may see but Kafka's internal ones, with the id that it got when it was made."""
         listings = self._jvm.java.util.ArrayList(self._asked(lambda: self._admin.listTopics().listings().get()))
-        return {listing.name(): listing.topicId().toString() for listing in listings}
+        # By index: py4j's iterator ends with an exception, which PySpark compares with a dozen classes by name.
+        found = [listings.get(index) for index in range(listings.size())]
+        return {listing.name(): listing.topicId().toString() for listing in found}
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
         """What each partition of these topics holds."""

@@ -19,13 +19,17 @@ Start: TypeAlias = str | datetime | Mapping[Place, int]
 
 READER_DEFAULTS: Mapping[str, str] = {
     "max.poll.records": "10000",
+    "fetch.max.wait.ms": "10",
     "fetch.max.bytes": str(64 << 20),
     "max.partition.fetch.bytes": str(16 << 20),
     "isolation.level": "read_committed",
 }
 """Client properties that differ from Kafka's own defaults; those of the pipeline file win over them.
 
-Spark asks for the ends of the partition with every poll, so polls should be few. Records of aborted transactions never
+Spark asks for the ends of the partition with every poll, so polls should be few. That question waits behind a fetch
+that the client has sent ahead, and at the end of a partition the broker holds such a fetch back for
+``fetch.max.wait.ms``: half a second of every batch by Kafka's default. A read ends where the batch does and nothing
+polls between batches, so a short wait costs no fetches of an idle pipeline. Records of aborted transactions never
 happened; Spark looks the ends of partitions up with the same isolation level.
 """
 

@@ -15,12 +15,13 @@ class Query:
     def __init__(self) -> None:
         self.asked_count = 0
         self.progress: Any = None
+        self._jsq = SimpleNamespace(lastProgress=self._last_progress)
 
     def closes(self, batch_id: int, end_offset: str) -> None:
-        self.progress = SimpleNamespace(batchId=batch_id, sources=[SimpleNamespace(endOffset=end_offset)])
+        source = SimpleNamespace(endOffset=lambda: end_offset)
+        self.progress = SimpleNamespace(batchId=lambda: batch_id, sources=lambda: [source])
 
-    @property
-    def lastProgress(self) -> Any:
+    def _last_progress(self) -> Any:
         self.asked_count += 1
         return self.progress
 
