@@ -23,6 +23,7 @@ from sinks import faults
 from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask, Failed, WriteTask
 from sinks.write.discard import discard
+from sinks.write.unsent import unsent_texts
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         written.discard(plan.write)
         raise first_failure(plan.identifiers, result.failures)
     check_accounted(plan.batch.id, result.reports)
-    _warn_of_unknown(plan, result)
+    _warn_of_unsent(plan, result)
     tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
     offsets = greatest(report.ends for report in result.reports)
@@ -174,20 +175,10 @@ def unfinished_batches(
     return unfinished
 
 
-def _warn_of_unknown(plan: BatchPlan, result: JobResult) -> None:
-    counts = Counter[str]()
-    for write in result.writes:
-        counts[plan.identifiers[write.target]] += write.unknown_count
-    for identifier, count in counts.items():
-        if count:
-            log.warning(
-                "batch %d: table %s: NULL was written for %d value(s) that the source did not send (unchanged TOAST)"
-                " and no row here has: give the source table REPLICA IDENTITY FULL, which sends them from then on, and"
-                " let the connector read these rows again (incremental snapshot)",
-                plan.batch.id,
-                identifier,
-                count,
-            )
+def _warn_of_unsent(plan: BatchPlan, result: JobResult) -> None:
+    for index, identifier in enumerate(plan.identifiers):
+        for text in unsent_texts(result.unsent(index)):
+            log.warning("batch %d: table %s: %s", plan.batch.id, identifier, text)
 
 
 def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> None:
@@ -296,6 +287,7 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
             sum(w.row_count for w in writes[index]),
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
             sum(report.events[index] for report in appended.result.reports),
+            appended.result.unsent(index),
         )
         for index, identifier in enumerate(appended.identifiers)
         if identifier in appended.snapshots

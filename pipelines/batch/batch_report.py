@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
 
@@ -19,6 +20,8 @@ class TableReport:
     changelog_row_count: int
     event_count: int = 0
     """Records that gave rows for the table."""
+    unsent: Unsent = field(default_factory=dict)
+    """Values that the source left out and no row tells for certain."""
 
 
 @dataclass(frozen=True, slots=True)

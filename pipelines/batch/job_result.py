@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
@@ -12,6 +12,7 @@ from paimon_table import BucketId, CommitMessage
 from pipelines.batch.decode_task import DecodeReport
 from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
 from sinks.write.discard import discard
+from sinks.write.unsent import Became, Unsent
 
 TaskMessage: TypeAlias = DecodeReport | WriteResult | Waited | Failed
 """What a task returns, pickled, each on its own."""
@@ -67,6 +68,10 @@ class JobResult:
     def departed(self, target: int) -> list[str]:
         """Rows that went to a key which a later batch brings."""
         return [w.departed for w in self.writes if w.target == target and w.departed is not None]
+
+    def unsent(self, target: int) -> Unsent:
+        """Values that the source left out and no row tells for certain."""
+        return sum((Counter(w.unsent) for w in self.writes if w.target == target), Counter[tuple[str, Became]]())
 
     def written(self) -> set[tuple[int, BucketId]]:
         """(target index, bucket) of every bucket that a task has a message for."""

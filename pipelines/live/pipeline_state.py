@@ -20,6 +20,7 @@ from pipelines.batch.batch_report import BatchReport, TableReport
 from pipelines.config.config import PipelineConfig
 from pipelines.live.table_shape import TableShape, table_shape
 from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, Standing, TableView
+from sinks.write.unsent import Became
 from sources.lag import Lag
 from sources.loss import Losses
 
@@ -78,6 +79,7 @@ class _TableCounts:
     events: int = 0
     rows: int = 0
     changelog_rows: int = 0
+    unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
     standing: Standing = Standing.RUNNING
     reason: str = ""
     public_reason: str = WHERE_MORE
@@ -94,6 +96,7 @@ class _TableCounts:
         self.events += report.event_count
         self.rows += report.row_count
         self.changelog_rows += report.changelog_row_count
+        self.unsent.update(report.unsent)
 
     def take(self, opened: OpenTable) -> None:
         state = opened.state
@@ -299,6 +302,7 @@ def _table_view(name: str, counts: _TableCounts) -> TableView:
         counts.shape,
         counts.public_reason,
         None if beside is None else replace(beside, rows=counts.beside_rows, slice_s=counts.slice_s),
+        dict(counts.unsent),
     )
 
 

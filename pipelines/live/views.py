@@ -9,6 +9,7 @@ from enum import StrEnum
 from paimon_table.errors import WHERE_MORE
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import TableShape
+from sinks.write.unsent import Unsent
 from sources.lag import PlaceLag
 from sources.positions import Place
 
@@ -72,6 +73,8 @@ class TableView:
     public_reason: str = WHERE_MORE
     """The reason for those who may not see rows."""
     beside: Beside | None = None
+    unsent: Unsent = field(default_factory=dict)
+    """Values that the source left out and no row tells for certain, by column and what they became."""
 
 
 @dataclass(frozen=True, slots=True)

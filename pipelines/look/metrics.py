@@ -86,6 +86,15 @@ def _of_work(value: Callable[[Beside], float | None]) -> Callable[[RunView], Sam
     return samples
 
 
+def _unsent(run: RunView) -> Samples:
+    return (
+        ((p.name, t.name, column, became.value), float(count))
+        for p in run.pipelines
+        for t in p.tables
+        for (column, became), count in t.unsent.items()
+    )
+
+
 def _phases(run: RunView) -> Samples:
     return (((p.name, phase.value), float(p.phase is phase)) for p in run.pipelines for phase in Phase)
 
@@ -240,6 +249,13 @@ METRICS: tuple[Metric, ...] = (
         TABLE,
         "Rows of the changelog.",
         _of_tables(lambda t: t.changelog_rows),
+    ),
+    Metric(
+        "tidemark_table_unsent_values_total",
+        ("pipeline", "table", "column", "became"),
+        "Values that the source did not send (unchanged TOAST) and no row tells for certain; NULL was written (`null`,"
+        " `null-key-changed`), or what may be an older value (`older`).",
+        _unsent,
     ),
     Metric(
         "tidemark_table_files",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipelines.batch.batch_report import BatchReport
+from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
 
@@ -24,6 +25,8 @@ class Totals:
     first_record_count: int = 0
     first_seconds: float = 0.0
     """Those of the first batch, in which Spark's workers start."""
+    unsent: Mapping[str, Unsent] = field(default_factory=dict)
+    """Per table: values that the source left out and no row tells for certain."""
 
 
 class RunTotals:
@@ -47,5 +50,11 @@ class RunTotals:
             dict(Counter(so_far.quarantined_reasons) + Counter(report.quarantined_reasons)),
             report.record_count if is_first else so_far.first_record_count,
             seconds if is_first else so_far.first_seconds,
+            _with_unsent(so_far.unsent, report),
         )
         self._ended_s = report.ended_s
+
+
+def _with_unsent(so_far: Mapping[str, Unsent], report: BatchReport) -> Mapping[str, Unsent]:
+    more = {table.identifier: Counter(table.unsent) for table in report.tables if table.unsent}
+    return {**so_far, **{name: Counter(so_far.get(name, {})) + counts for name, counts in more.items()}}

@@ -16,6 +16,7 @@ from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
 from pipelines.report.run_totals import Totals
 from pipelines.report.table_report import waiting_text
+from sinks.write.unsent import unsent_texts
 
 HIDDEN_SHOWN = 8
 
@@ -76,6 +77,9 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
         out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
     for table_behind in summary.behind:
         out.print(Text(table_behind, style="bold"), soft_wrap=True)
+    for identifier, unsent in summary.totals.unsent.items():
+        for text in unsent_texts(unsent):
+            out.print(Text(f"{identifier}: {text}", style="bold"), soft_wrap=True)
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.write.departed import by_key
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
+from sinks.write.unsent import Became
 
 
 class ArrivedRows:
@@ -58,7 +60,7 @@ class ArrivedRows:
         filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
         departed = self._departing(lane, rows, filler)
         if UNAVAILABLE not in rows.column_names:
-            return Filled(rows.drop_columns([OTHER_KEY]), 0, departed)
+            return Filled(rows.drop_columns([OTHER_KEY]), departed=departed)
         return replace(filler.fill(self._histories_of(lane, rows), rows), departed=departed)
 
     def _departing(self, lane: Lane, rows: pa.Table, filler: GapFiller) -> pa.Table | None:
@@ -147,6 +149,6 @@ def _unfilled(rows: pa.Table) -> Filled:
     rows = rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows
     if UNAVAILABLE not in rows.column_names:
         return Filled(rows)
-    gaps = pc.list_value_length(rows.column(UNAVAILABLE))
-    unknown: int = pc.sum(gaps).as_py() or 0
-    return Filled(rows.drop_columns([UNAVAILABLE]), unknown)
+    positions = Counter(pc.list_flatten(rows.column(UNAVAILABLE)).to_pylist())
+    unsent = {(rows.schema.field(position).name, Became.NULL): count for position, count in positions.items()}
+    return Filled(rows.drop_columns([UNAVAILABLE]), unsent)

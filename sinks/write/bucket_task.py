@@ -12,7 +12,7 @@ import pickle
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from sinks.exchange.spool import loaded
 from sinks.exchange.target import Target
 from sinks.write.arrived_rows import ArrivedRows
 from sinks.write.departed import to_text
+from sinks.write.unsent import Unsent
 
 RESULT_DDL = "data binary"
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
@@ -62,8 +63,8 @@ class WriteResult:
     row_count: int
     seconds: dict[str, float]
     """Per named step."""
-    unknown_count: int = 0
-    """Values that the source left out and nobody knows; NULL was written."""
+    unsent: Unsent = field(default_factory=dict)
+    """Values that the source left out and no row tells for certain."""
     due: tuple[BucketId, ...] = ()
     """The buckets that are to be compacted once the messages are committed."""
     departed: str | None = None
@@ -211,7 +212,7 @@ class SlotWriter:
         row_count = filled.rows.num_rows
         departed = None if filled.departed is None else to_text(filled.departed)
         steps = _steps(started)
-        return WriteResult(target_index, tuple(messages), row_count, steps, filled.unknown_count, tuple(due), departed)
+        return WriteResult(target_index, tuple(messages), row_count, steps, filled.unsent, tuple(due), departed)
 
     def _append_bucket(self, target_index: int, bucket: BucketId, rows: pa.Table) -> tuple[CommitMessage, bool]:
         """The message, and whether the bucket is to be compacted."""

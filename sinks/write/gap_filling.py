@@ -8,8 +8,9 @@ deletion. Either is an earlier change of this batch, else the table's current ro
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.python_values import column_values, row_values, to_arrow
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
+from sinks.write.unsent import Became, Unsent, null_count
 
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -29,12 +31,26 @@ _UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rows without gaps, and how many values are known to nobody and became NULL."""
+    """Rows without gaps, and what was written where no row tells a value for certain."""
 
     rows: pa.Table
-    unknown_count: int = 0
+    unsent: Unsent = field(default_factory=dict)
     departed: pa.Table | None = None
     """Rows that go to a key which a later batch brings, see ``departed``."""
+
+    @property
+    def unknown_count(self) -> int:
+        """How many values are known to nobody and became NULL."""
+        return null_count(self.unsent)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The way back from a gap to its value."""
+
+    seen: set[tuple[Key, int]] = field(default_factory=set)
+    is_early: bool = False
+    """Whether it went to a row of an old key whose deletion has not arrived."""
 
 
 class Histories:
@@ -138,6 +154,13 @@ def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> b
     return False
 
 
+def _became(value: Any, search: _Search, is_moved: bool) -> Became | None:
+    """What to tell of a gap; None where its value is known."""
+    if value is _UNKNOWN:
+        return Became.NULL_KEY_CHANGED if is_moved else Became.NULL
+    return Became.OLDER if search.is_early else None
+
+
 class GapFiller:
     """Finds values over all buckets of one table; ``histories_of`` gives the bucket that a key belongs to."""
 
@@ -164,7 +187,7 @@ class GapFiller:
         plain = rows.drop_columns([name for name in (UNAVAILABLE, OTHER_KEY) if name in rows.column_names])
         affected = np.flatnonzero(np.asarray(pc.fill_null(pc.greater(pc.list_value_length(gaps), 0), False)))
         replaced: dict[int, dict[int, Any]] = {}
-        unknown_count = 0
+        unsent: Counter[tuple[str, Became]] = Counter()
         if len(affected):
             histories.prepare(affected.tolist())
         for number in affected.tolist():
@@ -174,8 +197,10 @@ class GapFiller:
                 name = plain.schema.field(position).name
                 if name in self._accumulating and histories.other_key(number) is None:
                     continue
-                value = newest[name] if name in newest else self._value(histories, number, name, set())
-                unknown_count += value is _UNKNOWN and not is_delete
+                search = _Search()
+                value = newest[name] if name in newest else self._value(histories, number, name, search)
+                if not is_delete and (became := _became(value, search, histories.other_key(number) is not None)):
+                    unsent[name, became] += 1
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
         for position, values in replaced.items():
             field = plain.schema.field(position)
@@ -183,14 +208,14 @@ class GapFiller:
             for number, value in values.items():
                 column[number] = value
             plain = plain.set_column(position, field, to_arrow(column, field.type))
-        return Filled(plain, unknown_count)
+        return Filled(plain, unsent)
 
     def _newest_sequence(self, histories: Histories, number: int) -> Values:
         """The sequence columns of the newest row of the key of a delete; empty when there is none."""
         key = histories.key_of(number)
         earlier = [n for n in histories.numbers(key) if n < number]
         deletes = [i for i, n in enumerate(earlier) if histories.kind(n) is RowKind.DELETE]
-        rows = [{name: self._value(histories, n, name, set()) for name in self._sequence} for n in earlier]
+        rows = [{name: self._value(histories, n, name, _Search()) for name in self._sequence} for n in earlier]
         if deletes:
             rows = rows[deletes[-1] + 1 :]
         elif (current := histories.current(key)) is not None:
@@ -201,22 +226,22 @@ class GapFiller:
                 newest = row
         return newest
 
-    def _value(self, histories: Histories, number: int, name: str, seen: set[tuple[Key, int]]) -> Any:
+    def _value(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column after row ``number``."""
         sent = histories.value(number, name)
         if sent is not _UNKNOWN:
             return sent
         key, other_key = histories.key_of(number), histories.other_key(number)
-        if (key, number) in seen:
+        if (key, number) in search.seen:
             return _UNKNOWN
-        seen.add((key, number))
+        search.seen.add((key, number))
         same_key = [n for n in histories.numbers(key) if n < number]
         if other_key is None or histories.kind(number) is RowKind.DELETE:
-            return self._before(histories, key, same_key, name, seen)
+            return self._before(histories, key, same_key, name, search)
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
-        return self._before_move(other_key, key, nth, name, seen)
+        return self._before_move(other_key, key, nth, name, search)
 
-    def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, seen: set[tuple[Key, int]]) -> Any:
+    def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
 
         When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
@@ -229,9 +254,10 @@ class GapFiller:
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         if nth < len(leaves):
-            return self._before(origin, old_key, numbers[: leaves[nth]], name, seen)
+            return self._before(origin, old_key, numbers[: leaves[nth]], name, search)
         if origin.current(old_key) is not None:
-            return self._before(origin, old_key, numbers, name, seen)
+            search.is_early = True
+            return self._before(origin, old_key, numbers, name, search)
         former = origin.former(old_key)
         return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
 
@@ -239,15 +265,13 @@ class GapFiller:
         """The row that ``number``, a delete, takes to another key; None where values of it are unknown."""
         key = histories.key_of(number)
         earlier = [n for n in histories.numbers(key) if n < number]
-        row = {name: self._before(histories, key, earlier, name, set()) for name in names}
+        row = {name: self._before(histories, key, earlier, name, _Search()) for name in names}
         return None if any(value is _UNKNOWN for value in row.values()) else row
 
-    def _before(
-        self, histories: Histories, key: Key, earlier: Sequence[int], name: str, seen: set[tuple[Key, int]]
-    ) -> Any:
+    def _before(self, histories: Histories, key: Key, earlier: Sequence[int], name: str, search: _Search) -> Any:
         """The value of a column after the rows ``earlier`` of a key."""
         if earlier:
             is_deleted = histories.kind(earlier[-1]) is RowKind.DELETE
-            return _UNKNOWN if is_deleted else self._value(histories, earlier[-1], name, seen)
+            return _UNKNOWN if is_deleted else self._value(histories, earlier[-1], name, search)
         current = histories.current(key)
         return _UNKNOWN if current is None else current[name]

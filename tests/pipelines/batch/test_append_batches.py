@@ -201,6 +201,7 @@ def test_values_that_were_not_sent_come_from_before_or_stay_null(
     run_batches(tables, [records(*inserts(1), *updates)], tmp_path)
     assert [row["text"] for row in rows_of(tmp_path)] == ["t0", "old", None]
     assert "table lake.clicks: NULL was written for 1 value(s) that the source did not send" in caplog.text
+    assert "'text': 1" in caplog.text
 
 
 def test_truncates_follow_the_policy_of_the_format(tmp_path: Path) -> None:

@@ -324,7 +324,34 @@ def test_a_row_that_goes_on_as_its_batch_ends_takes_its_values_along(tmp_path: P
     assert open_table(tables, "documents").to_arrow().to_pylist() == [{"id": 3, "body": "new"}]
 
 
-def body_record(offset: int, key: int, other_key: int | None, body: str | None) -> pa.RecordBatch:
+@pytest.mark.parametrize(
+    ("stored", "body", "told"),
+    [
+        (["old"], "old", "what may be an older value was written for 1 value"),
+        ([], None, "NULL was written for 1 value"),
+    ],
+)
+def test_a_moved_row_that_overtakes_its_old_key_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stored: list[str], body: str | None, told: str
+) -> None:
+    """The old key's last change and its deletion lie in a partition of the topic that is read later."""
+    hidden = "__debezium_unavailable_value"
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    first = [body_record(0, 9, None, "other"), *(body_record(offset, 1, None, b) for offset, b in enumerate(stored, 1))]
+    overtaking = body_record(0, 2, 1, hidden, partition=1)
+    late = [body_record(offset, 1, *change) for offset, change in enumerate([(None, "new"), (2, None)], 2)]
+
+    for batch_id, batch in enumerate([first, [overtaking], late]):
+        joined = pa.Table.from_batches(batch).combine_chunks().to_batches()
+        run_batches(tables, joined, tmp_path, batch_id)
+
+    rows = {row["id"]: row["body"] for row in open_table(tables, "documents").to_arrow().to_pylist()}
+    assert rows == {9: "other", 2: body}
+    (text,) = [record.getMessage() for record in caplog.records if "did not send" in record.getMessage()]
+    assert told in text and "documents" in text and "'body': 1" in text and "one partition" in text
+
+
+def body_record(offset: int, key: int, other_key: int | None, body: str | None, partition: int = 0) -> pa.RecordBatch:
     """A create (a body) or a delete (none) of a row of `documents`, maybe a move from or to another key."""
     after = None if body is None else {"id": key, "body": body}
     before = {"id": key, "body": None} if body is None else None
@@ -332,7 +359,13 @@ def body_record(offset: int, key: int, other_key: int | None, body: str | None) 
     envelope = {"before": before, "after": after, "source": source, "op": "d" if body is None else "c"}
     header = "__debezium.newkey" if body is None else "__debezium.oldkey"
     headers = [] if other_key is None else [{"key": header, "value": json.dumps({"id": other_key}).encode()}]
-    row = {"topic": "shop.public.documents", "partition": 0, "offset": offset, "timestamp": 0, "headers": headers}
+    row = {
+        "topic": "shop.public.documents",
+        "partition": partition,
+        "offset": offset,
+        "timestamp": 0,
+        "headers": headers,
+    }
     row |= {"key": json.dumps({"id": key}).encode(), "value": json.dumps(envelope).encode()}
     return pa.RecordBatch.from_pylist([row], schema=RECORD_SCHEMA)
 

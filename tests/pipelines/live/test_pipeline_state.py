@@ -11,6 +11,7 @@ import pytest
 from pipelines.batch.batch_report import BatchReport, TableReport
 from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_KEPT, Opened, PipelineState
 from pipelines.live.views import Beside, Phase, Standing
+from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
 from sources.lag import Lag
 from sources.loss import Losses
@@ -127,6 +128,15 @@ def test_a_table_that_is_paused_says_why_and_since_when() -> None:
     state.put_table("lake.orders", Standing.PAUSED, "still")
     (table,) = state.view().tables
     assert (table.standing, table.reason, table.since_s, table.events) == (Standing.PAUSED, "still", 1010.0, 5)
+
+
+def test_values_that_nobody_knows_are_added_up() -> None:
+    state = PipelineState("shop")
+    for batch, count in enumerate([0, 2, 3]):
+        unsent = {("body", Became.NULL): count} if count else {}
+        state.end(report(batch, tables=(TableReport("lake.orders", 5, 5, 5, unsent),)))
+    (table,) = state.view().tables
+    assert table.unsent == {("body", Became.NULL): 5}
 
 
 def test_a_failure_stays() -> None:

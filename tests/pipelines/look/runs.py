@@ -7,6 +7,7 @@ from dataclasses import replace
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import LevelShape, TableShape
 from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, RunView, Standing, TableView
+from sinks.write.unsent import Became
 from sources.lag import PlaceLag
 
 HOSTILE = 'lake.<script>alert("1")</script>\n\\"}\u202e\ud800 x{} 1'
@@ -34,7 +35,8 @@ REPLAY = Beside("replay", 12_000, 3000, "shop.orders-0: 42", 11_000, 990.0)
 def table(
     name: str = "lake.orders", standing: Standing = Standing.RUNNING, reason: str = "", beside: Beside | None = None
 ) -> TableView:
-    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside)
+    unsent = {("body", Became.OLDER): 4}
+    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside, unsent)
 
 
 def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "") -> PipelineView:

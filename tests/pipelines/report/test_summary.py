@@ -18,6 +18,7 @@ from pipelines.report.progress import ProgressLine, progress_line, reasons_text
 from pipelines.report.run_summary import summarize
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
 from tests.support.small_table import SmallTable
 
@@ -141,6 +142,17 @@ def test_rows_that_wait_for_a_compaction_are_told_with_the_command() -> None:
     summary = RunSummary("shop", Totals(400, seconds=1.0), (waiting,))
     assert "lake.orders: 400 rows wait in postponed buckets" in printed(summary)
     assert "wait" not in printed(replace(summary, tables=(ORDERS,)))
+
+
+def test_values_that_nobody_knows_are_told_for_each_table() -> None:
+    run = RunTotals()
+    for batch in range(3):
+        missing = TableReport("lake.orders", 1, 1, 1, {("body", Became.NULL): 2, ("note", Became.OLDER): batch})
+        run.end(replace(report(batch), tables=(missing, TableReport("lake.items", 1, 1))))
+    text = printed(RunSummary("shop", run.totals, (ORDERS,)))
+    assert "lake.orders: NULL was written for 6 value(s) that the source did not send" in text
+    assert "lake.orders: what may be an older value was written for 3 value(s)" in text
+    assert "lake.items" not in text
 
 
 def test_a_run_of_one_batch_has_no_rate() -> None:

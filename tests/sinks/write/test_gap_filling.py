@@ -16,6 +16,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import arrow_type, parse_type
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
+from sinks.write.unsent import Became, unsent_texts
 
 KINDS = {kind.short: int(kind) for kind in RowKind}
 HIDDEN = object()
@@ -175,12 +176,28 @@ def test_two_rows_exchange_their_keys() -> None:
 def test_a_departure_of_a_later_batch_gives_the_old_keys_row_as_it_is() -> None:
     bucket = Bucket(stored={1: ("stored",)})
 
-    assert bucket.values(put(2, HIDDEN, other=1)) == ["stored"]
+    early = bucket.filled(put(2, HIDDEN, other=1))
+    assert early.rows.column("a").to_pylist() == ["stored"]
+    assert early.unsent == {("a", Became.OLDER): 1}, "a later change of the old key may be in another partition"
     assert bucket.values(put(1, "newer"), put(2, HIDDEN, other=1)) == ["newer", "newer"]
 
 
 def test_a_departure_of_an_earlier_batch_gives_the_row_that_the_table_had() -> None:
-    assert Bucket(former={1: ("gone",)}).values(put(2, HIDDEN, other=1)) == ["gone"]
+    filled = Bucket(former={1: ("gone",)}).filled(put(2, HIDDEN, other=1))
+    assert (filled.rows.column("a").to_pylist(), filled.unsent) == (["gone"], {})
+
+
+def test_values_that_nobody_knows_are_told_by_column_and_by_what_hides_them() -> None:
+    changes = [put(1, HIDDEN, "x"), put(2, HIDDEN, HIDDEN, other=3), delete(4, HIDDEN, HIDDEN)]
+    filled = Bucket(["STRING", "STRING"]).filled(*changes)
+    assert filled.unsent == {
+        ("a", Became.NULL): 1,
+        ("a", Became.NULL_KEY_CHANGED): 1,
+        ("b", Became.NULL_KEY_CHANGED): 1,
+    }
+    plain, moved = unsent_texts(filled.unsent)
+    assert "NULL was written for 1 value(s)" in plain and "'a': 1" in plain and "partition" not in plain
+    assert "'a': 1, 'b': 1" in moved and "REPLICA IDENTITY FULL" in moved and "one partition" in moved
 
 
 def test_rows_that_name_one_another_as_origin_are_unknown() -> None:

@@ -1,0 +1,61 @@
+"""What became of values that the source left out where no row tells them for certain: counts, and words for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+COLUMNS_SHOWN = 5
+
+
+class Became(StrEnum):
+    """What was written for a value that the source left out."""
+
+    NULL = "null"
+    """No row of the key has it."""
+    NULL_KEY_CHANGED = "null-key-changed"
+    """The row came from another key, and what it held there is not known."""
+    OLDER = "older"
+    """The value that the table has under the old key, whose deletion has not arrived yet."""
+
+
+Unsent: TypeAlias = Mapping[tuple[str, Became], int]
+"""Numbers of values by column and what they became; those that are known for certain are not among them."""
+
+_WHY = {
+    Became.NULL: "no row here has them",
+    Became.NULL_KEY_CHANGED: "the primary key changed, and the row under the old key is not known: its records may lie"
+    " in another partition of the topic, which is read later",
+    Became.OLDER: "the primary key changed, and the deletion of the old key, in another partition of the topic, is not"
+    " read yet",
+}
+_FULL = "give the source table REPLICA IDENTITY FULL, which sends such values from then on"
+_AGAIN = "let the connector read these rows again (incremental snapshot)"
+
+
+def null_count(unsent: Unsent) -> int:
+    """How many values became NULL."""
+    return sum(count for (_, became), count in unsent.items() if became is not Became.OLDER)
+
+
+def unsent_texts(unsent: Unsent) -> list[str]:
+    """A sentence for each way in which values were not known, with their columns and what helps."""
+    return [_text(became, columns) for became in Became if (columns := _columns(unsent, became))]
+
+
+def _columns(unsent: Unsent, wanted: Became) -> Counter[str]:
+    return Counter({column: count for (column, became), count in unsent.items() if became is wanted and count})
+
+
+def _text(became: Became, columns: Counter[str]) -> str:
+    count = columns.total()
+    written = "what may be an older value" if became is Became.OLDER else "NULL"
+    shown = [f"{name!r}: {number:,}" for name, number in columns.most_common(COLUMNS_SHOWN)]
+    more = f", and {len(columns) - COLUMNS_SHOWN} more columns" if len(columns) > COLUMNS_SHOWN else ""
+    one_partition = "" if became is Became.NULL else ", or write its topic with one partition"
+    return (
+        f"{written} was written for {count:,} value(s) that the source did not send (unchanged TOAST;"
+        f" {', '.join(shown)}{more}), for {_WHY[became]}: {_FULL}{one_partition}, and {_AGAIN}"
+    )
