@@ -11,12 +11,12 @@ durably, and the next batch of the stream writes the table again.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
 from pipelines.checkpoint.behind_marks import BehindMark, SlicePlan
@@ -89,13 +89,13 @@ class CatchUp:
         left_out: LeftOut,
         stream: Stream,
         work: SliceWork,
-        now_ms: Callable[[], int] | None = None,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self.identifier = identifier
         self._left_out = left_out
         self._stream = stream
         self._work = work
-        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._now_ms = now_ms
         self._tables: PipelineTables | None = None
         self._is_slice_done = False
         self.record_count = 0

@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import socket
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +23,7 @@ from typing import Any, Self
 
 from paimon_table.errors import CorruptFile, UnsupportedFeature
 from paimon_table.storage.file_io import FileIO, LocalFileIO
+from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
@@ -92,11 +92,11 @@ class Answer:
 class Requests:
     """The requests to one pipeline, for who leaves them and for who takes them."""
 
-    def __init__(self, io: FileIO, checkpoint: str, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, io: FileIO, checkpoint: str, now_ms: Callable[[], int] = now_ms) -> None:
         # What is asked for here is done with the rights of the pipeline: nobody else may write it.
         self._io = replace(io, closed_to_writers=True) if isinstance(io, LocalFileIO) else io
         self._directory = f"{checkpoint}/{DIRECTORY}"
-        self._now_ms = now_ms or _now_ms
+        self._now_ms = now_ms
         self._done: set[str] = set()
         """Requests known to have a final answer, which stays."""
         self._denied: set[str] = set()
@@ -108,9 +108,9 @@ class Requests:
 
     def leave(self, command: str, arguments: Mapping[str, Any]) -> Request:
         """Leave a request; it is durable and may be taken at once."""
-        now_ms = self._now_ms()
-        moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
-        request = Request(f"{moment}-{uuid.uuid4().hex[:8]}", command, dict(arguments), now_ms, _me())
+        at_ms = self._now_ms()
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
+        request = Request(f"{moment}-{uuid.uuid4().hex[:8]}", command, dict(arguments), at_ms, _me())
         self._io.write(self._path(request.id), json.dumps(asdict(request), indent=1).encode())
         return request
 
@@ -230,7 +230,3 @@ def _me() -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}, process {os.getpid()} on {socket.gethostname()}"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

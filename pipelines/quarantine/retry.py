@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.surroundings import now_ms
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
@@ -131,10 +131,9 @@ class Retry:
         taken: dict[str, list[str]] = {}
         for line, _ in chosen:
             taken.setdefault(line.file.place, []).append(digest(line.text))
-        now_ms = time.time_ns() // 1_000_000
         fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
-        slice_ = Slice(self.name, number, self._even_if_older, now_ms, len(texts), taken, after)
+        slice_ = Slice(self.name, number, self._even_if_older, now_ms(), len(texts), taken, after)
         self.slices.write(slice_, texts.values())
         faults.reached("slice-written", number)
         return slice_

@@ -13,7 +13,6 @@ The turn is as long as the metadata of both is: rows that only data files tell a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +25,7 @@ from paimon_table.maintenance.aside_branch import AsideBranch
 from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.row_counts import RowCounting
 from paimon_table.maintenance.take_over import settle, take_over
+from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.pinned_counts import counted, pin
@@ -83,7 +83,7 @@ class Rebuilding:
     work: Work
     stream_user: str
     new_job: Callable[[], Job]
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    now_ms: Callable[[], int] = now_ms
     counted_in_turn: int = COUNTED_IN_TURN
 
     def open(self, state: ReplayState) -> PipelineTables:

@@ -11,13 +11,13 @@ table: whatever the stream did to a key meanwhile has been read again then, in i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
 
+from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
 from pipelines.checkpoint.replay_state import Kind, Planned, Point, Replays, ReplayState
@@ -171,14 +171,14 @@ class ReplayJob:
         state: ReplayState,
         work: Work,
         destination: Destination,
-        now_ms: Callable[[], int] | None = None,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self._replays = replays
         self._state = state
         self._work = work
         self._destination = destination
         self._tables: PipelineTables | None = None
-        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._now_ms = now_ms
 
     @property
     def state(self) -> ReplayState:

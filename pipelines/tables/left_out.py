@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
+from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from sinks import faults
 
@@ -29,10 +29,10 @@ class Batches(Protocol):
 class LeftOut:
     """Which tables are left out, durably. Batches, compactions and the work beside them are on different threads."""
 
-    def __init__(self, marks: BehindMarks, batches: Batches, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, marks: BehindMarks, batches: Batches, now_ms: Callable[[], int] = now_ms) -> None:
         self._marks = marks
         self._batches = batches
-        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._now_ms = now_ms
         self.has_passed: Callable[[str], bool] = lambda _: False
         """Whether the stream has read records of a topic before the batch that runs."""
         self._lock = threading.Lock()

@@ -7,20 +7,18 @@ and publishes schema versions; the batch is then decoded again under the new pla
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
+from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
-from pipelines.tables.declared_columns import check_declared
-from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
@@ -28,14 +26,14 @@ from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
-from pipelines.tables.new_table import NewTable, Rejected
+from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
+from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.repeated_reads import check_repeated_reads
-from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
-from pipelines.tables.writable_tables import check_keys, check_same_mode, check_writable
+from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
 from sinks.commit.table_sink import TableSink, TopicIds
@@ -81,8 +79,6 @@ class PipelineTables:
         self._own = own or OwnTables(config, catalog_of(config))
         self._left_out = left_out
         self._only = only
-        self._topic_ids = topic_ids
-        self._first_new = first_new
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
@@ -90,6 +86,7 @@ class PipelineTables:
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
         self._evolution = Evolution(config)
+        self._opening = Opening(config, self.catalog, commit_user, self._evolution, beside, topic_ids, first_new)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}
@@ -117,7 +114,7 @@ class PipelineTables:
             if identifier is not None and not self.is_left_out(identifier):
                 with blaming(identifier):
                     rule = self._rules[identifier]
-                    changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, _now_ms())
+                    changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, now_ms())
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         return changed
 
@@ -180,8 +177,8 @@ class PipelineTables:
         if identifier in self.sinks:
             table = self.catalog.load(TableName.of(identifier))
             rule = self._rules.get(identifier)
-            self.sinks[identifier] = self._sink(
-                identifier, table if rule is None else self._follow(rule, table, identifier)
+            self.sinks[identifier] = self._opening.sink(
+                identifier, table if rule is None else self._opening.followed(rule, table, identifier)
             )
         # Its next events lead to it: what is known of its sources may be from before it was left out.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
@@ -225,7 +222,7 @@ class PipelineTables:
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
         goals: dict[SourceTable, Goal] = dict(self.rejections)
-        left_out, now_ms = self.left_out, _now_ms()
+        left_out, at_ms = self.left_out, now_ms()
         for source, identifier in self.routes.items():
             if identifier is None:
                 goals[source] = None
@@ -233,7 +230,7 @@ class PipelineTables:
                 goals[source] = Behind()
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
-                limits = self._evolution.limits(sink, rule, now_ms)
+                limits = self._evolution.limits(sink, rule, at_ms)
                 goals[source] = decode_target(sink, source, self._rule_of[source], rule.column_types, limits)
         return goals
 
@@ -314,7 +311,12 @@ class PipelineTables:
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
             self._rules.setdefault(identifier, rule)
-            self.sinks[identifier] = self._sink(identifier, self._open_or_create(source, seen, target))
+            self.sinks[identifier] = self._opening.sink(
+                identifier,
+                self._opening.open_or_create(
+                    target, self._rules[identifier], source, seen, feeds_one=source.topic in self._topics
+                ),
+            )
         sink = self.sinks[identifier]
         refusal = None if self._beside is None else self._beside.refusal(identifier, sink.table)
         if refusal is not None:
@@ -385,14 +387,14 @@ class PipelineTables:
         identifier, rule = str(found.name), agreed_rule(rules)
         table = opened = self.catalog.load(found.name)
         if rule is not None:
-            table = self._follow(rule, table, identifier)
+            table = self._opening.followed(rule, table, identifier)
         else:
             check_writable(table, identifier)
         is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(
             self.commit_user
         )
         if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
-            self.sinks[identifier] = self._sink(identifier, table)
+            self.sinks[identifier] = self._opening.sink(identifier, table)
         if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
             self._take_up(found, rule, table)
         return opened
@@ -428,7 +430,7 @@ class PipelineTables:
         if not sources or not is_declared or found.position.commit_user != checkpoint_user(self.commit_user):
             return
         identifier = str(found.name)
-        sink = self.sinks.get(identifier) or self._sink(identifier, table)
+        sink = self.sinks.get(identifier) or self._opening.sink(identifier, table)
         try:
             for source, own_rule in sources.items():
                 check_sources(source, sink, own_rule)
@@ -439,24 +441,6 @@ class PipelineTables:
             self._key_warnings.note(sink, own_rule, sink.sources[fed_by(source)], source.topic)
             self.routes[source], self._rule_of[source] = identifier, own_rule
 
-    def _open_or_create(self, source: SourceTable, seen: Seen, name: TableName) -> Table:
-        identifier = str(name)
-        rule = self._rules[identifier]
-        table = self.catalog.find(name)
-        if table is None:
-            new = NewTable(identifier, self.config.name, rule, source, seen, source.topic in self._topics)
-            table = self.catalog.create(name, new.schema(self._evolution, _now_ms()))
-        check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
-        return self._follow(rule, table, identifier)
-
-    def _follow(self, rule: TargetRule, table: Table, identifier: str) -> Table:
-        """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
-        check_keys(table, identifier, rule)
-        typed = with_types_of(rule, table, identifier, self.config.name, _now_ms())
-        followed = with_options_of(rule, typed, identifier, self.config.name, _now_ms())
-        check_writable(followed, identifier)
-        return followed
-
     def _additions(self, source: SourceTable, seen: Seen) -> Seen:
         """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
         identifier = self.routes[source]
@@ -464,39 +448,3 @@ class PipelineTables:
             return Seen({}, None)
         present = {f.name for f in self.sinks[identifier].table.schema.fields}
         return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
-
-    def _sink(self, identifier: str, table: Table) -> TableSink:
-        if self._beside is not None:
-            return TableSink(
-                identifier,
-                table,
-                self.config.name,
-                self.commit_user,
-                resumes=False,
-                recorded_by=self._beside.properties_of,
-                recorded_since_ms=self._beside.since_ms,
-                after=self._beside.after.get(identifier, 0),
-            )
-        policy = self.config.on_lost_checkpoint
-        sink = TableSink(
-            identifier,
-            table,
-            self.config.name,
-            self.commit_user,
-            resumes=policy == "resume",
-            topic_ids=self._topic_ids,
-            first_new=self._first_new,
-        )
-        if sink.is_lost_checkpoint:
-            if policy == "fail":
-                raise ConfigError(
-                    f"table {identifier} was written under another checkpoint of pipeline {self.config.name};"
-                    " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
-                )
-            if policy == "resume":
-                log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
-        return sink
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,0 +1,107 @@
+"""How a table is opened or made for a batch: as its rule says, for the stream or for work beside it."""
+
+from __future__ import annotations
+
+import logging
+
+from paimon_table import Catalog, Table, TableName
+from paimon_table.errors import ConfigError
+from paimon_table.surroundings import now_ms
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.declared_columns import check_declared
+from pipelines.tables.declared_types import with_types_of
+from pipelines.tables.evolution import Evolution
+from pipelines.tables.new_table import NewTable
+from pipelines.tables.observed_columns import Seen
+from pipelines.tables.rule_options import with_options_of
+from pipelines.tables.writable_tables import check_keys, check_writable
+from sinks.commit.table_sink import TableSink, TopicIds
+from sources.changes import SourceTable
+
+log = logging.getLogger(__name__)
+
+
+class Opening:
+    """Opens tables of one pipeline, and makes those that are not there."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        catalog: Catalog,
+        commit_user: str,
+        evolution: Evolution,
+        beside: BesideStream | None,
+        topic_ids: TopicIds,
+        first_new: int | None,
+    ) -> None:
+        """With ``beside`` the commits are those of work beside the stream.
+
+        ``topic_ids`` gives the ids of the topics that are read, ``first_new`` the first batch that no earlier process
+        can have begun.
+        """
+        self._config = config
+        self._catalog = catalog
+        self._commit_user = commit_user
+        self._evolution = evolution
+        self._beside = beside
+        self._topic_ids = topic_ids
+        self._first_new = first_new
+
+    def open_or_create(
+        self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool
+    ) -> Table:
+        """The table as its rule says, made with what a source table shows where there is none yet.
+
+        ``feeds_one`` says whether the topic of the source feeds a table already. Raises ConfigError where rule and
+        table do not go together, Rejected where the source does not show enough to make the table.
+        """
+        identifier = str(name)
+        table = self._catalog.find(name)
+        if table is None:
+            new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one)
+            table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
+        check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
+        return self.followed(rule, table, identifier)
+
+    def followed(self, rule: TargetRule, table: Table, identifier: str) -> Table:
+        """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
+        check_keys(table, identifier, rule)
+        typed = with_types_of(rule, table, identifier, self._config.name, now_ms())
+        followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
+        check_writable(followed, identifier)
+        return followed
+
+    def sink(self, identifier: str, table: Table) -> TableSink:
+        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline."""
+        if self._beside is not None:
+            return TableSink(
+                identifier,
+                table,
+                self._config.name,
+                self._commit_user,
+                resumes=False,
+                recorded_by=self._beside.properties_of,
+                recorded_since_ms=self._beside.since_ms,
+                after=self._beside.after.get(identifier, 0),
+            )
+        policy = self._config.on_lost_checkpoint
+        sink = TableSink(
+            identifier,
+            table,
+            self._config.name,
+            self._commit_user,
+            resumes=policy == "resume",
+            topic_ids=self._topic_ids,
+            first_new=self._first_new,
+        )
+        if sink.is_lost_checkpoint:
+            if policy == "fail":
+                raise ConfigError(
+                    f"table {identifier} was written under another checkpoint of pipeline {self._config.name};"
+                    " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
+                )
+            if policy == "resume":
+                log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
+        return sink
