@@ -143,7 +143,8 @@ class PipelineConfig(ConfigModel):
     trigger: Trigger = Field(default_factory=Trigger, description="When micro-batches run.")
     checkpoint: Location = Field(
         description="Directory of Spark's checkpoint: a path relative to the YAML file, or a URI. Its identity is the "
-        "commit user of the tables. On S3 (`s3a://`) only with hadoop-aws in `spark.jars.packages`."
+        "commit user of the tables. On S3 (`s3a://`) only with hadoop-aws in `spark.jars.packages`. "
+        "Outside of the warehouse."
     )
     on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
         default="resume",

@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list[Problem]:
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
     warnings = [
+        *_place_warnings(config, file),
         *_option_warnings(config, file),
         *_key_warnings(config, file),
         *_spark_warnings(config, file),
@@ -132,15 +133,42 @@ def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> s
 
 
 def _overlap(checkpoint: str, warehouse: str) -> str | None:
-    """Why the two locations cannot be so near; a checkpoint beside the databases of the warehouse disturbs nothing."""
-    state, tables = (re.sub(r"^file:(//)?|^s3a?(?=:)", "", text).rstrip("/") + "/" for text in (checkpoint, warehouse))
+    """Why the two locations cannot be so near."""
+    state, tables = _directory(checkpoint), _directory(warehouse)
     if state == tables:
         return "is the directory of the warehouse too; give it one of its own"
     if tables.startswith(state):
         return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
     if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
         return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
+    if state.startswith(tables) and _may_be_new(checkpoint):
+        return (
+            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            " give it a directory outside of the warehouse"
+        )
     return None
+
+
+def _place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """A checkpoint that is in use and would not be taken where it lies if it were new."""
+    state, tables = _directory(config.checkpoint), _directory(config.catalog.warehouse)
+    if state.startswith(tables) and _overlap(config.checkpoint, config.catalog.warehouse) is None:
+        text = (
+            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            " stop the pipeline, move the directory out of the warehouse, and name its new place"
+        )
+        yield problem_at(file, ("checkpoint",), text)
+
+
+def _directory(location: str) -> str:
+    """A location as text that those of directories in it begin with."""
+    return re.sub(r"^file:(//)?|^s3a?(?=:)", "", location).rstrip("/") + "/"
+
+
+def _may_be_new(checkpoint: str) -> bool:
+    """Whether a local checkpoint has not been written yet; of others nobody knows here, so that they are not new."""
+    path = checkpoint.removeprefix("file://")
+    return not is_uri(path) and not os.path.exists(os.path.join(path, "metadata"))
 
 
 def _spark_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

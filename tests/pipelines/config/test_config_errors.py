@@ -268,29 +268,52 @@ def test_types_with_their_lengths_are_taken(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("checkpoint", "told"),
-    [("./lake/", "directory of the warehouse"), (".", "holds the warehouse"), ("lake/shop.db/t", "in a database of")],
+    [
+        ("./lake/", "directory of the warehouse"),
+        (".", "holds the warehouse"),
+        ("lake/shop.db/t", "in a database of"),
+        ("lake/_state", "in the warehouse"),
+    ],
 )
 def test_a_checkpoint_in_the_way_of_the_warehouse_is_refused(tmp_path: Path, checkpoint: str, told: str) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(GOOD.format(name="shop", checkpoint=checkpoint))
     with pytest.raises(ConfigError, match=rf"4:1: checkpoint: .*{told}"):
         load_pipeline(file)
-    file.write_text(GOOD.format(name="shop", checkpoint="lake/_state"))
+    file.write_text(GOOD.format(name="shop", checkpoint="lakeside"))
     load_pipeline(file)
 
 
+@pytest.mark.parametrize("form", ["lake/_state", "file://{}/lake/_state"])
+def test_a_checkpoint_in_use_stays_where_it_lies_in_the_warehouse_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str
+) -> None:
+    (tmp_path / "lake/_state").mkdir(parents=True)
+    (tmp_path / "lake/_state/metadata").write_text("{}")
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.format(name="shop", checkpoint=form.format(tmp_path)))
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    (told,) = [text for record in caplog.records if "checkpoint: " in (text := record.getMessage())]
+    assert f"{file}:4:1: warning: checkpoint: lies in the warehouse" in told and "move the directory out" in told
+
+
 def test_a_file_in_the_place_of_a_directory_is_told_before_a_run(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
+    for name in ("taken", "lake"):
+        (tmp_path / name).write_text("")
     file = tmp_path / "shop.yaml"
     text = GOOD.format(name="shop", checkpoint="taken/state")
-    file.write_text(text.replace("warehouse: lake", "warehouse: taken"))
+    file.write_text(text)
 
     with pytest.raises(ConfigError) as error:
         load_pipeline(file)
 
     told = [line.split(": ", 1)[1] for line in str(error.value).splitlines()]
     assert sorted(told) == [
-        f"{key}: {tmp_path}/taken is a file; name a directory" for key in ("catalog.warehouse", "checkpoint")
+        f"{key}: {tmp_path}/{name} is a file; name a directory"
+        for key, name in (("catalog.warehouse", "lake"), ("checkpoint", "taken"))
     ]
 
 
