@@ -52,9 +52,10 @@ class OwnCommits:
         if not found.exhaustive and not self._is_ours_alone(identifier):
             raise CommitOutcomeUnknown(
                 f"snapshots of {self._root} in which user {self._user} might have committed have expired, so whether"
-                " this commit is in the table is not known. All that write or expire the table should keep snapshots"
-                f" (snapshot.time-retained) for longer than {CLOCK_SKEW_MS // 60_000} minutes. Try again when the"
-                " oldest snapshot is older than that, or check the table and continue with a new checkpoint"
+                " this commit is in the table is not known, and no other try can tell. Fill a new table in its place"
+                " (of a pipeline: another `into` with `backfill: true`). All that write or expire the table should keep"
+                f" snapshots (snapshot.time-retained) for longer than {CLOCK_SKEW_MS // 60_000} minutes; a commit that"
+                " is begun when the oldest snapshot is older than that is told from all others"
             )
         self.newest = found.newest or self.newest
         self._searched_id = latest_id
