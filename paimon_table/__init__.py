@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from paimon_table.metadata.data_file import DataFileMeta
     from paimon_table.metadata.packed_files import FilePacker
     from paimon_table.metadata.paths import TablePaths
-    from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
+    from paimon_table.metadata.snapshot import (
+        BEFORE_THE_FIRST,
+        CommitKind,
+        Snapshot,
+        SnapshotIdentity,
+        SnapshotStore,
+        UserSearch,
+    )
     from paimon_table.metadata.snapshot_walk import snapshots_before
     from paimon_table.metadata.table_context import TableContext
     from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState
@@ -75,6 +82,7 @@ else:
         "TablePaths": "metadata.paths",
         "TableSchema": "schema.table_schema",
         "TableState": "metadata.table_state",
+        "UserSearch": "metadata.snapshot",
         "WidenColumn": "validation.schema_evolution",
         "WriteTraits": "write.write_traits",
         "Writer": "write.writer",
@@ -138,6 +146,7 @@ __all__ = [
     "TablePaths",
     "TableSchema",
     "TableState",
+    "UserSearch",
     "WidenColumn",
     "WriteTraits",
     "Writer",

@@ -222,6 +222,7 @@ class Table:
         is_new_user: bool = False,
         others_up_to: int = 0,
         first_new: int | None = None,
+        has_told: bool = False,
         before: TableCommit | None = None,
     ) -> TableCommit:
         """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
@@ -231,7 +232,8 @@ class Table:
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
         ``others_up_to``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
         ``first_new``: nobody but this committer begins a commit of this identifier or a higher one, so it knows which
-        of them it has published, also where the snapshots that would say so have expired.
+        of them it has published, also where the snapshots that would say so have expired. It goes by that once the
+        snapshots have told that nobody had begun one; with ``has_told`` they have.
         """
         return TableCommit(
             self.context,
@@ -246,6 +248,7 @@ class Table:
             is_new_user=is_new_user,
             others_up_to=others_up_to,
             first_new=first_new,
+            has_told=has_told,
             before=before,
         )
 

@@ -122,6 +122,7 @@ class TableCommit:
         is_new_user: bool = False,
         others_up_to: int = 0,
         first_new: int | None = None,
+        has_told: bool = False,
         before: TableCommit | None = None,
     ) -> None:
         self._io = ctx.io
@@ -149,6 +150,7 @@ class TableCommit:
             is_new_user=is_new_user,
             others_up_to=others_up_to,
             first_new=first_new,
+            has_told=has_told,
         )
         if before is not None:
             self._own = before._own

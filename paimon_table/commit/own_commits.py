@@ -22,8 +22,9 @@ class OwnCommits:
         is_new_user: bool = False,
         others_up_to: int = 0,
         first_new: int | None = None,
+        has_told: bool = False,
     ) -> None:
-        """``is_new_user``, ``others_up_to`` and ``first_new`` say what needs no look, as for ``Table.new_commit``."""
+        """The options say what needs no look, as for ``Table.new_commit``."""
         self.newest: Snapshot | None = None
         self._snapshots = snapshots
         self._root = root
@@ -31,6 +32,7 @@ class OwnCommits:
         self._is_new_user = is_new_user
         self._searched_id = others_up_to
         self._first_new = first_new
+        self._has_told = has_told
         self._is_trying = False
         """Whether a snapshot may have been published of which nobody has said so."""
 
@@ -57,14 +59,18 @@ class OwnCommits:
                 f" snapshots (snapshot.time-retained) for longer than {CLOCK_SKEW_MS // 60_000} minutes; a commit that"
                 " is begun when the oldest snapshot is older than that is told from all others"
             )
+        self._has_told |= found.exhaustive
         self.newest = found.newest or self.newest
         self._searched_id = latest_id
         self._is_trying = False
 
     def _is_ours_alone(self, identifier: int | None) -> bool:
-        """Whether nobody else can have begun this commit, and no try of it here has an outcome that is not known."""
+        """Whether nobody else can have begun this commit, and no try of it here has an outcome that is not known.
+
+        That nobody can is what somebody says who may be wrong: the table must have told once that nobody has.
+        """
         is_new = identifier is not None and self._first_new is not None and identifier >= self._first_new
-        return is_new and not self._is_trying
+        return is_new and self._has_told and not self._is_trying
 
     def has(self, request: Commit, kind: CommitKind, latest_id: int) -> bool:
         """Whether the newest snapshot of the user shows that the part was published, by whichever process."""

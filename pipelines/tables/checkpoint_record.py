@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from paimon_table import Catalog, Table, TableName
+from paimon_table import CLOCK_SKEW_MS, Catalog, Table, TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import newest_snapshots, search_tables, written_tables
+from pipelines.tables.written_tables import search_tables, searched_for, written_tables
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class CheckpointRecord:
         self._catalog = catalog or catalog_of(config)
         self._checkpoint = checkpoint
         self._record = checkpoint.document(FILE, Record.from_bytes)
+        self._told: set[str] = set()
 
     def check(self, commit_user: str | None) -> None:
         """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
@@ -136,14 +137,23 @@ class CheckpointRecord:
         Spark writes down what a batch reads before any table gets it, so no table is ahead of its own checkpoint.
         """
         planned = self._checkpoint.planned_batch
-        for name, snapshot in newest_snapshots(self._catalog, [TableName.of(name) for name in record.tables]):
-            if snapshot.commit_user == commit_user and (planned is None or snapshot.commit_identifier > planned):
-                raise ConfigError(
-                    f"checkpoint {self._checkpoint.location} has planned batches up to {planned}, but table {name}"
-                    f" holds batch {snapshot.commit_identifier} of it already: this is an older copy of the checkpoint,"
-                    " and records would be passed over in silence. Move the checkpoint directory away and start again:"
-                    " a new one goes on from the positions in the tables (on_lost_checkpoint: resume)"
-                )
+        if commit_user is None or planned is None:
+            return
+        planned_ms = self._checkpoint.planned_at_ms(planned)
+        since_ms = None if planned_ms is None else planned_ms - CLOCK_SKEW_MS  # later batches were committed later
+        names = [TableName.of(name) for name in record.tables]
+        for name, found in searched_for(self._catalog, names, commit_user, since_ms):
+            if found.newest is not None and found.newest.commit_identifier > planned:
+                raise older_copy(self._config, planned, str(name), found.newest.commit_identifier)
+            if found.exhaustive:
+                self._told.add(str(name))
+
+    def has_told(self, identifier: str) -> bool:
+        """Whether the table's snapshots have told, at ``check``, that it has no batch beyond the checkpoint's.
+
+        They do not where others have let those expire that might be of such a batch.
+        """
+        return identifier in self._told
 
     def _found_in(self, warehouse: str, commit_user: str | None) -> Record:
         """The record of a checkpoint without one: the tables whose newest position is of it.
@@ -180,6 +190,16 @@ class CheckpointRecord:
             warehouse,
             self._checkpoint.location,
         )
+
+
+def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: int) -> ConfigError:
+    """The error for a table with a batch of a checkpoint that had planned up to ``planned`` when this run began."""
+    return ConfigError(
+        f"checkpoint {config.checkpoint} has planned batches up to {planned}, but table {identifier} holds batch"
+        f" {batch_id} of it already: this is an older copy of the checkpoint, and records would be passed over in"
+        " silence or come twice. Move the checkpoint directory away and start again: a new one goes on from the"
+        " positions in the tables (on_lost_checkpoint: resume)"
+    )
 
 
 def _names(identifiers: Iterable[str]) -> str:

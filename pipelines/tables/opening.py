@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 
-from paimon_table import Catalog, Table, TableName
+from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.checkpoint_record import older_copy
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
+from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.table_sink import TableSink, TopicIds
@@ -29,7 +31,7 @@ class Opening:
     def __init__(
         self,
         config: PipelineConfig,
-        catalog: Catalog,
+        own: OwnTables,
         commit_user: str,
         evolution: Evolution,
         beside: BesideStream | None,
@@ -42,7 +44,8 @@ class Opening:
         can have begun.
         """
         self._config = config
-        self._catalog = catalog
+        self._own = own
+        self._catalog = own.catalog
         self._commit_user = commit_user
         self._evolution = evolution
         self._beside = beside
@@ -74,7 +77,7 @@ class Opening:
         return followed
 
     def sink(self, identifier: str, table: Table) -> TableSink:
-        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline."""
+        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline, or for an older copy."""
         if self._beside is not None:
             return TableSink(
                 identifier,
@@ -95,7 +98,11 @@ class Opening:
             resumes=policy == "resume",
             topic_ids=self._topic_ids,
             first_new=self._first_new,
+            has_told=self._own.has_told(identifier),
         )
+        has_begun = self._own.has_begun(TableName.of(identifier))
+        if self._first_new is not None and not has_begun and sink.found_batch >= self._first_new:
+            raise older_copy(self._config, self._first_new - 1, identifier, sink.found_batch)
         if sink.is_lost_checkpoint:
             if policy == "fail":
                 raise ConfigError(

@@ -86,7 +86,7 @@ class PipelineTables:
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
         self._evolution = Evolution(config)
-        self._opening = Opening(config, self.catalog, commit_user, self._evolution, beside, topic_ids, first_new)
+        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_new)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._rules: dict[str, TargetRule] = {}

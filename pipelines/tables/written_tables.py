@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from paimon_table import Catalog, CommitKind, Snapshot, TableFiles, TableName
+from paimon_table import Catalog, CommitKind, Snapshot, TableFiles, TableName, UserSearch
 from paimon_table.errors import TidemarkError
 from pipelines.tables.table_failure import is_of_table
 from sinks.commit.pipeline_mark import PipelineMark, read_mark
@@ -78,18 +78,21 @@ def written_tables(
             yield WrittenTable(name, position, snapshot.commit_kind)
 
 
-def newest_snapshots(catalog: Catalog, names: Collection[TableName]) -> Iterator[tuple[TableName, Snapshot]]:
-    """The newest snapshot of each table, whoever made it; tables without one, and damaged ones, are left out."""
+def searched_for(
+    catalog: Catalog, names: Collection[TableName], user: str, since_ms: int | None
+) -> list[tuple[TableName, UserSearch]]:
+    """The newest snapshot of a commit user in each table, as ``search_user``; damaged tables tell nothing."""
 
-    def look(name: TableName) -> Snapshot | None:
+    def look(name: TableName) -> UserSearch:
         try:
-            return catalog.files(name).snapshots.latest()
+            snapshots = catalog.files(name).snapshots
+            return snapshots.search_user(user, snapshots.latest_id(), since_ms=since_ms)
         except Exception as error:
             if not is_of_table(error):
                 raise
-            return None
+            return UserSearch(None, exhaustive=False)
 
-    yield from ((name, snapshot) for name, snapshot in _each(names, look) if snapshot is not None)
+    return _each(names, look)
 
 
 def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:

@@ -80,6 +80,8 @@ class Position:
     """How often the pipeline has committed to the table, under whatever checkpoint; 0 where nobody has counted yet."""
     snapshot_id: int = field(default=0, compare=False)
     """The snapshot that it was read from."""
+    commit_identifier: int = field(default=-1, compare=False)
+    """Of that snapshot; -1 where there is none."""
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
@@ -218,6 +220,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         json.loads(properties.get(TOPICS_PROPERTY, "{}")),
         int(properties.get(COMMITS_PROPERTY, "0")),
         snapshot.id,
+        snapshot.commit_identifier,
     )
 
 

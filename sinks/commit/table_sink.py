@@ -66,6 +66,7 @@ class TableSink:
         recorded_since_ms: int | None = None,
         after: int = 0,
         first_new: int | None = None,
+        has_told: bool = False,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
@@ -73,7 +74,8 @@ class TableSink:
         counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
         departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere.
         ``after`` is a snapshot behind which the commits that are still to be told apart come.
-        ``first_new`` is the first batch that no earlier process can have begun.
+        ``first_new`` is the first batch that no earlier process of the checkpoint can have begun; that none of an older
+        copy has either, the table's snapshots tell now, or have told before (``has_told``).
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         """
         self.identifier = identifier
@@ -103,6 +105,9 @@ class TableSink:
         is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
         self._others_up_to = after
         self._first_new = first_new
+        self._has_told = has_told or found is not None
+        self.found_batch = -1 if found is None or found.writer != commit_user else found.commit_identifier
+        """The batch of the stream that was the newest in the table when the sink was made, as snapshots tell; or -1."""
         if found is not None and recorded_by is None and found.writer != commit_user:
             # Those who commit for a pipeline follow each other: what this one had before was of earlier batches.
             self._others_up_to = found.snapshot_id
@@ -324,4 +329,5 @@ class TableSink:
             is_new_user=is_new_user,
             others_up_to=self._others_up_to,
             first_new=self._first_new,
+            has_told=self._has_told,
         )

@@ -422,7 +422,8 @@ def test_a_try_without_an_answer_is_not_guessed_at(table: Table, is_published: b
 def test_a_try_without_an_answer_is_looked_for_while_snapshots_tell(table: Table) -> None:
     for is_published, identifier in ((True, 1), (False, 2)):
         unclear = Unclear(table.publisher, is_published)
-        commit = TableCommit(table.context, unclear, "user", now_ms, counting_uuids(f"u{identifier}"), first_new=0)
+        uuids = counting_uuids(f"u{identifier}")
+        commit = TableCommit(table.context, unclear, "user", now_ms, uuids, first_new=0, has_told=True)
         unclear.is_unclear = True
         with pytest.raises(CommitOutcomeUnknown, match="nobody knows"):
             commit.commit(identifier, [new_file(f"f{identifier}")], {})

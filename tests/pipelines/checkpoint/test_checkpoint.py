@@ -16,6 +16,8 @@ from typing import ClassVar
 
 import pytest
 
+from benchmarks.foreign_tables import add_snapshots
+from paimon_table import TableName
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -23,7 +25,7 @@ from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
-from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.checkpoint_record import FILE, CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from tests.support.events import History, write_dump
@@ -146,6 +148,47 @@ def test_an_older_copy_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders holds batch"):
         record_of(config).check(USER)
     record_of(config).check("tidemark-shop-another")
+
+    add_snapshots(catalog_of(config), TableName("lake", "orders"), "compaction job", 1)
+    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders holds batch"):
+        record_of(config).check(USER)
+
+
+def test_an_older_copy_that_does_not_know_of_a_table_is_refused_as_soon_as_it_shows(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    copy = (tmp_path / "checkpoint" / FILE).read_bytes()
+    planned = Checkpoint(config).planned_batch
+    assert planned is not None
+    write_dump(tmp_path / "dumps", [History("items", seed=2).extend(10)])
+    batches = list(dump_batches(tmp_path / "dumps/shop.public.items.jsonl", 100))
+
+    def process() -> PipelineTables:
+        record = record_of(config)
+        record.check(USER)
+        return PipelineTables(config, USER, OwnTables(config, catalog_of(config), record), first_new=planned + 1)
+
+    newer = process()
+    for batch_id in (planned + 1, planned + 2):
+        run_batches(newer, batches, tmp_path, batch_id)
+    (tmp_path / "checkpoint" / FILE).write_bytes(copy)
+    with pytest.raises(ConfigError, match=f"planned batches up to {planned}, but table lake.items holds batch"):
+        run_batches(process(), batches, tmp_path, planned + 1)
+
+
+def test_the_start_notes_which_tables_tell_that_no_batch_is_missing_in_the_checkpoint(tmp_path: Path) -> None:
+    config = written(tmp_path, "orders")
+    name, catalog = TableName("lake", "orders"), catalog_of(config)
+    record = record_of(config)
+    record.check(USER)
+    assert record.has_told("lake.orders") and not record.has_told("lake.items")
+
+    add_snapshots(catalog, name, "compaction job", 2)
+    snapshots = catalog.files(name).snapshots
+    for number in range(1, snapshots.latest_id() or 0):
+        catalog.files(name).io.delete(snapshots.paths.snapshot_file(number))
+    record = record_of(config)
+    record.check(USER)
+    assert not record.has_told("lake.orders")
 
 
 def test_a_checkpoint_of_another_pipeline_is_refused(tmp_path: Path) -> None:

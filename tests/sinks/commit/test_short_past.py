@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.commit.own_commits import CLOCK_SKEW_MS
 from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
@@ -16,6 +17,7 @@ from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.table_sink import TableSink
+from tests.support.table_driver import TableDriver
 from tests.support.table_sinks import message, sink, table
 
 PLACE = ("shop.public.t", 0)
@@ -49,18 +51,21 @@ def _others_only(of: Table, tmp_path: Path, number: int = 0) -> None:
     """Another writer commits twice and lets everything else expire."""
     job = of.refreshed().new_commit(f"job-{number}", is_new_user=True)
     for at in range(2):
-        job.commit(at, [message(_opened(of, "job"), at, tmp_path, 20 + 2 * number + at)], {})
+        theirs = TableSink("lake.t", of.refreshed(), "another", "job", resumes=True)
+        job.commit(at, [message(theirs, at, tmp_path, 20 + 2 * number + at)], {})
     expire(of.context, Surroundings(), Limits(1, 1, 0, 100))
 
 
-def _process(of: Table, first_new: int) -> TableSink:
+def _process(of: Table, first_new: int, *, has_told: bool = False) -> TableSink:
     """The stream in a process before which batches had been planned up to ``first_new``."""
-    return TableSink("lake.t", of.refreshed(), "shop", "checkpoint", resumes=True, first_new=first_new)
+    return TableSink(
+        "lake.t", of.refreshed(), "shop", "checkpoint", resumes=True, first_new=first_new, has_told=has_told
+    )
 
 
 def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Table, tmp_path: Path) -> None:
-    _others_only(short, tmp_path)
     target = _process(short, BATCHES)
+    _others_only(short, tmp_path)
     for batch_id in range(BATCHES, BATCHES + 3):
         assert _commit(target, batch_id, tmp_path, batch_id)
         _others_only(short, tmp_path, batch_id)
@@ -83,7 +88,26 @@ def test_a_batch_that_an_earlier_process_may_have_begun_is_not_guessed_at(short:
     for target in (_process(short, BATCHES + 1), _opened(short, "checkpoint")):
         with pytest.raises(CommitOutcomeUnknown, match="have expired"):
             target.is_appended(BATCHES, time.time_ns() // 1_000_000)
-    assert not _process(short, BATCHES + 1).is_appended(BATCHES + 1, time.time_ns() // 1_000_000)
+
+
+def test_a_process_does_not_guess_before_the_table_has_told_it_anything(short: Table, tmp_path: Path) -> None:
+    """That of an older copy of the checkpoint: the batch was committed by a process of the newer one."""
+    assert _commit(_process(short, BATCHES), BATCHES, tmp_path, BATCHES)
+    _others_only(short, tmp_path)
+    older = _process(short, BATCHES)
+    for _ in range(2):
+        with pytest.raises(CommitOutcomeUnknown, match="have expired"):
+            older.is_appended(BATCHES, time.time_ns() // 1_000_000)
+    assert BATCHES in [row[0] for row in TableDriver(short.refreshed(), tmp_path).content()]
+
+
+def test_once_the_table_has_told_a_process_it_goes_by_what_it_knows(short: Table, tmp_path: Path) -> None:
+    _others_only(short, tmp_path)
+    target, told = _process(short, BATCHES), _process(short, BATCHES, has_told=True)
+    assert not target.is_appended(BATCHES, time.time_ns() // 1_000_000 + 2 * CLOCK_SKEW_MS)
+    _others_only(short, tmp_path, 1)
+    for of_process in (target, told):
+        assert not of_process.is_appended(BATCHES, time.time_ns() // 1_000_000)
 
 
 @SUCCESSORS
