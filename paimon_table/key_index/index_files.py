@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.key_index.index_runs import Run, Slots
+from paimon_table.key_index.index_runs import KEYS, Run, Slots
 from paimon_table.key_index.key_index import KeyIndex
 from paimon_table.key_index.stored_keys import LaneNumber
 from paimon_table.lookup.lookup_file import boot_id
@@ -68,6 +68,7 @@ class IndexFiles:
         return found if isinstance(found, KeyIndex) else None
 
     def save(self, index: KeyIndex) -> None:
+        """Write the index in place of the one before; SinkUnavailable when it cannot be written."""
         self._write(self._path, index)
 
     def pending(self) -> list[Pending]:
@@ -76,12 +77,14 @@ class IndexFiles:
         return [one for one in found if isinstance(one, Pending)]
 
     def add_pending(self, pending: Pending) -> None:
+        """Write down what may be committed next; of too many the oldest go. SinkUnavailable when it cannot be."""
         oldest_first = self._pending_paths()
         for path in oldest_first[: max(0, len(oldest_first) - _MOST_PENDING + 1)]:
             path.unlink(missing_ok=True)
         self._write(self._path.with_name(f"{self._path.name}.pending-{uuid.uuid4()}"), pending)
 
     def forget_pending(self) -> None:
+        """Remove all that was pending: the index that is saved has what of it was committed."""
         for path in self._pending_paths():
             path.unlink(missing_ok=True)
 
@@ -101,8 +104,7 @@ class IndexFiles:
             temporary.write_bytes(_digest(payload) + payload)
             os.replace(temporary, path)
         except OSError as error:
-            needs = "tables whose rows move between partitions need a local directory with room for all their keys"
-            raise local_failure("the index of keys", path.parent, needs, error) from error
+            raise local_failure(KEYS.words, path.parent, KEYS.needs, error) from error
 
 
 def _read(path: Path) -> Any:

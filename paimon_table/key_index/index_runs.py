@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.lookup.cache import LookupCache
+from paimon_table.lookup.cache import Contents, LookupCache
 from paimon_table.lookup.lookup_file import BrokenLookupFile, KeyWords, LookupFile, ProbeKeys
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.options.table_options import TableOptions
@@ -25,6 +25,10 @@ Slots = npt.NDArray[np.int32]
 
 SLOT = "_SLOT"
 """Column of the entries: where the row of the key is, -1 where it is no longer."""
+
+KEYS = Contents(
+    "the index of keys", "tables whose rows move between partitions need a local directory with room for all their keys"
+)
 
 LARGEST_RUN_ROWS = 1 << 23
 """Entries of a run that is merged with no other; those of one run are in memory when it is written."""
@@ -73,7 +77,7 @@ class IndexRuns:
     def write(self, name: str, keys: pa.Table, slots: Slots) -> Run:
         """A run of these entries; ``keys`` as in ``find``."""
         entries = pa.Table.from_arrays([*keys.columns, pa.array(slots, pa.int32())], schema=self._schema)
-        self._cache.build(name, self._words, self._schema, [entries])
+        self._cache.build(name, self._words, self._schema, [entries], KEYS)
         run = Run(name, keys.num_rows)
         self._written.add(run)
         return run

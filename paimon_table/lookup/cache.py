@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,19 @@ _LOOK_AROUND_S = 60.0
 """The directory is gone through after this time, or when one part in so many of its limit was added:"""
 _PARTS = 64
 _MAX_MAPPED_FILES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file holds and what it needs, in words for whoever has no room for it."""
+
+    words: str
+    needs: str
+
+
+ROWS = Contents(
+    "a lookup file", "lookups need a local directory with about as much room as the uncompressed rows of their tables"
+)
 
 
 @cache
@@ -89,20 +103,27 @@ class LookupCache:
                 self._mapped.popitem(last=False)
         return file
 
-    def build(self, name: str, words: KeyWords, schema: pa.Schema, batches: Iterable[pa.Table]) -> LookupFile:
+    def build(
+        self,
+        name: str,
+        words: KeyWords,
+        schema: pa.Schema,
+        batches: Iterable[pa.Table],
+        contents: Contents = ROWS,
+    ) -> LookupFile:
         """Write the file from rows in file order, then make room; rows are not kept in memory.
 
         The file is good to use whatever others delete meanwhile. SinkUnavailable when it cannot be written.
         """
         path = self._path(name)
-        with self._writing():
+        with self._writing(contents):
             ensure_private(str(path.parent))
             writer = LookupFileWriter(path, schema, words)
         try:
             for rows in batches:
-                with self._writing():
+                with self._writing(contents):
                     writer.append(rows)
-            with self._writing():
+            with self._writing(contents):
                 file = writer.finish()
         except BaseException:
             writer.abandon()
@@ -112,12 +133,11 @@ class LookupCache:
         return file
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, contents: Contents) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            needs = "lookups need a local directory with about as much room as the uncompressed rows of their tables"
-            raise local_failure("a lookup file", self._directory, needs, error) from error
+            raise local_failure(contents.words, self._directory, contents.needs, error) from error
 
     def discard(self, names: Iterable[str]) -> None:
         """Delete the files of data files that are no longer looked up; there need not be any."""

@@ -45,6 +45,11 @@ def test_only_what_somebody_need_not_mend_is_tried_again(error: Exception, passe
         assert isinstance(storage_failure(error), Outage) is passes
 
 
+def test_what_a_user_has_no_rights_for_is_told_with_who_may() -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", "/lake/shop.db")
+    assert "'/lake/shop.db'; this user has no rights there: start as the user" in str(storage_failure(error))
+
+
 def test_what_a_task_says_of_its_storage_is_told_apart() -> None:
     assert isinstance(told_failure("ConnectionError", "s3://lake/a: An error occurred (503)"), Outage)
     assert isinstance(told_failure("OSError", "[Errno 116] Stale file handle: '/lake'"), Outage)

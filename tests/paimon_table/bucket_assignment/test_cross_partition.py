@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_table.bucket_assignment.bucket_assigner import open_assigner
-from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit
+from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit, LocalDiskFull
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
@@ -45,6 +47,17 @@ def drawn(draw: random.Random, count: int, keys: int = 24) -> list[Row]:
     while len(rows) < count:
         rows.append([draw.choice(kinds), draw.choice(PARTITIONS), draw.randrange(keys), draw.randrange(1000)])
     return rows
+
+
+def test_an_index_of_keys_without_room_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    table, rows = cross_table(), [["+I", "a", key, key] for key in range(3)]
+    TableDriver(table, tmp_path / "one", "one").commit(rows)
+    monkeypatch.setattr("paimon_table.lookup.cache.LookupFileWriter.append", write)
+    with pytest.raises(LocalDiskFull, match=r"the index of keys cannot be written.*for all their keys.*local\.dir"):
+        TableDriver(table, tmp_path / "another", "another").commit(rows)
 
 
 @pytest.mark.parametrize(("producer", "lanes"), [("none", 3), ("lookup", 1), ("lookup", 2), ("input", 3)])

@@ -247,3 +247,12 @@ def test_of_a_branch_that_is_a_link_nothing_but_the_link_goes(path: Path, tmp_pa
 
     assert files(other) == before
     assert not (path / "branch/branch-b").is_symlink()
+
+
+def test_a_file_in_the_place_of_a_branch_is_told_with_its_path(path: Path) -> None:
+    (path / "branch").mkdir()
+    (path / "branch/branch-b").write_text("")
+
+    told = done("branches", "list", path, code=1)
+
+    assert f"{path}/branch/branch-b" in told and "a file stands where this path has a directory" in told
