@@ -7,6 +7,7 @@ in the index manifest. The file of a bucket is never changed: the next one holds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from paimon_table.deletion_vectors.deletion_vector import NOTHING_DELETED, DeletionVector, decode_vector, encode_vector
 from paimon_table.errors import BrokenInvariant, CorruptFile
@@ -78,6 +79,15 @@ def _read(io: FileIO, path: str) -> bytes:
     return data
 
 
+@dataclass(frozen=True, slots=True)
+class DeletionsState:
+    """What a ``BucketDeletions`` knows at a moment."""
+
+    files: tuple[IndexFileMeta, ...]
+    vectors: Mapping[str, DeletionVector] | None
+    is_changed: bool
+
+
 class BucketDeletions:
     """Deletion vectors of one bucket as its writer sees them: those of the snapshot and what compaction adds.
 
@@ -134,6 +144,16 @@ class BucketDeletions:
             self._files = ()
         self._is_changed = False
         return IndexChange(before, self._files)
+
+    def state(self) -> DeletionsState:
+        """What is known now, for ``restore``."""
+        vectors = None if self._vectors is None else dict(self._vectors)
+        return DeletionsState(self._files, vectors, self._is_changed)
+
+    def restore(self, state: DeletionsState) -> None:
+        """Be as before: nothing that came after ``state`` is committed."""
+        self._files, self._is_changed = state.files, state.is_changed
+        self._vectors = None if state.vectors is None else dict(state.vectors)
 
     def _loaded(self) -> dict[str, DeletionVector]:
         if self._vectors is None:

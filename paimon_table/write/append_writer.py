@@ -8,7 +8,7 @@ begins at 0, any number of them may write one partition at once, and somebody wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from paimon_table.mergetree.levels import next_sequence_number
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
+from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
 from paimon_table.row_kind import SEQUENCE_NUMBER
@@ -122,18 +123,13 @@ class AppendWriter:
 
     def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False) -> CommitMessage:
         """What was written since the last message and the packs made into larger files, all of it durable."""
-        self._files += self._written
-        before: tuple[DataFileMeta, ...] = ()
-        after: tuple[DataFileMeta, ...] = ()
-        for pack in packs:
-            before += pack
-            joined = None if rewrites else self._joined(pack)
-            after += joined or self._rewritten(pack)
-        index = self._deletions.write()
-        self._ctx.io.sync()
+        before = tuple(file for pack in packs for file in pack)
+        after, index = self._compacted(packs, rewrites)
         gone = {file.file_name for file in before}
-        self._files = tuple(file for file in self._files if file.file_name not in gone) + after
         written, self._written = self._written, ()
+        self._files = tuple(file for file in (*self._files, *written) if file.file_name not in gone) + after
+        for name in gone:
+            self._deleted.pop(name, None)
         return CommitMessage(
             bucket=self._bucket,
             total_buckets=self._partition_buckets or self._ctx.options.bucket,
@@ -152,6 +148,24 @@ class AppendWriter:
             return ()
         files = (*self._files, *self._written)
         return pick_packs(files, self._deleted, self._limits, keeps_order=not self._is_shared, full=full)
+
+    def _compacted(self, packs: tuple[Pack, ...], rewrites: bool) -> tuple[tuple[DataFileMeta, ...], IndexChange]:
+        """The larger files, and the change of the deletion vectors; behind a failure the writer is as it was before."""
+        after: tuple[DataFileMeta, ...] = ()
+        deletions = self._deletions.state()
+        try:
+            for pack in packs:
+                joined = None if rewrites else self._joined(pack)
+                after += joined or self._rewritten(pack)
+            index = self._deletions.write()
+            self._ctx.io.sync()
+        except BaseException:
+            self._deletions.restore(deletions)
+            with suppress(OSError):
+                for file in after:
+                    self._bucket_files.delete(file)
+            raise
+        return after, index
 
     def _joined(self, pack: Pack) -> tuple[DataFileMeta, ...] | None:
         """The files as they are in larger ones; None where their rows must be decoded for that."""
@@ -175,7 +189,6 @@ class AppendWriter:
             written = data.close()
         for file in pack:
             self._deletions.forget(file.file_name)
-            self._deleted.pop(file.file_name, None)
         return written
 
     # ------------------------------------------------------------ what rows without key have not

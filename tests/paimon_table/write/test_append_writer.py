@@ -485,6 +485,35 @@ def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
         writer.commit_arrow(many(30_000, 3))
 
 
+@pytest.mark.parametrize("options", [UNAWARE, ORDERED, DELETABLE])
+def test_a_writer_goes_on_after_a_compaction_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    table = driver(tmp_path, {**options, "compaction.min.file-num": "3"}).table
+    writer = TableDriver(table, tmp_path / "lookup", keeps_writers=True)
+    for number in range(2):
+        writer.commit([["+I", number, "a"], ["+I", number + 10, "b"]])
+    (bucket,) = writer.state().files
+    if options is DELETABLE:
+        Deleter(table).delete_first_row(bucket, writer.state().files_of(bucket)[0].file_name)
+        writer = TableDriver(table, tmp_path / "lookup", first_identifier=9, keeps_writers=True)
+    expected = writer.content()
+    directory = Path(table.context.data_file(bucket, writer.state().files_of(bucket)[0])).parent
+    before = set(directory.iterdir())
+
+    def fail(*_: object) -> None:
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no answer"):
+        patched.setattr("paimon_table.storage.file_io.LocalFileIO.sync", fail)
+        writer.commit([["+I", 2, "c"]], full_compact=True)
+    left = set(directory.iterdir()) - before
+    writer.commit([["+I", 3, "d"]], full_compact=True)
+
+    assert sorted_rows(writer.content()) == sorted_rows([*expected, [2, "c"], [3, "d"]])
+    assert len(left) == 1, "the rows that came, which the writer still has"
+
+
 def test_a_page_that_is_damaged_is_not_copied(tmp_path: Path) -> None:
     writer, file = damaged(tmp_path, 1000)
     ((bucket, files),) = writer.state().files.items()
