@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 
 
 class StopRequested(TidemarkError):
-    """A batch was about to start after the user asked to stop; Spark runs it after the next start."""
+    """A batch was about to start, or was given up, after the user asked to stop; Spark runs it after the next start."""
 
     action = Action.RETRY
 
@@ -105,6 +105,7 @@ class PipelineQuery:
         self._observers = observers
         self._stopping = threading.Event()
         self._is_in_batch = False
+        self._is_given_up = False
         self._called_by: ClientServerConnection | None = None
         """The connection on which the JVM calls us; the thread of the query never closes it."""
         self._drained = threading.Event()
@@ -218,6 +219,23 @@ class PipelineQuery:
         self._closed_batches.poll(self._query)
         if not self._is_in_batch and (self._stopping.is_set() or self.failure is not None):
             self._end.poll()
+        elif self._is_in_batch and self._stopping.is_set() and self._reader.silent_s is not None:
+            self._give_batch_up()
+
+    def _give_batch_up(self) -> None:
+        """End the jobs of a batch that waits for a source which does not answer; it runs again at the next start.
+
+        It is as if the process were killed here: what the batch has committed is found then. Called until it has ended,
+        for it may be between two jobs.
+        """
+        if not self._is_given_up:
+            self._is_given_up = True
+            log.warning(
+                "%s: the source does not answer: the running batch is given up, and done at the next start",
+                self.config.name,
+            )
+        with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner tells
+            self._spark.sparkContext.cancelJobGroup(str(self._query.runId))
 
     def raise_failure(self) -> None:
         """Raise what ended the query, if it was not a stop that somebody asked for."""
@@ -452,7 +470,10 @@ class PipelineQuery:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            self.failure = self._told(error, "Spark gave a job up")
+            if self._is_given_up:
+                self.failure = StopRequested(f"pipeline {self.config.name} stops within a batch")
+            else:
+                self.failure = self._told(error, "Spark gave a job up")
             raise self.failure from error
         except BaseException as error:
             self.failure = error

@@ -17,6 +17,35 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 TOPIC = "c.orders"
 
 
+def test_a_batch_that_waits_for_kafka_is_given_up_by_a_stop_and_done_at_the_next_start(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    broker.start()
+    log = tmp_path / "messages"
+    try:
+        broker.topics.create(TOPIC)
+        broker.topics.produce(TOPIC, insert_events(TOPIC, range(500)))
+        file = write_kafka_pipeline(tmp_path, broker.bootstrap_servers, {"include": [r"c\..*"]})
+        with running(file, log) as process:
+            wait_until(lambda: any(tmp_path.rglob("offsets/0")), 240, "a planned batch")
+            broker.kill()
+            wait_until(lambda: "no answer from Kafka for" in log.read_text(), 90, "a word about the outage")
+            process.send_signal(signal.SIGTERM)
+            sent_s = time.monotonic()
+            assert process.wait(timeout=seconds(200)) == 0, log.read_text()
+            took_s = time.monotonic() - sent_s
+        told = log.read_text()
+        assert "the running batch is given up" in told, "the batch was done before the broker was gone"
+        assert took_s < seconds(15), told
+        assert "Traceback" not in told and "ERROR" not in told
+
+        broker.start()
+        again = run_once(file)
+        assert again.returncode == 0, again.stderr
+        assert row_ids(tmp_path, TOPIC) == [*range(500)]
+    finally:
+        broker.stop()
+
+
 def test_a_pipeline_that_asks_kafka_in_vain_stops_soon_and_loses_nothing(tmp_path: Path) -> None:
     broker = KafkaBroker(tmp_path / "broker")
     broker.start()
