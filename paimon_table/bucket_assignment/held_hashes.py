@@ -32,6 +32,7 @@ class HeldHashes:
             return hashes
 
     def put(self, path: str, hashes: SortedHashes) -> None:
+        """Hold the hashes of an index file; those used longest ago go where all take more room than there is."""
         with self._lock:
             self._drop(path)
             self._held[path] = hashes

@@ -54,6 +54,7 @@ class FileInProgress:
     def open(
         cls, ctx: TableContext, directory: str, name: str, settings: FileSettings, first_rows: pa.Table
     ) -> FileInProgress:
+        """Create the file; ``first_rows`` are those that it begins with, which are not written yet."""
         file_format = format_for(settings)
         columns = [f.name for f in key_value_fields(ctx.schema)]
         stored = first_rows.select(columns)

@@ -170,6 +170,7 @@ class FilesToRemove:
                 self.add(entry)
 
     def add(self, entry: ManifestEntry) -> None:
+        """A data file that nothing needs, with the files beside it."""
         directory = self.ctx.bucket_dir(entry.bucket)
         path = self.ctx.data_file(entry.bucket, entry.file)
         for one in (path, *self.ctx.paths.extra_files(directory, entry.file)):
@@ -203,6 +204,7 @@ class MetadataToRemove:
             self.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
 
     def add_index_and_statistics(self, snapshot: Snapshot) -> None:
+        """The index manifest of the snapshot with its files, and its statistics, as far as nothing else needs them."""
         paths = self.ctx.paths
         if snapshot.index_manifest is not None:
             for entry in _readable(lambda: ManifestReader(self.ctx.io, paths).index_entries(snapshot)):

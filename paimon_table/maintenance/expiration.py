@@ -44,6 +44,7 @@ class Expired:
     """Removals of processes that died, which were finished."""
 
     def with_more(self, expiry: Expiry) -> Expired:
+        """This together with what another expiry has removed."""
         removal = expiry.removal
         return replace(
             self,

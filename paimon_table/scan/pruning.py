@@ -248,6 +248,7 @@ class ColumnRange:
     """Whether the file may give values back as other ones than its metadata knows."""
 
     def expression(self, field: DataField) -> pc.Expression:
+        """What holds for the column in every row of the file, as far as its metadata tells."""
         column = pc.field(field.name)
         if self.is_null:
             return column.is_null()
@@ -284,6 +285,7 @@ class RangeColumn:
     are_altered: Sequence[bool]
 
     def forms(self) -> list[Form]:
+        """Per file, what kind of range its metadata gives."""
         unknown, ranged, null = Form  # an enum takes its time to give a member
         return [
             null if is_null else unknown if low is None or high is None else ranged

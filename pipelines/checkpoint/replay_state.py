@@ -136,10 +136,12 @@ class ReplayState:
         return f"from {self.begin.words} to {until}"
 
     def to_bytes(self) -> bytes:
+        """The state as its file has it."""
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
+        """What ``to_bytes`` wrote; fields of newer versions are passed over. ValueError and such for anything else."""
         document: dict[str, Any] = json.loads(data)
         planned, end = document["planned"], document["end"]
         state = cls(

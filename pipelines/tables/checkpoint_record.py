@@ -40,6 +40,7 @@ class Record:
     """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
 
     def to_bytes(self) -> bytes:
+        """The record as its file has it."""
         document: dict[str, object] = {"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}
         if self.earlier is not None:
             document["earlier"] = sorted(self.earlier)
@@ -47,6 +48,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
+        """What ``to_bytes`` wrote; raises one of ``NOT_AS_WRITTEN`` for anything else."""
         document = json.loads(data)
         tables = {str(name): int(time) for name, time in document["tables"].items()}
         earlier = document.get("earlier")
