@@ -115,6 +115,12 @@ class CommitConflict(TidemarkError):
     public_words = "another writer changed the same files"
 
 
+class RolledBack(CommitConflict):
+    """The table was rolled back behind commits of this writer: it begins anew from what the table has."""
+
+    public_words = "the table was rolled back while it was written"
+
+
 class CommitOutcomeUnknown(TidemarkError):
     """The publish step failed midway: look whether the snapshot exists before retrying."""
 

@@ -22,6 +22,7 @@ from paimon_table.errors import (
     Action,
     BrokenInvariant,
     ConfigError,
+    RolledBack,
     SinkUnavailable,
     TidemarkError,
 )
@@ -477,6 +478,8 @@ class PipelineQuery:
             raise self.failure from error
         except BaseException as error:
             self.failure = error
+            if isinstance(error, RolledBack) and self.tables is not None:
+                self._note_commits(self.tables.sinks)  # by which the next start notices what the table lacks
             raise
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:

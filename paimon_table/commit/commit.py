@@ -42,6 +42,7 @@ from paimon_table.commit.overwrite import (
     whole_delta,
 )
 from paimon_table.commit.own_commits import OwnCommits
+from paimon_table.commit.rolled_back_base import is_rolled_back, take_back
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
     BrokenInvariant,
@@ -173,6 +174,11 @@ class TableCommit:
     def state(self) -> TableState:
         """The state as of the last refresh or commit, whichever is newer."""
         return self._state
+
+    @property
+    def is_any_gone(self) -> bool:
+        """Whether a commit of this user was in the table and is not any more: it was rolled back, or made anew."""
+        return self._own.is_any_gone
 
     def committed_identifier(self, started_ms: int | None = None, identifier: int | None = None) -> int | None:
         """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``.
@@ -406,12 +412,22 @@ class TableCommit:
         )
         self._own.trying()
         if self._publisher.publish_snapshot(snapshot):
-            self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
-            return snapshot
+            if not is_rolled_back(self._snapshots, previous):
+                self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
+                return snapshot
+            self._take_back(snapshot)
         self._own.lost()
-        # Unreferenced: the id belongs to a snapshot of another uuid, so no snapshot names these files.
+        # Unreferenced: the id belongs to a snapshot of another uuid or to none, so no snapshot names these files.
         draft.discard()
         return None
+
+    def _take_back(self, snapshot: Snapshot) -> None:
+        """What it was built on was rolled back before it was published: the commit begins anew on what is there."""
+        if not take_back(self._snapshots, snapshot):
+            raise CorruptFile(
+                f"{self._paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"
+                " published on it, and others have committed on top: stop all that write the table, and roll back again"
+            )
 
     def _accept(
         self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paimon_table.commit.delta import Commit
+from paimon_table.commit.rolled_back_base import is_rolled_back
 from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
 
@@ -26,6 +27,8 @@ class OwnCommits:
     ) -> None:
         """The options say what needs no look, as for ``Table.new_commit``."""
         self.newest: Snapshot | None = None
+        self.is_any_gone = False
+        """Whether a commit of the user was seen to be in the table, and then not to be there any more."""
         self._snapshots = snapshots
         self._root = root
         self._user = user
@@ -38,6 +41,7 @@ class OwnCommits:
 
     def forget(self) -> None:
         """The table was rolled back or made anew: what was seen may be gone."""
+        self.is_any_gone |= is_rolled_back(self._snapshots, self.newest)
         self.newest, self._searched_id = None, 0
 
     def search(self, latest_id: int, started_ms: int | None, identifier: int | None = None) -> None:

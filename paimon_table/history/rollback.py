@@ -79,13 +79,10 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
         io.delete(paths.changelog_file(snapshot_id))
     for snapshot_id in plan.snapshots:
         _check_there(ctx, plan)
-        _delete(ctx, plan, paths.snapshot_file(snapshot_id))
+        _delete(ctx, plan, snapshot_id)
     left = numbers_of(io.list_names(paths.snapshot_dir), "snapshot-")
     if max(left, default=0) > plan.to.id:
-        raise CommitConflict(
-            f"{paths.root}: somebody has committed snapshot {max(left)} while the table was rolled back; stop the "
-            "pipelines that write it, then roll back again"
-        )
+        raise _written_meanwhile(ctx, max(left))
     _check_there(ctx, plan)
     if plan.tag is not None or io.exists(paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(min(left))
@@ -95,17 +92,29 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
             io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
 
 
-def _delete(ctx: TableContext, plan: Rollback, path: str) -> None:
-    """Delete the newest snapshot, unless the one to go back to has expired: else the table might have none left.
+def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:
+    return CommitConflict(
+        f"{ctx.paths.root}: somebody has committed snapshot {snapshot_id} while the table was rolled back; stop all"
+        " that write it (pipelines, compactions and other jobs), then roll back again"
+    )
 
-    An expiry looks for the snapshot that it keeps once older ones are gone (``removal``): one of both sees the other.
+
+def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
+    """Delete the newest snapshot, unless others have built on it meanwhile or the one to go back to has expired.
+
+    Else the table might have none left, or one without the one before it. An expiry looks for the snapshot that it
+    keeps once older ones are gone (``removal``), a commit for the one that it builds on once it is published
+    (``rolled_back_base``): one of both sees the other.
     """
+    path, above = ctx.paths.snapshot_file(snapshot_id), ctx.paths.snapshot_file(snapshot_id + 1)
     try:
         text = ctx.io.read(path)
     except FileNotFoundError:
         return
     ctx.io.delete(path)
     try:
+        if ctx.io.exists(above):
+            raise _written_meanwhile(ctx, snapshot_id + 1)
         _check_there(ctx, plan)
     except CommitConflict:
         ctx.io.publish(path, text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.json_text import as_text, as_whole_number, pretty
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.storage.file_io import FileIO, numbers_of
@@ -297,10 +297,16 @@ class SnapshotStore:
             return None
 
     def find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
-        """Read one snapshot, None when it has expired; CorruptFile when it is missing among others."""
+        """Read one snapshot, None when it has expired; CorruptFile when it is missing among others.
+
+        CommitConflict when it was the newest one, or behind it, and the table has been rolled back.
+        """
         snapshot = self.find(snapshot_id)
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
-            raise CorruptFile(f"{self.paths.snapshot_file(snapshot_id)} is missing; restore it from a backup")
+            path = self.paths.snapshot_file(snapshot_id)
+            if max(self._listed_ids(), default=0) < snapshot_id:
+                raise CommitConflict(f"{path} is there no more: the table has just been rolled back; try again")
+            raise CorruptFile(f"{path} is missing; restore it from a backup")
         return snapshot
 
     def between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:

@@ -68,8 +68,8 @@ def rollback(
 ) -> None:
     """Make an earlier snapshot the newest one.
 
-    Snapshots, changelogs and tags behind it go. A pipeline that writes the table must be stopped, and does not bring
-    the rows again by itself.
+    Snapshots, changelogs and tags behind it go. Stop all that write the table first: pipelines, compactions, other
+    jobs. The next start of a pipeline reads again what came since.
     """
     from pipelines.jobs import history_jobs
 

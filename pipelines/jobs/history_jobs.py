@@ -154,8 +154,9 @@ def rollback(
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         typer.echo(
-            f"written by pipeline {', '.join(pipelines)}: stop it first. Its next start notices what the table lacks"
-            " then, and reads it again beside the stream; one of dump files refuses to start, and says what to do",
+            f"written by pipeline {', '.join(pipelines)}: stop it first, and all other writers. Its next start"
+            " notices what the table lacks then, and reads it again beside the stream; one of dump files refuses to"
+            " start, and says what to do",
             err=True,
         )
     if dry_run:

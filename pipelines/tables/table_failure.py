@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paimon_table.errors import BrokenInvariant, LanesDoNotFit, LocalDiskFull, Outage, SinkUnavailable, TidemarkError
+from paimon_table.errors import (
+    BrokenInvariant,
+    LanesDoNotFit,
+    LocalDiskFull,
+    Outage,
+    RolledBack,
+    SinkUnavailable,
+    TidemarkError,
+)
 from sinks.write.bucket_task import is_of_machine
 
 
@@ -31,11 +39,12 @@ def is_of_table(error: BaseException) -> bool:
     """Whether what was done to one table failed for reasons of its own.
 
     Errors that name a cause in our own words are, and those of storage. Outages are not, which pass by themselves and
-    meet all tables; nor are broken rules of the engine and what the machine lacks; any other class is a fault of ours:
+    meet all tables; nor is a rollback behind what the pipeline has committed, which a start notices and mends; nor are
+    broken rules of the engine and what the machine lacks; any other class is a fault of ours:
     going on would hide it.
     """
     if isinstance(error, TidemarkError):
-        return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage)
+        return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage | RolledBack)
     return isinstance(error, OSError) and not is_of_machine(error)
 
 

@@ -27,10 +27,11 @@ from paimon_table import (
     SnapshotIdentity,
     Table,
     TableCommit,
+    TableFiles,
     TableState,
     key_lane_properties,
 )
-from paimon_table.errors import BucketCountChanged, CommitConflict
+from paimon_table.errors import BucketCountChanged, CommitConflict, RolledBack
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import (
@@ -95,6 +96,7 @@ class TableSink:
         self._position = Position(owner, {}) if found is None else found
         if found is not None and self._is_lost_checkpoint:
             self._position = found.taken_over(owner) if resumes else found.started_over(owner)
+        self._keeps_position = recorded_by is None
         self._properties_of = recorded_by or partial(to_properties, pipeline)
         if recorded_by is not None:
             self._is_lost_checkpoint = False
@@ -168,7 +170,20 @@ class TableSink:
         check()
         self._first_checks.append(check)
 
+    def _check_not_rolled_back(self) -> None:
+        """RolledBack where commits to this table are gone: going on would leave their rows out for ever."""
+        if not self._commit.is_any_gone or not self._keeps_position:
+            return
+        table = self.table
+        if TableFiles(table.io, table.paths).created_ms() == table.created_ms:
+            raise RolledBack(
+                f"table {self.identifier} was rolled back while pipeline {self._pipeline} wrote it. The pipeline begins"
+                " anew from its checkpoint and catches the table up from where it stands. Stop all that write a table"
+                " before it is rolled back"
+            ).without_values()
+
     def _check_anew(self) -> None:
+        self._check_not_rolled_back()
         newest = self._commit.state.identity
         if not self._first_checks or newest == self._recorded_at:
             return
@@ -192,6 +207,7 @@ class TableSink:
             if newest is not self.table:
                 self._use(newest)
             self._commit.refresh()
+            self._check_not_rolled_back()
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
         """Publish a new schema version with ``changes``."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,27 +15,12 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
+from tests.support.interrupted_io import InterruptedIO
 from tests.support.table_driver import TableDriver, new_table
 
 ROOT = "/w/t"
 NEWEST_ALONE = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "0 ms"}
 COMMITS = 4
-
-
-@dataclass(slots=True)
-class InterruptedIO(MemoryFileIO):
-    """Somebody else does all of his work right before operation ``at`` of this process."""
-
-    at: int = -1
-    other: Callable[[], None] = lambda: None
-
-    @contextmanager
-    def _operation(self) -> Iterator[None]:
-        if self.operations == self.at:
-            self.at = -1
-            self.other()
-        with MemoryFileIO._operation(self):
-            yield
 
 
 def context(io: MemoryFileIO) -> TableContext:

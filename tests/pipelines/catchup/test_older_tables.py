@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import ConfigError, CorruptFile
+from paimon_table.errors import ConfigError, CorruptFile, RolledBack
 from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.catchup.older_tables import leave_out_older, older_tables
 from pipelines.checkpoint.behind_marks import Cause
@@ -100,6 +100,21 @@ def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(
         again.caught_up()
         check(again, histories)
     assert step > 5
+
+
+def test_a_rollback_beside_a_running_pipeline_is_noticed_by_it(tmp_path: Path, histories: list[History]) -> None:
+    first = process(tmp_path, histories)
+    first.run(2)
+    table = first.table("lake.items")
+    roll_back(table.context, plan_rollback(table.context, 1))
+    with pytest.raises(RolledBack, match=r"lake\.items was rolled back while pipeline shop wrote it"):
+        first.run()
+
+    second = process(tmp_path, histories)
+    assert set(second.behind) == {"lake.items"}
+    second.caught_up()
+    second.run()
+    check(second, histories)
 
 
 def test_a_table_that_was_rolled_back_is_caught_up(tmp_path: Path, histories: list[History]) -> None:
