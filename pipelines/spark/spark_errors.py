@@ -59,6 +59,10 @@ def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
 _OVERLOAD = "a Python process did not come up within 10 s: the machine is overloaded, or short of memory"
 
 
+_NO_PROGRAM = re.compile(r"Cannot run program \"([^\"\n]+)\".*?error=\d+, ([^\n]+)")
+"""How Java tells that a process, such as a Python worker, did not start."""
+
+
 def first_cause(error: object) -> str:
     """The innermost message of a Spark exception, one line."""
     text = str(error)
@@ -74,6 +78,13 @@ def first_cause(error: object) -> str:
         cause = lines[1].removeprefix(":").strip()
     if _is_overload(text):
         return f"{_OVERLOAD}; run fewer pipelines on it or give it more cores, and start again"
+    program = _NO_PROGRAM.search(text)
+    if program is not None:
+        return (
+            f"{program[1]} cannot be started ({program[2]}): the user that runs the pipeline must be allowed to execute"
+            " it, and it must be on each machine of Spark; install Tidemark where this user may read and execute all of"
+            " it"
+        )
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark has nothing but the end of a socket to tell.
         return (

@@ -171,6 +171,11 @@ Driver stacktrace:
             " because SparkContext was shut down\n\tat org.apache.spark.scheduler.DAGScheduler.$anonfun$cleanUp",
             "spark.driver.memory",
         ),
+        (
+            'Job aborted: java.io.IOException: Cannot run program "/root/venv/bin/python": error=13, Permission denied'
+            "\n\tat a.b\nCaused by: java.io.IOException: error=13, Permission denied",
+            "/root/venv/bin/python cannot be started (Permission denied)",
+        ),
         ("An error occurred while calling o4265.collectToPython.\n: java.lang.Exception: no room\n\tat a.b", "no room"),
     ],
 )
