@@ -38,6 +38,7 @@ from pipelines.config.options_without_effect import (
 )
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
+from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
 
@@ -48,6 +49,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
     """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
     warnings = [
         *_place_warnings(config, file),
+        *_alike_names(config, file),
         *_option_warnings(config, file),
         *_key_warnings(config, file),
         *_spark_warnings(config, file),
@@ -229,6 +231,17 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
                 text = f"never used: the rule in line {line} has the same match"
                 yield problem_at(file, ("tables", i, "match"), text)
                 break
+
+
+def _alike_names(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Names of tables that are one directory where the storage ignores case or forms of characters."""
+    seen: dict[str, int] = {}
+    for i, rule in enumerate(config.tables):
+        first = seen.setdefault(folded(rule.into), i)
+        other = config.tables[first].into
+        if other != rule.into:
+            text = f"{alike_text(rule.into, other)} (that of line {file.place(('tables', first)).line})"
+            yield problem_at(file, ("tables", i, "into"), text)
 
 
 def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

@@ -30,6 +30,21 @@ def name_problem(name: TableName) -> str | None:
     return wrong
 
 
+def folded(name: str) -> str:
+    """The same for names that some storage takes for one: that ignores case, or the form of composed characters."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def alike_text(name: str, other: str) -> str:
+    """Why two names that are ``folded`` to one are better not both used; characters that look alike are written out."""
+    shown, shown_other = (ascii(one) if folded(one) != one.casefold() else f"'{one}'" for one in (name, other))
+    return (
+        f"{shown} differs from {shown_other} only in case or in how its characters are composed: these are two tables,"
+        " but one directory where the storage does not tell them apart (macOS, Windows, some network drives); write one"
+        " name"
+    )
+
+
 def _problem(kind: str, name: str, suffix: str) -> str | None:
     shown = ascii(name if len(name) <= 80 else f"{name[:77]}...") if not name.isprintable() else f"'{name:.80}'"
     if not name.strip() or name in {".", ".."}:

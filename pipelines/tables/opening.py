@@ -8,6 +8,7 @@ from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.config.config import PipelineConfig
+from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.checkpoint_record import older_copy
@@ -51,6 +52,7 @@ class Opening:
         self._beside = beside
         self._topic_ids = topic_ids
         self._first_new = first_new
+        self._made: list[TableName] = []
 
     def open_or_create(
         self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool
@@ -64,9 +66,18 @@ class Opening:
         table = self._catalog.find(name)
         if table is None:
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one)
+            self._tell_alike(name)
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
         check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
         return self.followed(rule, table, identifier)
+
+    def _tell_alike(self, name: TableName) -> None:
+        """Warn of a new table with almost the name of another one of the pipeline."""
+        known = {folded(str(other)): other for other in (*self._own.names(), *self._made)}
+        other = known.get(folded(str(name)))
+        if other is not None and other != name:
+            log.warning("table %s", alike_text(str(name), str(other)))
+        self._made.append(name)
 
     def followed(self, rule: TargetRule, table: Table, identifier: str) -> Table:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""

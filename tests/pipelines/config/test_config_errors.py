@@ -300,6 +300,22 @@ def test_a_checkpoint_in_use_stays_where_it_lies_in_the_warehouse_with_a_warning
     assert f"{file}:4:1: warning: checkpoint: lies in the warehouse" in told and "move the directory out" in told
 
 
+@pytest.mark.parametrize(("second", "shown"), [("Caf\u00c9", "lake.Caf\u00c9"), ("cafe\u0301", r"lake.cafe\u0301")])
+def test_names_that_some_storage_takes_for_one_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, second: str, shown: str
+) -> None:
+    rules = "".join(f"  - {{ match: {{ table: {n} }}, into: 'lake.{n}' }}\n" for n in ("caf\u00e9", second, "tea"))
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{GOOD.format(name='shop', checkpoint='state')}tables:\n{rules}")
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    (told,) = [text for record in caplog.records if ".into: " in (text := record.getMessage())]
+    assert told.startswith(f"{file}:9:") and "warning: tables[1].into: " in told and "line 8" in told
+    assert f"'{shown}' differs from 'lake.caf\u00e9' only in case or in how" in told
+
+
 def test_a_file_in_the_place_of_a_directory_is_told_before_a_run(tmp_path: Path) -> None:
     for name in ("taken", "lake"):
         (tmp_path / name).write_text("")

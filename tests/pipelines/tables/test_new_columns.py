@@ -43,6 +43,15 @@ def test_a_field_that_cannot_be_a_column_sends_its_record_to_quarantine(tmp_path
     assert {4, 5} & rows(tables).keys() == {5}
 
 
+def test_a_new_table_with_almost_the_name_of_another_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "(?i)items"}, "into": "lake.{table}"}])
+    run(tables, tmp_path, records(*(event("c", 1, {"id": 1}, table=name) for name in ("items", "ITEMS", "items"))))
+    told = [record.getMessage() for record in caplog.records if "only in case" in record.getMessage()]
+    assert [text.split(":")[0] for text in told] == [
+        "table 'lake.ITEMS' differs from 'lake.items' only in case or in how its characters are composed"
+    ]
+
+
 def test_a_table_is_made_without_the_columns_that_it_cannot_have(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
 
