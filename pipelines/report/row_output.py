@@ -3,7 +3,8 @@
 Values in JSON: integers and floats as numbers, NaN and infinities as text, decimals as text with all their digits,
 dates, times and timestamps as ISO text (a local-zoned timestamp ends in Z), bytes as base64, arrays as lists, rows as
 objects, maps as objects when their keys are text and else as lists of ``{"key": ..., "value": ...}``. CSV holds the
-same texts; NULL is empty, empty text is ``""``, nested values are JSON.
+same texts; NULL is empty, empty text is ``""``, nested values are JSON. What a terminal would act on, such as control
+characters in names and values, is written as escapes, but not in CSV, which has none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.report.output import RowFormat, checked_stdout
+from pipelines.report.safe_text import json_line, shown
 
 
 def write_rows(tables: Iterable[pa.Table], output: RowFormat, stream: IO[str] | None = None) -> int:
@@ -132,7 +134,7 @@ def _write_json(tables: Iterable[pa.Table], out: IO[str]) -> int:
     count = 0
     for table in tables:
         for record in records(table):
-            out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+            out.write(json_line(record) + "\n")
             count += 1
     return count
 
@@ -178,12 +180,12 @@ def _write_table(first: pa.Table, tables: Iterable[pa.Table], out: IO[str]) -> i
         for row in cells:
             for cell in row:
                 cell.truncate(_LONGEST_CELL, overflow="ellipsis")
-    shown = rich_table([(f.name, is_number(f.type)) for f in list(first.schema)[:kept]])
+    table = rich_table([(f.name, is_number(f.type)) for f in list(first.schema)[:kept]])
     for row in cells:
-        shown.add_row(*row[:kept])
-    print_table(shown, out)
+        table.add_row(*row[:kept])
+    print_table(table, out)
     if kept < len(names):
-        hidden = f"+{len(names) - kept} columns: {', '.join(names[kept:])}"
+        hidden = f"+{len(names) - kept} columns: {', '.join(map(shown, names[kept:]))}"
         out.write(f"{hidden}\n--columns chooses some, --format vertical shows all\n")
     return int(rows.num_rows)
 
@@ -202,7 +204,7 @@ def _fitting(names: Sequence[str], cells: Sequence[Sequence[Text]], width: int) 
             cell.truncate(max(_WIDEST_TEXT, 1), overflow="ellipsis")
     used, kept = 0, 0
     for number, name in enumerate(names):
-        used += max([cell_len(name), *(row[number].cell_len for row in cells)]) + (_GAP if number else 0)
+        used += max([cell_len(shown(name)), *(row[number].cell_len for row in cells)]) + (_GAP if number else 0)
         if used > width and kept:
             break
         kept += 1
@@ -213,20 +215,21 @@ def _write_vertical(tables: Iterable[pa.Table], out: IO[str]) -> int:
     """Every row as lines of a name and a value, for tables with many columns."""
     count = 0
     for table in tables:
-        width = max(map(cell_len, table.column_names), default=0)
+        names = [shown(name) for name in table.column_names]
+        width = max(map(cell_len, names), default=0)
         for row in _rows(table):
             count += 1
             out.write(f"-- row {count}\n")
-            for name, value in zip(table.column_names, row, strict=True):
+            for name, value in zip(names, row, strict=True):
                 padding = " " * (width - cell_len(name))
-                out.write(f"{name}{padding}  {'NULL' if value is None else cell_text(value)}\n")
+                out.write(f"{name}{padding}  {'NULL' if value is None else shown(cell_text(value))}\n")
     return count
 
 
-def add_rows(shown: Table, rows: pa.Table) -> int:
+def add_rows(table: Table, rows: pa.Table) -> int:
     """Add all rows to a table for people; returns how many."""
     for row in _rows(rows):
-        shown.add_row(*(_cell(value) for value in row))
+        table.add_row(*(_cell(value) for value in row))
     return int(rows.num_rows)
 
 
@@ -236,7 +239,7 @@ def is_number(t: pa.DataType) -> bool:
 
 
 def _cell(value: Any) -> Text:
-    return Text("NULL", style="dim") if value is None else Text(cell_text(value))
+    return Text("NULL", style="dim") if value is None else Text(shown(cell_text(value)))
 
 
 def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) -> Table:
@@ -245,7 +248,7 @@ def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) ->
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
     )
     for name, is_number in columns:
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+        table.add_column(Text(shown(name)), justify="right" if is_number else "left", overflow="fold")
     return table
 
 

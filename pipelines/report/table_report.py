@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import sql
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
+from pipelines.report.safe_text import json_line, shown
 
 ROW_KIND = "_row_kind"
 _COUNTED_ROWS = 10_000_000
@@ -86,7 +86,7 @@ def show_table(table: Table, output: RowFormat) -> None:
     facts = table_facts(table)
     match output:
         case RowFormat.JSON:
-            sys.stdout.write(json.dumps(facts, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_line(facts) + "\n")
         case RowFormat.TABLE:
             _print_facts(facts)
         case RowFormat.CSV | RowFormat.VERTICAL:
@@ -170,7 +170,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
             for role, names in (("primary", facts["primary_key"]), ("partition", facts["partition_by"]))
             if name in names
         ]
-        columns.add_row(Text(name), Text(column["type"]), ", ".join(roles))
+        columns.add_row(Text(shown(name)), Text(shown(column["type"])), ", ".join(roles))
     print_table(columns)
     state = rich_table([("", False), ("", False)])
     state.show_header = False
@@ -188,7 +188,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     if facts["waiting_rows"]:
         lines["waiting"] = waiting_text(facts["waiting_rows"], facts["path"])
     for name, value in lines.items():
-        state.add_row(Text(name, style="bold"), Text(cell_text(value)))
+        state.add_row(Text(name, style="bold"), Text(shown(cell_text(value))))
     sys.stdout.write("\n")
     print_table(state)
 

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 
 from pipelines.report.output import RowFormat
 from pipelines.report.row_output import plain_values, write_rows
@@ -77,6 +78,24 @@ def test_a_table_for_people_shows_all_columns_when_it_is_no_terminal() -> None:
 
 def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
     assert "[bold]x[/bold]" in printed(pa.table({"a": ["[bold]x[/bold]"]}), RowFormat.TABLE)
+
+
+HOSTILE = "a\u202eb\nc\x1b[31m"
+
+
+@pytest.mark.parametrize("output", [RowFormat.TABLE, RowFormat.VERTICAL, RowFormat.JSON])
+def test_nothing_in_names_or_values_is_for_the_terminal(output: RowFormat) -> None:
+    rows = pa.table({HOSTILE: ["x"], "v": [HOSTILE], "many": [[HOSTILE]]})
+    text = printed(rows, output)
+    assert all(line.isprintable() for line in text.splitlines())
+    if output is RowFormat.JSON:
+        assert json.loads(text) == {HOSTILE: "x", "v": HOSTILE, "many": [HOSTILE]}
+    else:
+        assert text.count(r"a\u202eb\nc\x1b[31m") == 2
+
+
+def test_csv_has_the_bytes_as_they_are() -> None:
+    assert printed(pa.table({HOSTILE: [HOSTILE]}), RowFormat.CSV) == f'"{HOSTILE}"\n"{HOSTILE}"\n'
 
 
 def test_slices_of_nested_columns_print_their_own_values() -> None:
