@@ -179,7 +179,7 @@ def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path
     assert "would go back to snapshot 2" in plan
     assert "without 4 snapshots: 3 to 6" in plan
     assert "without 1 tag: later" in plan
-    assert "written by pipeline shop: stop it first. Its next start notices what the table lacks" in plan
+    assert "written by pipeline shop: stop it first, and all other writers. Its next start notices what" in plan
     assert "snapshot 2 is the newest one" in done("rollback", path, "--snapshot", "2", "--yes")
 
     assert snapshots(path) == (1, 2)
