@@ -26,8 +26,9 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
 
     ``names`` as in ``plan_expiry``.
     """
-    ids = ctx.snapshots.changelog_ids()
     latest, first_left = ctx.snapshots.latest_id(), _earliest_snapshot(ctx)
+    # One of a snapshot that is there holds nothing: an expiry that ended in between has left it.
+    ids = [i for i in ctx.snapshots.changelog_ids() if first_left is None or i < first_left.id]
     if not ids or latest is None or first_left is None or not ctx.options.retention.outlives_snapshots:
         return Expiry()
 

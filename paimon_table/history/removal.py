@@ -9,7 +9,7 @@ whoever removes something next finishes the work, once it has proved again that 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -68,7 +68,7 @@ def carry_out(
     CommitConflict, and nothing goes, when the table is rolled back meanwhile behind the snapshot that was to stay.
     """
     _check_not_rolled_back(io, paths, removal)
-    texts = _snapshot_texts(io, paths, removal)
+    texts, logs = _snapshot_texts(io, paths, removal), SnapshotStore(io, paths).changelog_ids()
     record = f"{_records(paths)}/{new_uuid()}.json"
     io.write(record, json.dumps(asdict(removal)).encode())
     if is_wanted():
@@ -79,13 +79,33 @@ def carry_out(
         # A rollback looks for the snapshot to go back to once newer ones are gone: one of both sees the other.
         _check_not_rolled_back(io, paths, removal)
     except CommitConflict:
-        for path, text in texts.items():
-            io.publish(path, text)
+        _put_back(io, paths, texts, logs)
         io.delete(record)
         raise
     _remove_files(io, paths, _without_new_roots(io, paths, removal), advance)
     io.delete(record)
     return True
+
+
+def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: Sequence[int]) -> None:
+    """Snapshots by their ids, newest first, and ``logs``, the ids of the changelogs that there were.
+
+    A rollback writes down in the hint what it goes back to before it begins: what is newer stays away.
+    """
+    newest = SnapshotStore(io, paths).rolled_back_to
+    for snapshot_id, text in texts.items():
+        if newest is None or snapshot_id <= newest:
+            io.publish(paths.snapshot_file(snapshot_id), text)
+    for snapshot_id in texts.keys() - {*logs}:
+        io.delete(paths.changelog_file(snapshot_id))
+    if texts:
+        write_changelog_hints(io, paths, logs)
+
+
+def write_changelog_hints(io: FileIO, paths: TablePaths, logs: Sequence[int]) -> None:
+    """Let the hints of the long-lived changelogs tell of these, by rising ids."""
+    for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
+        io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
 
 
 def is_wanted_by_consumers(ctx: TableContext, removal: Removal) -> bool:
@@ -101,9 +121,18 @@ def is_wanted_by_consumers(ctx: TableContext, removal: Removal) -> bool:
     return first is not None and any(number >= first and ctx.io.exists(path(number)) for number in reversed(held))
 
 
-def finish_interrupted(ctx: TableContext) -> int:
-    """Do what removals that were interrupted have left; gives how many there were."""
-    io, paths = ctx.io, ctx.paths
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of removals that were interrupted."""
+
+    done: int = 0
+    dropped: int = 0
+    """Those that are left as they are, because the table was rolled back or somebody needs something of them now."""
+
+
+def finish_interrupted(ctx: TableContext) -> Finished:
+    """Do what removals that were interrupted have left."""
+    io, paths, dropped = ctx.io, ctx.paths, 0
     names = [name for name in io.list_names(_records(paths)) if name.endswith(".json")]
     for name in names:
         record = f"{_records(paths)}/{name}"
@@ -116,11 +145,13 @@ def finish_interrupted(ctx: TableContext) -> int:
             if io.exists(record):
                 raise
             continue  # somebody else has finished it, and removed more since
-        if left is not None:
+        if left is None:
+            dropped += 1
+        else:
             _make_invisible(io, paths, left)
             _remove_files(io, paths, _without_new_roots(io, paths, left), lambda _: None)
         io.delete(record)
-    return len(names)
+    return Finished(len(names) - dropped, dropped)
 
 
 def _read(io: FileIO, record: str) -> Removal | None:
@@ -186,7 +217,7 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
     snapshots = SnapshotStore(io, paths)
     if removal.keeps_changelogs:
         for snapshot_id in removal.snapshots:
-            if io.exists(paths.snapshot_file(snapshot_id)):
+            with suppress(FileNotFoundError):  # somebody else does the same right now
                 io.write(paths.changelog_file(snapshot_id), io.read(paths.snapshot_file(snapshot_id)))
         io.write(paths.latest_changelog_hint, str(removal.snapshots[-1]).encode())
     for snapshot_id in removal.snapshots:
@@ -216,13 +247,12 @@ def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> N
         )
 
 
-def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[str, bytes]:
-    """The files of the snapshots that go, by their paths, newest first."""
+def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[int, bytes]:
+    """The files of the snapshots that go, by their ids, newest first."""
     texts = {}
     for snapshot_id in reversed(removal.snapshots):
-        path = paths.snapshot_file(snapshot_id)
         with suppress(FileNotFoundError):
-            texts[path] = io.read(path)
+            texts[snapshot_id] = io.read(paths.snapshot_file(snapshot_id))
     return texts
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_table.errors import CommitConflict, ConfigError
-from paimon_table.history.removal import finish_interrupted
+from paimon_table.history.removal import finish_interrupted, write_changelog_hints
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
@@ -87,9 +87,7 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
     if plan.tag is not None or io.exists(paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(min(left))
     if plan.changelogs:
-        logs = [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id]
-        for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
-            io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
+        write_changelog_hints(io, paths, [i for i in ctx.snapshots.changelog_ids() if i <= plan.to.id])
 
 
 def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:

@@ -42,6 +42,8 @@ class Expired:
     """Who keeps more than the options ask for."""
     finished: int = 0
     """Removals of processes that died, which were finished."""
+    dropped: int = 0
+    """Those that were left as they are, see ``Finished``: ``remove-orphans`` finds the files that nobody needs."""
 
     def with_more(self, expiry: Expiry) -> Expired:
         """This together with what another expiry has removed."""
@@ -67,7 +69,8 @@ def expire(
     """
     chosen = limits or Limits.of_snapshots(ctx.options.retention)
     of_logs = Limits.of_changelogs(ctx.options.retention)
-    done = Expired(finished=finish_interrupted(ctx))
+    interrupted = finish_interrupted(ctx)
+    done = Expired(finished=interrupted.done, dropped=interrupted.dropped)
     clock_ms, names = surroundings.clock_ms, surroundings.names
     done = _repeat(
         ctx, surroundings, rounds, lambda: plan_expiry(ctx, chosen, clock_ms(), surroundings.claims, names), done

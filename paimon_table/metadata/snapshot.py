@@ -254,6 +254,14 @@ class SnapshotStore:
             return hinted
         return max(self._listed_ids(), default=None)
 
+    @property
+    def rolled_back_to(self) -> int | None:
+        """The snapshot that a rollback which is going on goes back to; where there is none, the newest or an older one.
+
+        Both are what the LATEST hint says, which a rollback writes before any snapshot goes; None without a hint.
+        """
+        return self._hint(self.paths.latest_hint)
+
     def latest(self) -> Snapshot | None:
         """The newest snapshot; a newer one when that expires before it is read."""
         hinted = self._hint(self.paths.latest_hint)

@@ -98,13 +98,18 @@ def _tell_tidied(done: Tidied, would: str) -> None:
     expired = done.expired
     if expired.finished:
         typer.echo(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
+    if expired.dropped:
+        typer.echo(
+            f"left {counted(expired.dropped, 'removal')} that had been interrupted as it was: a consumer reads on from"
+            " there, or the table was rolled back; 'remove-orphans' finds the files that nobody needs"
+        )
     for what, ids in (("snapshot", expired.snapshots), ("changelog", expired.changelogs)):
         if ids:
             typer.echo(f"{counted(len(ids), what)} {would}expired: {_range(ids)}")
     if expired.file_count or expired.metadata_count:
         files = f"{counted(expired.file_count, 'file')} of {expired.size_bytes:,} bytes"
         typer.echo(f"{would}removed: {files}, {counted(expired.metadata_count, 'file')} of metadata")
-    if not told and not expired.snapshots and not expired.changelogs and not expired.finished:
+    if not told and not expired.snapshots and not expired.changelogs and not (expired.finished or expired.dropped):
         typer.echo("nothing is over")
     if expired.keeper is not None:
         typer.echo(f"snapshot {expired.keeper.snapshot_id} and later ones are kept: {expired.keeper.text}", err=True)

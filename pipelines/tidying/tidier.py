@@ -167,6 +167,12 @@ class Tidier:
         ):
             for name in names:
                 log.info("%s: %s %s, as its options say", identifier, what, name)
+        if done.expired.dropped:
+            log.warning(
+                "%s: an expiry that had been interrupted stays as it is: a consumer reads on from there, or the table"
+                " was rolled back; `tidemark table remove-orphans` finds the files that nobody needs",
+                identifier,
+            )
         if done.expired.snapshots:
             log.debug("%s: expired %d snapshots", identifier, len(done.expired.snapshots))
 

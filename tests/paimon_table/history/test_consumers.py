@@ -10,12 +10,15 @@ import pytest
 from paimon_table.errors import CorruptFile
 from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.expiry import plan_expiry
-from paimon_table.history.removal import finish_interrupted
+from paimon_table.history.removal import Finished, finish_interrupted
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.orphans import LEAST_AGE_MS, find_orphans
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.table import Table
+from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.support.builders import committer, data_file, message, orders_schema
 
 NEWEST = Limits(1, 1, 0, 100)
@@ -23,7 +26,7 @@ NEWEST = Limits(1, 1, 0, 100)
 
 def table_of_six() -> Table:
     table = Table.create("/w/t", orders_schema(), io=MemoryFileIO())
-    commit = committer(table, is_new_user=True)
+    commit = committer(table, is_new_user=True, new_uuid=random_uuid)
     for number in range(6):
         commit.commit(number, [message(new_files=[data_file(f"f{number}")])], {})
     return table
@@ -47,8 +50,17 @@ def test_a_consumer_that_comes_while_an_expiry_is_planned_keeps_what_it_reads_ne
     assert table.io.list_names(f"{table.paths.root}/tidemark/removals") == []
 
 
-@pytest.mark.parametrize(("gone", "left"), [([], [1, 2, 3, 4, 5, 6]), ([1, 2], [3, 4, 5, 6]), ([1, 2, 3, 4, 5], [6])])
-def test_so_does_one_that_comes_before_an_interrupted_expiry_is_finished(gone: list[int], left: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("gone", "left", "finished"),
+    [
+        ([], [1, 2, 3, 4, 5, 6], Finished(dropped=1)),
+        ([1, 2], [3, 4, 5, 6], Finished(dropped=1)),
+        ([1, 2, 3, 4, 5], [6], Finished(done=1)),
+    ],
+)
+def test_so_does_one_that_comes_before_an_interrupted_expiry_is_finished(
+    gone: list[int], left: list[int], finished: Finished
+) -> None:
     table = table_of_six()
     record = f"{table.paths.root}/tidemark/removals/x.json"
     table.io.write(record, json.dumps(asdict(plan_expiry(table.context, NEWEST, now_ms()).removal)).encode())
@@ -56,10 +68,26 @@ def test_so_does_one_that_comes_before_an_interrupted_expiry_is_finished(gone: l
         table.io.delete(table.paths.snapshot_file(number))
     ConsumerStore(table.io, table.paths).reset("late", 3)
 
-    finish_interrupted(table.context)
+    assert finish_interrupted(table.context) == finished
 
     assert snapshots(table) == left
     assert not table.io.exists(record)
+
+
+def test_what_an_interrupted_expiry_leaves_then_is_found_by_remove_orphans() -> None:
+    table = table_of_six()
+    first = table.snapshots.read(1)
+    record = f"{table.paths.root}/tidemark/removals/x.json"
+    table.io.write(record, json.dumps(asdict(plan_expiry(table.context, NEWEST, now_ms()).removal)).encode())
+    for number in (1, 2):
+        table.io.delete(table.paths.snapshot_file(number))
+    ConsumerStore(table.io, table.paths).reset("late", 3)
+
+    done = expire(table.context, Surroundings(), NEWEST)
+
+    assert (done.finished, done.dropped, done.snapshots) == (0, 1, ())
+    found = find_orphans(table, Job(WriterEnvironment("/tmp")), -LEAST_AGE_MS)
+    assert table.paths.manifest_file(first.base_manifest_list) in [orphan.path for orphan in found.files]
 
 
 @pytest.mark.parametrize("content", [b"", b'{\n  "nextSna', b'{"nextSnapshot" : '])

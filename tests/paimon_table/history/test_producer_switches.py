@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.history.changelog_expiry import plan_changelog_expiry
+from paimon_table.history.retention import Limits
 from paimon_table.history.snapshot_names import all_names, changelog_names
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
@@ -172,3 +174,15 @@ def test_so_it_is_with_tags_and_expiries_at_any_moment(seed: int, tmp_path: Path
     while watched.tag_count:
         watched.drop_tag(0)
     watched.leave_alone()
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_changelogs_beside_snapshots_that_are_there_do_not_expire(tmp_path: Path, producer: str) -> None:
+    """An expiry that was killed while it gave way to a rollback has left them; the snapshots hold their files."""
+    watched = Watched(tmp_path, producer)
+    for _ in range(5):
+        watched.commit()
+    table = watched.table
+    for number in (1, 2, 3):
+        table.io.write(table.paths.changelog_file(number), table.io.read(table.paths.snapshot_file(number)))
+    assert plan_changelog_expiry(table.context, Limits(1, 1, 0, 100), LATER.clock_ms()).is_empty
