@@ -99,3 +99,23 @@ def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path
     run(tmp_path, options={"bucket": 2})
 
     assert Table.open(str(tmp_path / "warehouse" / "lake.db" / "t")).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "partition_by", "told"),
+    [
+        (
+            {"partition_by": ["dt"]},
+            [],
+            r"partition_by \[\], the rule wants \[dt\].*take `partition_by` out of the rule",
+        ),
+        ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*say `partition_by: \[dt\]` in the rule.*`backfill: true`"),
+        ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*say `primary_key: \[id\]` in the rule"),
+    ],
+)
+def test_other_keys_than_those_of_the_table_are_refused_with_what_to_write(
+    tmp_path: Path, rule: dict[str, object], partition_by: Sequence[str], told: str
+) -> None:
+    make(tmp_path, ["id", *partition_by], partition_by)
+    with pytest.raises(ConfigError, match=told):
+        run(tmp_path, ["id", *partition_by], **rule)
