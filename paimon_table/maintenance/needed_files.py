@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from paimon_table.errors import TidemarkError
 from paimon_table.maintenance.damage import Damage, Needs
 from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.metadata.changelog_origin import NO_PRODUCER, producer_of
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.holders import Holder, Holding
 from paimon_table.metadata.manifest import ADD, Identity, ManifestEntry, ManifestFileMeta, live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.metadata.table_context import TableContext
 
 
@@ -69,6 +70,7 @@ class NeededFiles:
             for entry in self._entries(holder, manifests or ()) or ():
                 self._need_all(holder, entry)
         if holder.kind is Holding.CHANGELOG:
+            self._add_appended(holder, snapshot)
             return
         base = self._manifests(holder, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self._manifests(holder, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
@@ -79,6 +81,18 @@ class NeededFiles:
                 self._need_all(holder, entry)
         self._add_index(holder, snapshot)
         self._check_statistics(holder, snapshot)
+
+    def _add_appended(self, holder: Holder, snapshot: Snapshot) -> None:
+        """Where a long-lived changelog was written without a changelog producer: the files that its snapshot added.
+
+        Other writers remove their lists once the table has got a producer; then nobody needs the files.
+        """
+        is_append = snapshot.commit_kind is CommitKind.APPEND and producer_of(self._ctx, snapshot) == NO_PRODUCER
+        if holder.branch is None and is_append and self._is_there(snapshot.delta_manifest_list):
+            manifests = self._manifests(holder, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            for entry in self._entries(holder, manifests or ()) or ():
+                if entry.kind == ADD:
+                    self._need_all(holder, entry)
 
     def _is_there(self, manifest_list: str | None) -> bool:
         return manifest_list is not None and self._ctx.io.exists(self._ctx.paths.manifest_file(manifest_list))

@@ -12,7 +12,7 @@ from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.names import CHANGELOG_PRODUCER
 
-_NONE = "none"
+NO_PRODUCER = "none"
 
 
 def producer_of(ctx: TableContext, snapshot: Snapshot) -> str:
@@ -22,7 +22,9 @@ def producer_of(ctx: TableContext, snapshot: Snapshot) -> str:
 
 def has_been_without_producer(ctx: TableContext) -> bool:
     """Whether any snapshot may have its changes in the files that it added."""
-    return ctx.options.changelog_producer == _NONE or any(_producer(ctx, number) == _NONE for number in ctx.schemas)
+    return ctx.options.changelog_producer == NO_PRODUCER or any(
+        _producer(ctx, number) == NO_PRODUCER for number in ctx.schemas
+    )
 
 
 def may_need_added_files(ctx: TableContext, oldest: Iterable[Snapshot]) -> bool:
@@ -32,11 +34,13 @@ def may_need_added_files(ctx: TableContext, oldest: Iterable[Snapshot]) -> bool:
     """
     first = min((snapshot.schema_id for snapshot in oldest), default=0)
     later = (number for number in ctx.schemas if number >= first)
-    return ctx.options.changelog_producer == _NONE or any(_producer(ctx, number) == _NONE for number in later)
+    return ctx.options.changelog_producer == NO_PRODUCER or any(
+        _producer(ctx, number) == NO_PRODUCER for number in later
+    )
 
 
 def _producer(ctx: TableContext, schema_id: int) -> str:
     schema = ctx.schemas.get(schema_id)
     if schema is None or schema_id == ctx.schema.id:
         return ctx.options.changelog_producer
-    return schema.options.get(CHANGELOG_PRODUCER, _NONE).lower()
+    return schema.options.get(CHANGELOG_PRODUCER, NO_PRODUCER).lower()

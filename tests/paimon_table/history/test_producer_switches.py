@@ -15,12 +15,13 @@ from paimon_table.history.retention import Limits
 from paimon_table.history.snapshot_names import all_names, changelog_names
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.inspection import inspect, open_despite_damage
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.orphans import find_orphans
 from paimon_table.maintenance.tidying import delete_tags
 from paimon_table.metadata.manifest import live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
-from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.metadata.snapshot import CommitKind, Snapshot
 from paimon_table.options.table_options import CHANGELOG_PRODUCERS
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.surroundings import now_ms
@@ -121,6 +122,8 @@ class Watched:
             assert self._is_whole(tag.snapshot)
         assert all(self._has_its_manifests(number) for number in self.table.snapshots.changelog_ids())
         assert [orphan.path for orphan in find_orphans(self.table, self._job, 0).young] == []
+        opened = open_despite_damage(self.table.io, self.table.paths.root)
+        assert inspect(opened, self._job).damages == ()
 
     def _has_its_manifests(self, number: int) -> bool:
         """Whether a changelog, as far as its list of what its snapshot changed has been kept, has the manifests too."""
@@ -186,3 +189,22 @@ def test_changelogs_beside_snapshots_that_are_there_do_not_expire(tmp_path: Path
     for number in (1, 2, 3):
         table.io.write(table.paths.changelog_file(number), table.io.read(table.paths.snapshot_file(number)))
     assert plan_changelog_expiry(table.context, Limits(1, 1, 0, 100), LATER.clock_ms()).is_empty
+
+
+def test_a_missing_file_of_a_changelog_without_producer_is_found(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "none")
+    for _ in range(9):
+        watched.commit(full_compact=True)
+        watched.expire()
+    table, job = watched.table, Job(WriterEnvironment(str(tmp_path)))
+    reader, logs = (
+        ManifestReader(table.io, table.paths),
+        map(table.snapshots.find_changelog, table.snapshots.changelog_ids()),
+    )
+    log = next(log for log in logs if log is not None and log.commit_kind is CommitKind.APPEND)
+    (entry,) = reader.delta_entries(log)
+    path = table.paths.data_file(table.context.bucket_dir(entry.bucket), entry.file)
+    table.io.delete(path)
+    (damage,) = inspect(open_despite_damage(table.io, table.paths.root), job).damages
+    assert (damage.path, damage.what) == (path, "is missing")
+    assert damage.needs.others == [f"changelog {log.id}"]
