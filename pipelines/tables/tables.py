@@ -36,7 +36,7 @@ from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
-from sinks.commit.table_sink import TableSink, TopicIds
+from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
 
 log = logging.getLogger(__name__)
@@ -135,14 +135,15 @@ class PipelineTables:
         """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.
 
         It is left out durably when this returns; ``is_appended`` says that it has the rows of the batch. Where storage
-        fails and no other table is left that could be written, the trouble is not that of one table. What the first
-        batch of a checkpoint shows to be wrong in the file is for whoever has just started it.
+        fails and no other table is left that could be written, the trouble is not that of one table; a pipeline that
+        runs twice concerns them all. What the first batch of a checkpoint shows to be wrong in the file is for whoever
+        has just started it.
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.left_out - {identifier}
         if self._left_out is None or self._policy(identifier) == "stop" or (failure.is_of_storage and not healthy):
             raise error
-        if isinstance(error, ConfigError) and self._left_out.is_first_batch:
+        if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._left_out.is_first_batch):
             raise error
         topics = self.topics_of(identifier)
         reason = str(error)

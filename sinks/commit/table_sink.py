@@ -31,7 +31,7 @@ from paimon_table import (
     TableState,
     key_lane_properties,
 )
-from paimon_table.errors import BucketCountChanged, CommitConflict, RolledBack
+from paimon_table.errors import BucketCountChanged, CommitConflict, ConfigError, RolledBack
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import (
@@ -49,6 +49,10 @@ TopicIds = Callable[[], Mapping[str, str]]
 
 PropertiesOf = Callable[[Position], Mapping[str, str]]
 """Gives the snapshot properties of a commit up to a position."""
+
+
+class RunTwice(ConfigError):
+    """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
 class TableSink:
@@ -93,6 +97,10 @@ class TableSink:
         found = self._recorded.get(pipeline)
         owner = checkpoint_user(commit_user)
         self._is_lost_checkpoint = found is not None and found.commit_user != owner
+        self._began_at = 0 if found is None else found.snapshot_id
+        """The snapshot with the position from which the sink goes on."""
+        self._alone_at = self._recorded_at
+        """The newest snapshot below which nobody else was found to run the pipeline."""
         self._position = Position(owner, {}) if found is None else found
         if found is not None and self._is_lost_checkpoint:
             self._position = found.taken_over(owner) if resumes else found.started_over(owner)
@@ -182,8 +190,26 @@ class TableSink:
                 " before it is rolled back"
             ).without_values()
 
+    def _check_not_run_twice(self) -> None:
+        """RunTwice where another checkpoint of the pipeline has committed since this one began."""
+        newest = self._commit.state.snapshot
+        if not self._keeps_position or newest is None or newest.commit_user == self._user:
+            return
+        if newest.identity != self._alone_at:
+            found = self._known.newest(self._pipeline).get(self._pipeline)
+            is_other = found is not None and found.commit_user != checkpoint_user(self._user)
+            if found is not None and is_other and found.snapshot_id > self._began_at:
+                raise RunTwice(
+                    f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint"
+                    f" since this one began (snapshot {found.snapshot_id}): two processes run the pipeline, and"
+                    " each would bring every record. Stop one of them. The other one, started anew, goes on from"
+                    " what the tables hold"
+                ).without_values()
+            self._alone_at = newest.identity
+
     def _check_anew(self) -> None:
         self._check_not_rolled_back()
+        self._check_not_run_twice()
         newest = self._commit.state.identity
         if not self._first_checks or newest == self._recorded_at:
             return
