@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -208,6 +209,8 @@ class Refusal:
     partition: int
     offset: Offset
     reason: str
+    rebuilt_from: datetime | None = None
+    """Kafka's time of the record, where the table may be built anew from what is behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.batch.rebuild_remedy import rebuild_remedy
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
@@ -181,9 +182,12 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
     for report in reports:
         for refusal in report.refusals:
             place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
-            error = SchemaChangeRefused(f"{place}: {refusal.reason}")
-            error.without_values(f"{place}: {error.public_text}")
             identifier = tables.routes.get(refusal.source)
+            remedy = ""
+            if identifier is not None and tables.config.source.kafka is not None:
+                remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
+            error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
+            error.without_values(f"{place}: {error.public_text}")
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
         if bad is not None and settings.quarantine is None:

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """``value``: milliseconds since 1970."""
     POSITION = "position"
     """``value``: text in which the source has its positions."""
+    PLACES = "places"
+    """``value``: as ``POSITION``; ``earliest`` or a time may stand for an offset, ``*`` for those not named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
 
+from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
 from pipelines.checkpoint.replay_state import Kind, Planned, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
+from pipelines.replay.replay_range import position_of_places
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
@@ -216,6 +218,7 @@ class ReplayJob:
         end = self._state.end
         limit = None if end is None else self._position(end)
         position = self._position(self._state.begin)
+        self._check_range(position, limit)
         begun = replace(self._state, position=position, limit=limit, is_begun=True, begun_at_ms=self._now_ms())
         self._note(begun)
 
@@ -227,6 +230,20 @@ class ReplayJob:
                 return self._work.reader.position_at(int(point.value), self._state.topics)
             case Kind.POSITION:
                 return point.value
+            case Kind.PLACES:
+                return position_of_places(point.value, self._work.reader, self._state.topics)
+
+    def _check_range(self, begin: str | None, limit: str | None) -> None:
+        """Refuse a range that holds nothing, which is a slip: of what was named by a time, or by its end."""
+        state, end = self._state, self._work.stream.end
+        if end is None or (state.begin.kind is not Kind.TIMESTAMP and state.end is None):
+            return
+        until = end if limit is None else self._work.reader.earlier(limit, end)
+        if self._work.reader.left(begin, until, self._topics) == 0:
+            raise ConfigError(
+                f"there are no records {state.words} among those that the stream has read, which go up to {end}; give"
+                " another --from" + (" or --to" if state.end is not None else "")
+            )
 
     def _plan(self) -> None:
         """Plan the next slice durably, if there is one."""

@@ -1,40 +1,95 @@
-"""`--from` and `--to` of a replay: earliest, a time, offsets, or where a table stood at a snapshot."""
+"""`--from` and `--to` of a replay: earliest, a time, places of partitions, or where a table stood at a snapshot."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from paimon_table import Table
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
+from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
 from sinks.commit.positions import newest_position, offsets_text, position_of
+from sources.positions import Place
+from sources.slices import SliceReader
+from sources.wording import first_of
 
 _SNAPSHOT = "snapshot:"
 _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such as {"topic": {"0": 42}}'
 
 
-def point_of(option: str, text: str, config: PipelineConfig, table: Table) -> Point:
-    """The place that an option names; ConfigError when it names none."""
-    if text == "earliest" and option == "--from":
+_EARLIEST = "earliest"
+_OTHERS = "*"
+"""Stands for the partitions of a topic that are not named."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 5
+
+
+def read_of(config: PipelineConfig, table: Table, stream_end: str) -> dict[Place, int]:
+    """How far the stream has read the partitions of the topics that feed a table; ``stream_end`` as Spark has it."""
+    position = newest_position(table.snapshots, config.name)
+    read = {} if position is None else dict(position.offsets)
+    if config.source.kafka is None:
+        return read
+    topics = {topic for topic, _ in read}
+    ends: dict[str, dict[str, int]] = json.loads(stream_end)
+    return read | {(t, int(p)): at for t, places in ends.items() if t in topics for p, at in places.items()}
+
+
+def point_of(option: str, text: str, config: PipelineConfig, table: Table, read: Mapping[Place, int]) -> Point:
+    """The place that an option names; ConfigError when it names none. ``read`` is what ``read_of`` gives."""
+    if text == _EARLIEST and option == "--from":
         return Point(Kind.EARLIEST, "", "the earliest record")
     if config.source.kafka is None:
         raise ConfigError(f"{option} {text}: dump files are replayed from the earliest record on, up to the stream")
     if text.startswith(_SNAPSHOT):
         return Point(Kind.POSITION, _at_snapshot(option, text, config, table), text)
     if text.lstrip().startswith("{"):
-        offsets = _offsets(option, text)
-        _check_read(option, offsets, config, table)
-        return Point(Kind.POSITION, json.dumps(offsets, separators=(",", ":")), "the offsets given")
+        places = _places(option, text)
+        _check_read(option, places, read)
+        if option == "--from":
+            _check_all_named(option, places, read)
+        kind = Kind.PLACES if any(_has_words(named) for named in places.values()) else Kind.POSITION
+        return Point(kind, json.dumps(places, separators=(",", ":")), "the offsets given")
     try:
-        instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text, zone=UTC)
+        time_ms = _time_ms(text)
     except ValueError as error:
         raise ConfigError(f"{option} {text}: expected {_FORMS} ({error})") from None
-    return Point(Kind.TIMESTAMP, str(int(instant.timestamp() * 1000)), instant.isoformat())
+    if option == "--from":
+        _check_past(option, text, time_ms)
+    return Point(Kind.TIMESTAMP, str(time_ms), (_EPOCH + timedelta(milliseconds=time_ms)).isoformat())
+
+
+def position_of_places(value: str, reader: SliceReader, topics: Collection[str]) -> str:
+    """The position that the value of a ``Kind.PLACES`` means: offsets, and of times the first records behind them.
+
+    Partitions that are to begin at their first record are left out of it.
+    """
+    places: dict[str, dict[str, Any]] = json.loads(value)
+    found = {topic: {p: at for p, at in named.items() if isinstance(at, int)} for topic, named in places.items()}
+    times = {at for named in places.values() for at in named.values() if isinstance(at, str) and at != _EARLIEST}
+    for time in sorted(times):
+        by_time: dict[str, dict[str, int]] = json.loads(reader.position_at(_time_ms(time), topics))
+        for topic, named in places.items():
+            for partition, at in by_time.get(topic, {}).items():
+                if named.get(partition, named.get(_OTHERS)) == time:
+                    found[topic][partition] = at
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _time_ms(text: str) -> int:
+    instant = parse_instant(int(text) if text.isascii() and text.isdigit() else text, zone=UTC)
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _check_past(option: str, text: str, time_ms: int) -> None:
+    if time_ms > now_ms():
+        raise ConfigError(f"{option} {text}: that is in the future; there are no records from then on")
 
 
 def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -> str:
@@ -61,7 +116,7 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
     return offsets_text(position.offsets)
 
 
-def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:
+def _places(option: str, text: str) -> dict[str, dict[str, Any]]:
     problem = f'{option}: expected offsets as {{"topic": {{"0": 42}}}}'
     try:
         document: Any = json.loads(text)
@@ -70,23 +125,62 @@ def _offsets(option: str, text: str) -> dict[str, dict[str, int]]:
     for topic, places in document.items():
         if not isinstance(places, dict):
             raise ConfigError(f"{problem}, not {topic}: {places!r}")
-        for partition, offset in places.items():
-            is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
-            if not (partition.isascii() and partition.isdecimal() and is_offset):
-                raise ConfigError(f"{problem}, not {partition!r}: {offset!r} of topic {topic}")
+        for partition, at in places.items():
+            is_partition = partition.isascii() and partition.isdecimal()
+            is_offset = isinstance(at, int) and not isinstance(at, bool) and at >= 0 and is_partition
+            if not is_offset and not (isinstance(at, str) and (is_partition or partition == _OTHERS)):
+                raise ConfigError(f"{problem}, not {partition!r}: {at!r} of topic {topic}")
+            if isinstance(at, str):
+                _check_words(option, topic, partition, at)
     return dict(document)
 
 
-def _check_read(option: str, offsets: dict[str, dict[str, int]], config: PipelineConfig, table: Table) -> None:
-    """Refuse topics and partitions that the table has read nothing of: misspelt ones would replay everything."""
-    position = newest_position(table.snapshots, config.name)
-    read: dict[str, set[str]] = {}
-    for topic, partition in () if position is None else position.offsets:
-        read.setdefault(topic, set()).add(str(partition))
-    for topic, places in offsets.items():
-        if topic not in read:
-            raise ConfigError(f"{option}: the table has read no topic {topic!r}; {did_you_mean(topic, read)}")
-        unread = sorted({*places} - read[topic], key=int)
-        if unread:
-            known = ", ".join(sorted(read[topic], key=int))
-            raise ConfigError(f"{option}: the table has read no partition {unread[0]} of {topic}; known: {known}")
+def _check_words(option: str, topic: str, partition: str, at: str) -> None:
+    if at == _EARLIEST and option == "--from":
+        return
+    try:
+        time_ms = _time_ms(at)
+    except ValueError as error:
+        raise ConfigError(
+            f"{option}: expected an offset, a time or `earliest` for {partition!r} of topic {topic}, not"
+            f" {at!r} ({error})"
+        ) from None
+    if option == "--from":
+        _check_past(option, at, time_ms)
+
+
+def _has_words(named: Mapping[str, Any]) -> bool:
+    return any(isinstance(at, str) for at in named.values())
+
+
+def _check_read(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapping[Place, int]) -> None:
+    """Refuse places where the table has read nothing: misspelt ones would replay everything, or nothing."""
+    topics = {topic for topic, _ in read}
+    for topic, named in places.items():
+        if topic not in topics:
+            raise ConfigError(f"{option}: the table has read no topic {topic!r}; {did_you_mean(topic, topics)}")
+        ends = {partition: end for (other, partition), end in read.items() if other == topic}
+        for partition, at in named.items():
+            if partition != _OTHERS and int(partition) not in ends:
+                known = ", ".join(map(str, sorted(ends)))
+                raise ConfigError(f"{option}: the table has read no partition {partition} of {topic}; known: {known}")
+            if isinstance(at, int) and at > ends[int(partition)]:
+                raise ConfigError(
+                    f"{option}: there is no offset {at} in partition {partition} of {topic}: the stream has read it up"
+                    f" to offset {ends[int(partition)]}"
+                )
+
+
+def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapping[Place, int]) -> None:
+    """Refuse to begin at the first record of partitions that nobody has thought of."""
+    missing = [
+        f"{topic} partition {partition}"
+        for topic, partition in sorted(read)
+        if not {str(partition), _OTHERS} & {*places.get(topic, ())}
+    ]
+    if missing:
+        raise ConfigError(
+            f"{option}: {', '.join(first_of(missing, _SHOWN, 'partitions'))}: feeds the table and is not named, so it"
+            ' would begin at its first record: give each partition an offset, a time or "earliest"; "*" stands for the'
+            ' partitions of a topic that are not named, such as {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
+        )

@@ -30,7 +30,7 @@ from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebu
 from pipelines.replay.rebuilding import aside_branch, tag_of
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
-from pipelines.replay.replay_range import point_of
+from pipelines.replay.replay_range import point_of, read_of
 from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
 from pipelines.tables.own_tables import OwnTables
@@ -74,6 +74,10 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[Pipeline
             done = driven(do, state.id, progress, partial(count, config, replays, state.id))
     except KeyboardInterrupt:
         typer.echo(f"{name} stays where it is; the same command goes on with it", err=True)
+        raise
+    except ConfigError:
+        if not replays.get(state.id).is_begun:  # its range was refused: nothing of it is left to go on with
+            replays.remove(state.id)
         raise
     state = replays.get(state.id)
     failed = ""
@@ -129,8 +133,9 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     if why is not None:
         raise ConfigError(f"--into-place: {why}; --rebuild builds its rows anew")
     check_in_stream(config, checkpoint, wanted.table, table)
-    begin = point_of("--from", wanted.begin, config, table)
-    end = None if wanted.end is None else point_of("--to", wanted.end, config, table)
+    read = read_of(config, table, checkpoint.offset_after(checkpoint.closed_batch))
+    begin = point_of("--from", wanted.begin, config, table, read)
+    end = None if wanted.end is None else point_of("--to", wanted.end, config, table, read)
     id_ = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
     topics = tuple(sorted({topic for topic, _ in position.offsets}))
     state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)

@@ -101,11 +101,9 @@ class TableDecoding:
             self.outcome.count(truncates=1)
             if self.policies.on_truncate == "fail":
                 reason = (
-                    "the source table was truncated (op t): set on_truncate to skip and resume, which keeps all rows;"
-                    " if the Paimon table is to follow, build it then from the records behind this one: tidemark replay"
-                    " FILE --table TABLE --rebuild --from PLACE --allow-missing"
+                    "the source table was truncated (op t): set on_truncate to skip and resume, which keeps all rows"
                 )
-                self.outcome.refuse(source, position, reason)
+                self.outcome.refuse(source, position, reason, is_rebuilt=True)
         return part.chosen(~truncates)
 
     def _without_changes(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:

@@ -73,8 +73,11 @@ class Outcome:
         if known is None or known.offset < row.offset:
             self._newest[source, row.partition] = row
 
-    def refuse(self, source: SourceTable, position: int, reason: str) -> None:
-        self._refusals[position] = Refusal(source, self._cell("partition", position), self.offset(position), reason)
+    def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
+        """``is_rebuilt``: the table may be built anew from what is behind the record."""
+        time = self._cell("timestamp", position) if is_rebuilt else None
+        partition = self._cell("partition", position)
+        self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
 
     def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
         """Change rows, and of how many records they are."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from tests.stack.kafka import running_kafka
 from tests.stack.topics import TopicRecord
 from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
 from tests.support.pipeline_run import run_once, running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 REFUSED, FINE, NEW = "k.refused", "k.fine", "k.new"
@@ -76,6 +81,37 @@ def test_tables_fall_behind_and_come_back_alone(tmp_path: Path) -> None:
         assert lost.returncode == 1, lost.stderr
         assert f"topic {REFUSED} partition 0: offsets 31 to 35 are gone (retention, or deleted records)" in lost.stderr
         assert row_ids(tmp_path, REFUSED) == [*range(30)]
+
+
+def test_the_command_that_a_truncate_asks_for_leaves_what_the_source_has(tmp_path: Path) -> None:
+    with running_kafka(tmp_path / "broker") as kafka:
+        kafka.create(REFUSED, 2)
+        for partition in (0, 1):
+            before = insert_events(REFUSED, range(partition * 10, partition * 10 + 5))
+            kafka.produce(REFUSED, [replace(record, partition=partition) for record in before])
+        assert run_once(_pipeline(tmp_path, kafka.bootstrap_servers)).returncode == 0
+        kafka.produce(REFUSED, [replace(_truncate(REFUSED), partition=1)])
+        for partition in (0, 1):
+            behind = insert_events(REFUSED, range(20 + partition * 10, 25 + partition * 10))
+            kafka.produce(REFUSED, [replace(record, partition=partition) for record in behind])
+        paused = run_once(_pipeline(tmp_path, kafka.bootstrap_servers))
+        (command,) = {*re.findall(r"tidemark replay FILE (.*?--allow-missing)", paused.stderr)}
+        mended = _pipeline(tmp_path, kafka.bootstrap_servers, skips_truncates=True)
+        done = run_once(mended)
+        assert done.returncode == 0, done.stderr
+
+        def replayed(words: list[str]) -> subprocess.CompletedProcess[str]:
+            line = [str(Path(sys.executable).with_name("tidemark")), "replay", str(mended), *words]
+            return subprocess.run(line, capture_output=True, text=True, timeout=seconds(240), check=False)
+
+        rebuild = ["--table", f"lake.{REFUSED}", "--rebuild", "--allow-missing", "--from"]
+        late = replayed([*rebuild, datetime.now(UTC).isoformat()])
+        assert (late.returncode, "there are no records from" in late.stderr) == (2, True), late.stderr
+        half = replayed([*rebuild, json.dumps({REFUSED: {"1": 6}})])
+        assert (half.returncode, f"{REFUSED} partition 0: feeds" in half.stderr) == (2, True), half.stderr
+        done = replayed(shlex.split(command))
+        assert done.returncode == 0, done.stderr
+        assert row_ids(tmp_path, REFUSED) == [*range(20, 25), *range(30, 35)]
 
 
 def _resume(file: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,17 +17,21 @@ from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
+from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.quarantine.read_again import check_read_again
+from pipelines.replay import replaying
 from pipelines.replay.rebuild_requests import with_rebuild
 from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, duration
-from pipelines.replay.replay_range import point_of
+from pipelines.replay.replay_range import point_of, position_of_places, read_of
+from pipelines.replay.replaying import Wanted
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.command import tidemark
 from tests.support.local_batches import run_batches
 from tests.support.quarantined import envelope, record, run_batch, table, write_pipeline
+from tests.support.replayed_topic import Topic
 
 
 def filled(root: Path, options: dict[str, str]) -> Path:
@@ -42,6 +48,7 @@ def refused(file: Path, *words: str) -> str:
 
 FROM = ("--from", "earliest")
 TOPIC = "shop.public.orders"
+READ = {(TOPIC, 0): 2}
 
 
 @pytest.mark.parametrize(
@@ -171,11 +178,11 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
     kafka(file)
     config, orders = load_pipeline(file), table(tmp_path)
 
-    assert point_of("--from", "2024-05-01T00:00:00", config, orders).value == "1714521600000"
-    assert point_of("--from", "1714521600000", config, orders).value == "1714521600000"
+    assert point_of("--from", "2024-05-01T00:00:00", config, orders, READ).value == "1714521600000"
+    assert point_of("--from", "1714521600000", config, orders, READ).value == "1714521600000"
     given = '{"shop.public.orders": {"0": 1}}'
-    assert json.loads(point_of("--from", given, config, orders).value) == {"shop.public.orders": {"0": 1}}
-    assert json.loads(point_of("--from", "snapshot:1", config, orders).value) == {"shop.public.orders": {"0": 2}}
+    assert json.loads(point_of("--from", given, config, orders, READ).value) == {"shop.public.orders": {"0": 1}}
+    assert json.loads(point_of("--from", "snapshot:1", config, orders, READ).value) == {"shop.public.orders": {"0": 2}}
     for text, reason in {
         "snapshot:9": "the table has the snapshots 1 to",
         "snapshot:x": "expected a snapshot's id",
@@ -184,11 +191,77 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
         '{"shop.public.order": {"0": 1}}': "no topic 'shop.public.order'; did you mean 'shop.public.orders'?",
         '{"shop.public.orders": {"7": 1}}': "no partition 7 of shop.public.orders; known: 0",
         '{"t":' * 100_000: "expected offsets as",
+        '{"shop.public.orders": {"0": 3}}': "no offset 3 in partition 0 of shop.public.orders: the stream has read",
+        '{"shop.public.orders": {"0": "soon"}}': "expected an offset, a time or `earliest` for '0' of topic",
+        '{"shop.public.orders": {"*": 0}}': "not '*': 0 of topic",
+        "2999-01-01": "that is in the future; there are no records from then on",
+        '{"shop.public.orders": {"*": "2999-01-01"}}': "that is in the future",
         "yesterday": "expected earliest, a time",
     }.items():
         with pytest.raises(ConfigError, match="--from") as error:
-            point_of("--from", text, config, orders)
+            point_of("--from", text, config, orders, READ)
         assert reason in str(error.value)
+
+
+def test_partitions_that_are_not_named_do_not_begin_at_their_first_record_in_silence(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    kafka(file)
+    config, orders = load_pipeline(file), table(tmp_path)
+    read = {(TOPIC, 0): 9, (TOPIC, 1): 9, ("other", 0): 9}
+
+    with pytest.raises(
+        ConfigError, match=r"--from: other partition 0, shop\.public\.orders partition 0: feeds the table"
+    ):
+        point_of("--from", json.dumps({TOPIC: {"1": 3}}), config, orders, read)
+    assert point_of("--to", json.dumps({TOPIC: {"1": 3}}), config, orders, read).kind is Kind.POSITION
+    with pytest.raises(ConfigError, match="--to: expected an offset"):
+        point_of("--to", json.dumps({TOPIC: {"1": "earliest"}}), config, orders, read)
+    named = {TOPIC: {"1": 3, "*": "2024-05-01T00:00:00.001Z"}, "other": {"0": "earliest"}}
+    found = point_of("--from", json.dumps(named), config, orders, read)
+    assert (found.kind, json.loads(found.value)) == (Kind.PLACES, named)
+
+
+class TwoPartitions(Topic):
+    """Answers questions for times alone."""
+
+    def position_at(self, time_ms: int, topics: Collection[str]) -> str:
+        return json.dumps({TOPIC: {"0": time_ms % 1000, "1": 50, "2": 60}, "other": {"0": 7}})
+
+
+def test_a_time_stands_for_the_partitions_that_it_is_given_for(tmp_path: Path) -> None:
+    named = {
+        TOPIC: {"1": 3, "*": "2024-05-01T00:00:00.005Z", "2": "earliest"},
+        "other": {"0": "2024-05-01T00:00:00.001+00:00"},
+    }
+    at = position_of_places(json.dumps(named), TwoPartitions(tmp_path, []), (TOPIC, "other"))
+    assert json.loads(at) == {TOPIC: {"0": 5, "1": 3}, "other": {"0": 7}}
+
+
+def test_a_replay_whose_range_is_refused_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    kafka(file)
+    config = load_pipeline(file)
+
+    @contextmanager
+    def refusing(_config: PipelineConfig) -> Iterator[Callable[[str], Progress]]:
+        def do(id_: str) -> Progress:
+            raise ConfigError(f"{len(Replays(Checkpoint(config)).all())} replay has no records")
+
+        yield do
+
+    monkeypatch.setattr(replaying, "_slices", refusing)
+    wanted = Wanted("lake.orders", "2024-01-01", None, abandons=False)
+    with pytest.raises(ConfigError, match="1 replay has no records"):
+        replaying.replay(config, wanted, lambda _config, _state: 0)
+    assert Replays(Checkpoint(config)).all() == []
+
+
+def test_what_the_stream_has_read_is_told_by_checkpoint_and_table(tmp_path: Path) -> None:
+    file = filled(tmp_path, {"sequence.field": "v"})
+    kafka(file)
+    end = json.dumps({TOPIC: {"0": 5, "1": 1}, "of another table": {"0": 1}})
+    assert read_of(load_pipeline(file), table(tmp_path), end) == {(TOPIC, 0): 5, (TOPIC, 1): 1}
+    assert read_of(load_pipeline(file), table(tmp_path), "{}") == READ
 
 
 def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: Path) -> None:
@@ -203,8 +276,8 @@ def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: P
     assert newest is not None
 
     with pytest.raises(ConfigError, match=r"offsets are of topics that were made anew since: shop\.public\.orders"):
-        point_of("--from", f"snapshot:{newest - 1}", config, orders)
-    assert json.loads(point_of("--from", f"snapshot:{newest}", config, orders).value) == {TOPIC: {"0": 8}}
+        point_of("--from", f"snapshot:{newest - 1}", config, orders, READ)
+    assert json.loads(point_of("--from", f"snapshot:{newest}", config, orders, READ).value) == {TOPIC: {"0": 8}}
 
 
 def test_progress_has_a_rate_and_an_estimate() -> None:

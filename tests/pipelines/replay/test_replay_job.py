@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
@@ -259,3 +260,22 @@ def test_a_batch_that_spark_closes_as_the_replay_ends_is_read_too(
     monkeypatch.setattr(topic, "is_beyond", closes_it)
     assert one.step().step is Step.SLICE
     assert finish(one).record_count == 11
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        (Point(Kind.TIMESTAMP, "1700000010000", "a later time"), None),
+        (Point(Kind.POSITION, "6", "6"), Point(Kind.POSITION, "6", "6")),
+    ],
+    ids=["from behind all records", "to before from"],
+)
+def test_a_range_without_records_is_refused_before_it_is_begun(tmp_path: Path, begin: Point, end: Point | None) -> None:
+    topic = start(tmp_path)
+    topic.records_.append(record(10, envelope(10, 10, v=10)))  # which the stream has yet to read
+    replays = Replays(Checkpoint(load_pipeline(tmp_path / "shop.yaml")))
+    replays.put(state(begin, end))
+
+    with pytest.raises(ConfigError, match=r"there are no records from .* which go up to 10; give another --from"):
+        job(topic).step()
+    assert not replays.get("r1").is_begun
