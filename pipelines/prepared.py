@@ -13,6 +13,7 @@ from pipelines.reading import source_reader
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.rule_checks import check_tables_of_others
 from sources.reader import SourceReader
 
 
@@ -36,7 +37,8 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     """Look at checkpoint and source, once per run and before Spark: nobody waits for it to hear what is wrong.
 
     Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when it is that of another
-    pipeline or of other tables, or when there is nothing to read.
+    pipeline or of other tables, when a table that is there already is not as its rule says, or when there is nothing to
+    read.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()
@@ -48,6 +50,7 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     topics = TopicRecord(checkpoint)
     reader = source_reader(config, checkpoint, own, topics)
     reader.check()
+    check_tables_of_others(config, own)
     return PreparedPipeline(
         config, checkpoint, query_id, record, catalog, own, topics, CommitCounts(checkpoint), reader
     )

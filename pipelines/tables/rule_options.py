@@ -7,9 +7,9 @@ Options that only the table has stay, because others may have set them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from paimon_table import SetOption, Table, TableSchema
+from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_table
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
@@ -38,20 +38,7 @@ def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: s
     Options that name columns which the table does not have yet wait until the columns are added. Raises ConfigError for
     options that may not change any more.
     """
-    changes: list[SetOption] = []
-    try:
-        changes = option_changes(table.schema, rule)
-        waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
-        changes = [c for c in changes if c not in waiting]
-        _check_bucket(table, changes)
-        evolved = table.evolve(changes, time_ms) if changes else table
-    except ConfigError as error:
-        wanted = ", ".join(_told(table.schema, c) for c in changes)
-        raise error.told(
-            f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
-            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
-            " of the pipeline file, or write into a new table (another `into`)"
-        ) from error
+    evolved, changes, waiting = _tried(rule, table, identifier, pipeline, lambda due: table.evolve(due, time_ms))
     if changes:
         log.info(
             "%s: options change as its rule says: %s", identifier, ", ".join(_told(table.schema, c) for c in changes)
@@ -60,6 +47,37 @@ def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: s
         names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
         log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
     return evolved
+
+
+def check_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
+    """Raise what ``with_options_of`` would, and change nothing."""
+
+    def changed(due: list[SetOption]) -> Table:
+        has_snapshots = table.snapshots.latest_id() is not None
+        validate_table(apply_changes(table.schema, due, table.schema.time_ms, has_snapshots))
+        return table
+
+    _tried(rule, table, identifier, pipeline, changed)
+
+
+def _tried(
+    rule: TargetRule, table: Table, identifier: str, pipeline: str, evolve: Callable[[list[SetOption]], Table]
+) -> tuple[Table, list[SetOption], list[SetOption]]:
+    """The table with the options that the rule changes, these, and those that wait for a column."""
+    changes: list[SetOption] = []
+    try:
+        changes = option_changes(table.schema, rule)
+        waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
+        changes = [c for c in changes if c not in waiting]
+        _check_bucket(table, changes)
+        return (evolve(changes) if changes else table), changes, waiting
+    except ConfigError as error:
+        wanted = ", ".join(_told(table.schema, c) for c in changes)
+        raise error.told(
+            f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
+            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
+            " of the pipeline file, or write into a new table (another `into`)"
+        ) from error
 
 
 def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:

@@ -31,6 +31,7 @@ from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.repeated_reads import check_repeated_reads
+from pipelines.tables.rule_checks import check_rule
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
@@ -391,6 +392,10 @@ class PipelineTables:
             table = self._opening.followed(rule, table, identifier)
         else:
             check_writable(table, identifier)
+            of_sources = known_sources(self.config, found.name, found.position.sources).values()
+            told = agreed_rule(of_sources) if of_sources else None
+            if told is not None:
+                check_rule(told, table, identifier, self.config.name)
         is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(
             self.commit_user
         )
