@@ -119,6 +119,8 @@ def _run(
                 reloading.work(runs)
             for run in runs:
                 run.poll()
+            if not any(run.has_query for run in runs) and jvm_has_ended(spark):
+                raise _JvmEnded  # nothing is asked of it, or only what may be taken for trouble that passes
             state.tick()
             shown = [
                 run.waits_for or line.tick(run.is_busy_beside)
@@ -145,6 +147,10 @@ def _run(
     finally:
         if not jvm_has_ended(spark):
             spark.stop()
+
+
+class _JvmEnded(Exception):
+    """Spark's JVM is gone, and no query tells."""
 
 
 def _prepared(config: PipelineConfig) -> PreparedPipeline | None:

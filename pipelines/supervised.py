@@ -126,6 +126,11 @@ class SupervisedPipeline:
         return self._beginner is not None and self._trouble is None and not self._stopping
 
     @property
+    def has_query(self) -> bool:
+        """Whether a query runs, or has ended without anybody having looked why."""
+        return self._is_running
+
+    @property
     def is_alive(self) -> bool:
         """Whether there is something to wait for: a query, or the end of trouble."""
         if self._is_running:

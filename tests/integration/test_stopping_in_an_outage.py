@@ -6,9 +6,11 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.stack.kafka import KafkaBroker
+from tests.stack.process import free_port
 from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
 from tests.support.pipeline_run import run_once, running, wait_until
 from tests.support.waiting import seconds
@@ -74,3 +76,16 @@ def test_a_pipeline_that_asks_kafka_in_vain_stops_soon_and_loses_nothing(tmp_pat
         assert row_ids(tmp_path, TOPIC) == [*range(25)]
     finally:
         broker.stop()
+
+
+def test_a_jvm_that_dies_while_kafka_is_waited_for_ends_the_process(tmp_path: Path) -> None:
+    """No query tells of it, and that nobody answers in its place looks like trouble that passes."""
+    log = tmp_path / "messages"
+    file = write_kafka_pipeline(tmp_path, f"127.0.0.1:{free_port()}", {"include": [r"c\..*"]})
+    with running(file, log) as process:
+        wait_until(lambda: "Waiting since" in log.read_text(), 240, "a word about the outage")
+        (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
+        jvm.kill()
+        assert process.wait(timeout=seconds(60)) == 1, log.read_text()
+    assert "Spark's JVM has ended" in log.read_text()
+    assert "Traceback" not in log.read_text()
