@@ -22,7 +22,7 @@ from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
-from pipelines.control.requests import Answer
+from pipelines.control.requests import Answer, State
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
 from pipelines.replay.pinned_counts import count_pinned, unpin
@@ -108,9 +108,13 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
     arguments = {"replay": before.id}
     if holder_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
         with held_checkpoints([config]):
-            if replays.unfinished(identifier) is not None:
-                give_up(replays, before, table)
+            now = _still(replays, before)  # whoever held the checkpoint has gone on with it
+            if now is None:
+                raise _ended_meanwhile(before, table)
+            give_up(replays, now, table)
     else:
+        if answer.state is State.REFUSED and _still(replays, before) is None:
+            raise _ended_meanwhile(before, table)
         done_or_raised(answer)
     typer.echo(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
     if TagStore(table.io, table.paths).find(tag_of(before.id)) is not None:
@@ -118,6 +122,20 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
             f"whether the table had taken the rebuilt content is not known any more: tag {tag_of(before.id)!r} keeps"
             " the old one until you delete it (tidemark table tags delete)"
         )
+
+
+def _still(replays: Replays, before: ReplayState) -> ReplayState | None:
+    return next((state for state in replays.all() if state.id == before.id), None)
+
+
+def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
+    name, tag = f"rebuild {before.id} of {before.table}", tag_of(before.id)
+    if TagStore(table.io, table.paths).find(tag) is None:
+        return SinkUnavailable(f"{name} was not given up: it is not there any more, another call has given it up")
+    return SinkUnavailable(
+        f"{name} was not given up: it has ended meanwhile, and the table holds what it has built; its old content is"
+        f" tag {tag!r}, to which the table can be rolled back"
+    )
 
 
 def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> ReplayState:

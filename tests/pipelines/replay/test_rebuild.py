@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,34 @@ def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path
         assert desk.take() == 1
         assert done.result().stdout.startswith("gave up rebuild r1 of lake.orders"), done.result().stderr
     assert (branches(tmp_path), Replays(Checkpoint(config)).all()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("point", "code", "told"),
+    [
+        (None, 1, "rebuild r1 of lake.orders was not given up: it has ended meanwhile"),
+        ("rebuild-switched", 2, "table lake.orders has the rebuilt content already: call again without --abandon"),
+    ],
+    ids=["ended", "killed behind its switch"],
+)
+def test_a_rebuild_that_goes_on_while_it_is_waited_for_is_not_told_as_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str | None, code: int, told: str
+) -> None:
+    one, config = job(start(tmp_path)), load_pipeline(tmp_path / FILE)
+    one.step()
+    words = ("replay", tmp_path / FILE, "--table", "lake.orders", "--rebuild", "--abandon")
+    with ThreadPoolExecutor(1) as pool:
+        with held_checkpoints([config]), monkeypatch.context() as patch:
+            done = pool.submit(tidemark, *words)
+            wait_until(lambda: bool(Requests.of(config).waiting()) or done.done(), 30, "a request")
+            patch.setattr(faults, "reached", lambda at, _path: kill_if(at == point))
+            with nullcontext() if point is None else pytest.raises(Killed):
+                finish(one)
+                Replays(Checkpoint(config)).remove("r1")
+        assert (done.result().returncode, done.result().stdout) == (code, ""), done.result().stderr
+    assert told in done.result().stderr
+    assert "before-rebuild-r1" in done.result().stderr
+    assert rows_of(tmp_path) == FINAL
 
 
 def test_what_is_switched_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
