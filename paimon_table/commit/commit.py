@@ -153,8 +153,9 @@ class TableCommit:
             first_new=first_new,
             has_told=has_told,
         )
+        self._rollback_count = 0
         if before is not None:
-            self._own = before._own
+            self._own, self._rollback_count = before._own, before._rollback_count
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
@@ -167,6 +168,7 @@ class TableCommit:
                 self._state = TableState()
                 if not is_ahead or at_its_id is not None:
                     self._own.forget()
+                    self._rollback_count += 1
         self._state = advance_state(self._io, self._paths, self._state, latest)
         return self._state
 
@@ -174,6 +176,14 @@ class TableCommit:
     def state(self) -> TableState:
         """The state as of the last refresh or commit, whichever is newer."""
         return self._state
+
+    @property
+    def rollback_count(self) -> int:
+        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was made anew.
+
+        What was made of an earlier state, such as sequence numbers, then fits no more.
+        """
+        return self._rollback_count
 
     @property
     def is_any_gone(self) -> bool:

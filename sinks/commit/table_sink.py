@@ -123,6 +123,8 @@ class TableSink:
             self._others_up_to = found.snapshot_id
         self._commit = self._committer(None, is_new_user=is_new)
         self._commit.refresh()
+        self._planned_on = self._commit.rollback_count
+        """How often the table had been rolled back when the tasks of the batch were told its state."""
         if is_new:
             self._others_up_to = self._commit.state.snapshot_id
         self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
@@ -207,8 +209,16 @@ class TableSink:
                 ).without_values()
             self._alone_at = newest.identity
 
+    def _check_same_base(self) -> None:
+        """CommitConflict where the state that the tasks were told of is gone: their sequence numbers may be too low."""
+        if self._commit.rollback_count != self._planned_on:
+            raise CommitConflict(
+                f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written anew"
+            ).without_values()
+
     def _check_anew(self) -> None:
         self._check_not_rolled_back()
+        self._check_same_base()
         self._check_not_run_twice()
         newest = self._commit.state.identity
         if not self._first_checks or newest == self._recorded_at:
@@ -257,6 +267,7 @@ class TableSink:
         with self._lock:
             context = self.table.context
             is_appended = self.is_appended(batch_id, started_ms)
+            self._planned_on = self._commit.rollback_count
             return Target(
                 self.identifier,
                 context,
