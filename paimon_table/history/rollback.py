@@ -68,11 +68,26 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
     io, paths = ctx.io, ctx.paths
     # An expiry that was interrupted may still be about to take the snapshot to go back to.
     finish_interrupted(ctx)
-    if plan.tag is not None:
-        io.publish(paths.snapshot_file(plan.to.id), TagStore(io, paths).snapshot_text(plan.tag))
+    is_restored = plan.tag is not None and io.publish(
+        paths.snapshot_file(plan.to.id), TagStore(io, paths).snapshot_text(plan.tag)
+    )
+    try:
+        _take_newer(ctx, plan)
+    except CommitConflict:
+        if is_restored and plan.snapshots and io.exists(paths.snapshot_file(plan.snapshots[-1])):
+            io.delete(paths.snapshot_file(plan.to.id))
+        raise
+
+
+def _take_newer(ctx: TableContext, plan: Rollback) -> None:
+    """Delete what is newer than the snapshot to go back to, which is there."""
+    io, paths = ctx.io, ctx.paths
     _check_there(ctx, plan)
-    # Before any snapshot goes: readers of other versions take the hint for granted where no later snapshot is there.
-    io.write(paths.latest_hint, str(plan.to.id).encode())
+    # Before any snapshot goes: readers take the hint for granted where no next snapshot is there. So it names none with
+    # a gap behind it while there are newer ones: who dies then leaves a table whose newest snapshot is the newest.
+    oldest_to_go = min(plan.snapshots, default=plan.to.id + 1)
+    has_gap = oldest_to_go > plan.to.id + 1
+    io.write(paths.latest_hint, str(oldest_to_go if has_gap else plan.to.id).encode())
     for name in plan.tags:
         io.delete(paths.tag_file(name))
     for snapshot_id in plan.changelogs:
@@ -84,6 +99,8 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
     if max(left, default=0) > plan.to.id:
         raise _written_meanwhile(ctx, max(left))
     _check_there(ctx, plan)
+    if has_gap:
+        io.write(paths.latest_hint, str(plan.to.id).encode())
     if plan.tag is not None or io.exists(paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(min(left))
     if plan.changelogs:
