@@ -147,11 +147,15 @@ def run(
     )
     if once:
         for done in finished:
-            summary = summarize(done.config, done.written_tables(), done.totals, done.losses, done.behind)
+            summary = summarize(
+                done.config, done.written_tables(), done.totals, done.losses, done.behind, done.unfinished
+            )
             print_summary(replace(summary, waited_s=done.waited_s))
-        paused = [text for done in finished for text in failed_words(done.config.name, done.behind)]
-        if paused:
-            _fail("\n".join(paused), FAILED)
+    drained = [done for done in finished if once or done.config.trigger.available_now]
+    unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
+    paused = [text for done in finished if once for text in failed_words(done.config.name, done.behind)]
+    if paused or unfinished:
+        _fail("\n".join([*paused, *unfinished]), FAILED)
 
 
 @app.command()

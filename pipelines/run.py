@@ -55,6 +55,8 @@ class FinishedRun:
     """Tables that do not have all that was read."""
     waited_s: float
     """How long it has waited for trouble to pass."""
+    unfinished: tuple[str, ...] = ()
+    """What was there to read and could not be read to its end."""
 
 
 def run_pipelines(
@@ -167,7 +169,15 @@ def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
 
 def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> list[FinishedRun]:
     return [
-        FinishedRun(run.config, run.query.written_tables, total.totals, run.losses, run.query.standings(), run.waited_s)
+        FinishedRun(
+            run.config,
+            run.query.written_tables,
+            total.totals,
+            run.losses,
+            run.query.standings(),
+            run.waited_s,
+            tuple(run.unfinished),
+        )
         for run, total in zip(runs, sums, strict=True)
         if run.query is not None
     ]

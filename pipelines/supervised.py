@@ -36,6 +36,7 @@ from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.trouble import Patience, Trouble, may_pass
 from sources.loss import Losses
+from sources.reader import SourceReader
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class SupervisedPipeline:
         self._stop_s: float | None = None
         self._trouble: Trouble | None = None
         self.losses = Losses()
+        self._reader: SourceReader | None = None
         """Records that were gone before they were read."""
         self.waited_s = 0.0
         """How long it has waited for trouble to pass."""
@@ -195,6 +197,11 @@ class SupervisedPipeline:
         """Whether a batch would have to wait for other work, if it came now."""
         return self._is_running and self.query is not None and self.query.is_in_turn
 
+    @property
+    def unfinished(self) -> Sequence[str]:
+        """What there was to read and is not whole; see ``SourceReader``."""
+        return () if self._reader is None else self._reader.unfinished
+
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
 
@@ -207,6 +214,7 @@ class SupervisedPipeline:
             with in_pipeline(self.config.name), naming(self.config.name):
                 found, self._pipeline = self._pipeline or self._look(self.config), None
                 found.reader.losses = self.losses
+                self._reader = found.reader
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
                 self._seen.config, self._seen.commands = self.config, COMMANDS

@@ -127,6 +127,11 @@ class SourceReader(Protocol):
         """Bytes that no finished batch has read; None for a source whose ``lag`` says more."""
         ...
 
+    @property
+    def unfinished(self) -> Sequence[str]:
+        """What is there and could not be read, as it is not whole, in words; it may be whole later."""
+        ...
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """The tables have all records before these offsets; ``newest_s`` are the times of the last ones."""
         ...

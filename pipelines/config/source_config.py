@@ -201,6 +201,9 @@ class FilesSource(ConfigModel):
     """Records dumped to files as `kcat -J` prints them, also mended lines of a quarantine: one JSON object a line.
 
     Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
+    Files may grow, and whole lines are read as they come. What cannot be read yet, the end of a compressed file that
+    was cut short or a last line that is not whole, is told with the file: by `run --once` and `available_now`, which
+    then end with exit code 1, else in the log once the file has not grown for a minute.
     """
 
     path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")

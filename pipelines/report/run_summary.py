@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ def summarize(
     totals: Totals,
     losses: Losses | None = None,
     behind: Mapping[str, Standing] | None = None,
+    unfinished: Sequence[str] = (),
 ) -> RunSummary:
     """The state of the tables that the pipeline has written and the totals of the run."""
     summaries, unread = [], {}
@@ -47,6 +48,7 @@ def summarize(
         unread,
         () if losses is None else tuple(map(str, losses.newest)),
         tuple(map(str, (behind or {}).values())),
+        unfinished=tuple(unfinished),
     )
 
 

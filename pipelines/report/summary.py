@@ -15,6 +15,7 @@ from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
 from pipelines.report.run_totals import Totals
+from pipelines.report.safe_text import shown
 from pipelines.report.table_report import waiting_text
 from sinks.write.unsent import unsent_texts
 
@@ -65,6 +66,8 @@ class RunSummary:
     """Tables that do not have all that was read, in words."""
     waited_s: float = 0.0
     """How long the run has waited for trouble to pass."""
+    unfinished: tuple[str, ...] = ()
+    """Files that could not be read to their end, in words."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -75,6 +78,8 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
         out.print(Text(f"waited {duration_words(summary.waited_s)} for trouble to pass"), soft_wrap=True)
     for loss in summary.losses:
         out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
+    for unfinished in summary.unfinished:
+        out.print(Text(f"not all was read: {shown(unfinished)}", style="bold"), soft_wrap=True)
     for table_behind in summary.behind:
         out.print(Text(table_behind, style="bold"), soft_wrap=True)
     for identifier, unsent in summary.totals.unsent.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
@@ -21,16 +22,28 @@ def is_compressed(path: str) -> bool:
     return path.endswith(_COMPRESSED)
 
 
+class Rest(Enum):
+    """What lies behind all whole lines of a file, so that nobody has read it."""
+
+    NONE = ""
+    LINE = "line"
+    """A last line without newline that is no whole JSON object."""
+    CUT = "cut"
+    """A compressed stream that does not end: the file was cut short, or is still being written."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilePosition:
     """How far a file was read: bytes of uncompressed text, and lines.
 
-    ``size_at_end`` is the size on disk at which that was all of it, 0 if there was more.
+    ``size_at_end`` is the size on disk at which that was all of it, 0 if there was more; ``rest`` is what was
+    left then.
     """
 
     bytes: int = 0
     records: int = 0
     size_at_end: int = 0
+    rest: Rest = Rest.NONE
 
 
 class DumpFile:
@@ -40,6 +53,8 @@ class DumpFile:
         self.path = path
         self._position = 0
         self._pushed_back = b""
+        self.is_cut = False
+        """Whether what was read so far met the end of the file within its compressed stream."""
         self._open()
 
     def close(self) -> None:
@@ -63,6 +78,7 @@ class DumpFile:
     def _open(self) -> None:
         self._size_when_opened = os.path.getsize(self.path)
         self._stream = open_dump(self.path)
+        self.is_cut = is_compressed(self.path) and self._size_when_opened == 0
         self._position = 0
         self._pushed_back = b""
 
@@ -86,13 +102,16 @@ class DumpFile:
         data: bytes
         if self._pushed_back:
             data, self._pushed_back = self._pushed_back[:size_bytes], self._pushed_back[size_bytes:]
+        elif self.is_cut:
+            return b""
         else:
             try:
                 data = self._stream.read(size_bytes if not is_compressed(self.path) else min(size_bytes, _PIECE_BYTES))
             except OSError as error:
                 if "Truncated" not in str(error):
                     raise CorruptFile(f"{self.path} cannot be read: {error}; restore or remove it") from error
-                data = b""  # still being written: this is all of it so far
+                self.is_cut = True
+                data = b""  # it may still be written: this is all of it so far
         self._position += len(data)
         return data
 
@@ -112,7 +131,7 @@ def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
                 at = FilePosition(at.bytes + len(block), at.records + 1)
             else:
                 file.push_back(block)
-            return at if at == start else replace(at, size_at_end=size_bytes)
+            return at if at == start else replace(at, size_at_end=size_bytes, rest=rest_at(file, at))
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
         taken = min(len(ends), limit)
         end = int(ends[taken - 1]) + 1
@@ -120,6 +139,15 @@ def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
         at = FilePosition(at.bytes + end, at.records + taken)
         limit -= taken
     return at
+
+
+def rest_at(file: DumpFile, end: FilePosition) -> Rest:
+    """What lies behind ``end``, up to which all whole lines of the file were read."""
+    block = _lines_from(file, end.bytes)
+    file.push_back(block)
+    if file.is_cut:
+        return Rest.CUT
+    return Rest.LINE if block.strip() and not block.endswith(b"\n") else Rest.NONE
 
 
 def _lines_from(file: DumpFile, position: int) -> bytes:

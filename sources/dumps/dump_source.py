@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError, CorruptFile
-from sources.dumps.dump_file import DumpFile, FilePosition, advanced, is_compressed, line_boundary
+from sources.dumps.dump_file import DumpFile, FilePosition, Rest, advanced, is_compressed, line_boundary, rest_at
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 from sources.dumps.dump_records import records_of_text
 from sources.dumps.settings import DumpSettings
+from sources.dumps.unfinished import UnfinishedFiles
 from sources.topics import TopicSelection
 
 _LEAST_RANGE_BYTES = 8 << 20
@@ -58,9 +59,10 @@ class DumpPlanner:
         """``tasks`` bounds the tasks per file and batch; by default one per core."""
         self._settings = settings
         self._tasks = tasks or os.cpu_count() or 1
-        self._unfinished: DumpFile | None = None
+        self._open_file: DumpFile | None = None
         self._read: Positions | None = None
         """Where the batch begins that was asked for last: what lies before it is done."""
+        self.unfinished = UnfinishedFiles()
 
     @property
     def unread_bytes(self) -> int | None:
@@ -85,10 +87,13 @@ class DumpPlanner:
             begin = positions.get(name, FilePosition())
             if left <= 0:
                 break
-            if _has_more(path, begin):
-                end = self._advanced(path, begin, left)
-                left -= end.records - begin.records
-                positions |= {name: end} if end != begin else {}
+            if not _has_more(path, begin):
+                self.unfinished.look(path, begin, begin.rest)
+                continue
+            end, rest = self._advanced(path, begin, left)
+            self.unfinished.look(path, end, rest)
+            left -= end.records - begin.records
+            positions |= {name: end} if end != begin else {}
         return offset_text(positions)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
@@ -105,15 +110,16 @@ class DumpPlanner:
         return [share.to_bytes() for share in ranges]
 
     def stop(self) -> None:
-        if self._unfinished is not None:
-            self._unfinished.close()
+        if self._open_file is not None:
+            self._open_file.close()
 
-    def _advanced(self, path: str, start: FilePosition, limit: int) -> FilePosition:
-        """The next position in a file, which stays open for the next batch if it has more."""
-        if self._unfinished is None or self._unfinished.path != path:
+    def _advanced(self, path: str, start: FilePosition, limit: int) -> tuple[FilePosition, Rest]:
+        """The next position in a file, which stays open for the next batch if it has more; what it cannot give yet."""
+        if self._open_file is None or self._open_file.path != path:
             self.stop()
-            self._unfinished = DumpFile(path)
-        return advanced(self._unfinished, start, limit)
+            self._open_file = DumpFile(path)
+        end = advanced(self._open_file, start, limit)
+        return end, rest_at(self._open_file, end) if end == start else end.rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,7 @@ def _has_more(path: str, read: FilePosition) -> bool:
     """Whether a file may hold lines beyond what was read of it."""
     size_bytes = os.path.getsize(path)
     if is_compressed(path):
-        return size_bytes != read.size_at_end
+        return size_bytes != read.size_at_end or size_bytes == 0
     if size_bytes < read.bytes:
         raise CorruptFile(
             f"{path} has {size_bytes} bytes, but {read.bytes} were already read: "
@@ -221,16 +227,25 @@ def _is_dump(name: str) -> bool:
 
 
 def offset_text(positions: Positions) -> str:
-    files = {
-        name: {"bytes": p.bytes, "records": p.records, "size_at_end": p.size_at_end}
-        for name, p in sorted(positions.items())
+    return json.dumps({"files": {name: _plain(position) for name, position in sorted(positions.items())}})
+
+
+def _plain(position: FilePosition) -> dict[str, int | str]:
+    """Without a rest the text is that of earlier versions: another one would be a batch without records."""
+    plain: dict[str, int | str] = {
+        "bytes": position.bytes,
+        "records": position.records,
+        "size_at_end": position.size_at_end,
     }
-    return json.dumps({"files": files})
+    return plain if position.rest is Rest.NONE else {**plain, "rest": position.rest.value}
 
 
 def positions_of(offset: str) -> Positions:
     files: Mapping[str, Any] = json.loads(offset)["files"]
-    return {name: FilePosition(p["bytes"], p["records"], p["size_at_end"]) for name, p in files.items()}
+    return {
+        name: FilePosition(p["bytes"], p["records"], p["size_at_end"], Rest(p.get("rest", "")))
+        for name, p in files.items()
+    }
 
 
 _worker_files: dict[str, DumpFile] = {}

@@ -45,6 +45,11 @@ class DumpFilesReader:
             return None if self._planner is None else self._planner.unread_bytes
         return None
 
+    @property
+    def unfinished(self) -> Sequence[str]:
+        """See ``SourceReader``."""
+        return () if self._planner is None else self._planner.unfinished.words
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """Files have no end that could be compared: more may come."""
 

@@ -55,6 +55,7 @@ class KafkaReader:
     is_drained_by_spark = True
     share_reader = None
     unread_bytes: int | None = None
+    unfinished: Sequence[str] = ()
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings

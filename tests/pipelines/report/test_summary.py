@@ -222,3 +222,8 @@ def test_the_summary_names_what_was_lost_before_it_was_read() -> None:
     print_summary(RunSummary("shop", Totals(3), (), losses=(loss,), waited_s=35.0), Console(file=out, width=200))
     assert f"lost before it was read: {loss}" in out.getvalue()
     assert "waited 35 s for trouble to pass" in out.getvalue()
+
+
+def test_what_could_not_be_read_is_told_also_where_nothing_is_new() -> None:
+    text = printed(RunSummary("shop", Totals(), (), unfinished=("/d/a.gz: cut",)))
+    assert text == "shop: nothing new since the last run\nnot all was read: /d/a.gz: cut\n"

@@ -1,0 +1,56 @@
+"""Dump files that cannot be read to their end: cut short, or still being written. Nobody can tell which of both."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sources.dumps.dump_file import FilePosition, Rest
+
+log = logging.getLogger(__name__)
+
+_CALM_S = 60.0
+"""A file that a rest was seen in for so long at the same place is worth a line: nobody seems to write it."""
+_REMEDY = "put the whole file in its place, or let its writer finish it; what is missing is read then"
+
+
+@dataclass(slots=True)
+class _Seen:
+    position: FilePosition
+    rest: Rest
+    since_s: float
+    is_told: bool = False
+
+
+class UnfinishedFiles:
+    """The files that have a rest, as the planner of batches meets them; each is told once in the log."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._seen: dict[str, _Seen] = {}
+
+    @property
+    def words(self) -> Sequence[str]:
+        """What is not read, and why, file by file."""
+        return [_words(path, seen.position, seen.rest) for path, seen in sorted(self._seen.items())]
+
+    def look(self, path: str, position: FilePosition, rest: Rest) -> None:
+        """Take note of a file of which all whole lines before ``position`` were read."""
+        if rest is Rest.NONE:
+            self._seen.pop(path, None)
+            return
+        seen = self._seen.setdefault(path, _Seen(position, rest, self._now()))
+        if (seen.position.bytes, seen.rest) != (position.bytes, rest):
+            seen.position, seen.rest, seen.since_s = position, rest, self._now()
+        elif not seen.is_told and self._now() - seen.since_s >= _CALM_S:
+            seen.is_told = True
+            log.warning("%s", _words(path, position, rest))
+
+
+def _words(path: str, position: FilePosition, rest: Rest) -> str:
+    if rest is Rest.LINE:
+        return f"{path}: its last line, from byte {position.bytes:,} on, is not whole and not read; {_REMEDY}"
+    lines = f"behind line {position.records:,} nothing" if position.records else "nothing"
+    return f"{path}: its compressed stream ends before its end, {lines} could be read; {_REMEDY}"
