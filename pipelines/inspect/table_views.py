@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 
 import pyarrow as pa
-import typer
 
 from paimon_table import POSTPONED, Snapshot, Table, TableSchema
 from paimon_table.errors import ConfigError
@@ -19,6 +18,7 @@ from pipelines.inspect.tables_below import tables_below
 from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import write_rows
+from pipelines.report.say import say
 from pipelines.report.table_report import (
     all_snapshots,
     file_rows,
@@ -92,7 +92,7 @@ def changes(
     table = open_table(path, storage)
     if table.options.changelog_producer == "none" and table.schema.primary_keys:
         note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
-        typer.echo(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
+        say(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
     names = _column_names(columns, table.schema.column_names)
     newest = table.snapshots.latest_id() if last is None else last
     if first is not None and first > (newest or 0):
@@ -159,7 +159,7 @@ def _tell_reading_options(table: Table) -> None:
     for name, value in sorted(table.schema.options.items()):
         if name.startswith("scan."):
             remedy = _INSTEAD.get(name, "")
-            typer.echo(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
+            say(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
 
 
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
@@ -167,7 +167,7 @@ def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
         return
     waiting = waiting_row_count(table.state(snapshot))
     if waiting:
-        typer.echo(waiting_text(waiting, table.paths.root), err=True)
+        say(waiting_text(waiting, table.paths.root), err=True)
 
 
 def _type_names(schema: TableSchema) -> dict[str, str]:
@@ -254,4 +254,4 @@ def _print_first(parts: Iterable[pa.Table], output: RowFormat) -> None:
     write_rows([shown.slice(0, TABLE_FORMAT_LIMIT)], output)
     if shown.num_rows > TABLE_FORMAT_LIMIT:
         note = f"the first {TABLE_FORMAT_LIMIT} rows; --limit shows more, --format json or csv shows all"
-        typer.echo(note, err=True)
+        say(note, err=True)

@@ -29,6 +29,7 @@ from paimon_table.storage.file_io import FileIO, file_io_for
 from pipelines.inspect.table_views import Options, storage_options
 from pipelines.jobs.job_progress import BarProgress, new_job, watched
 from pipelines.report.json_log import LogFormat, line
+from pipelines.report.say import say
 from pipelines.tidying.pipeline_claims import pipeline_claims
 from sources.wording import counted
 
@@ -220,7 +221,7 @@ def _watch(rounds: Rounds, progress: BarProgress, interval_s: float) -> None:
 
 
 def _text_line(text: str, is_warning: bool) -> None:
-    typer.echo(f"{_now()} {text}", err=is_warning)
+    say(f"{_now()} {text}", err=is_warning)
 
 
 def _json_line(text: str, is_warning: bool) -> None:

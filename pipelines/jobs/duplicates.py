@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import typer
-
 from paimon_table import TableContext
 from paimon_table.maintenance.repeated_keys import RepeatedKeys, find_repeated, remove_repeated
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched
+from pipelines.report.say import say
 from sources.wording import counted
 
 _LISTED = 20
@@ -22,16 +21,16 @@ def remove_duplicates(path: str, newest_by: str | None, yes: bool, dry_run: bool
     with watched() as progress:
         found = find_repeated(table, new_job(progress), newest_by)
     if not found.gone:
-        typer.echo("nothing to remove: no key is in two places")
+        say("nothing to remove: no key is in two places")
         return
     verb = "would delete" if dry_run else "to delete"
-    typer.echo("\n".join([f"{verb} {counted(len(found.gone), 'row')}:", *_told(table.context, found)]))
+    say("\n".join([f"{verb} {counted(len(found.gone), 'row')}:", *_told(table.context, found)]))
     if dry_run:
         return
     confirm("Delete them?", yes, done="deleted")
     with watched() as progress:
         snapshot_id = remove_repeated(table, new_job(progress), found)
-    typer.echo(f"deleted {counted(len(found.gone), 'row')}, snapshot {snapshot_id}; each key has one row now")
+    say(f"deleted {counted(len(found.gone), 'row')}, snapshot {snapshot_id}; each key has one row now")
 
 
 def _told(ctx: TableContext, found: RepeatedKeys) -> Iterator[str]:

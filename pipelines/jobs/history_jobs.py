@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import typer
-
 from paimon_table import Snapshot, Table
 from paimon_table.errors import ConfigError
 from paimon_table.history.branches import BranchStore
@@ -30,6 +28,7 @@ from pipelines.jobs.history_rows import branch_rows, consumer_rows, tag_rows
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.report.output import RowFormat, quiet_pipe
 from pipelines.report.row_output import write_rows
+from pipelines.report.say import say
 from pipelines.tidying.pipeline_claims import pipeline_claims
 from sinks.commit.pipeline_mark import marking_pipelines
 from sources.wording import counted, first_of
@@ -94,31 +93,31 @@ def _tell_tidied(done: Tidied, would: str) -> None:
         *(f"consumer {name} {would}forgotten" for name in done.consumers),
     ]
     for line in first_of(told, _LISTED):
-        typer.echo(line)
+        say(line)
     expired = done.expired
     if expired.finished:
-        typer.echo(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
+        say(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
     if expired.dropped:
-        typer.echo(
+        say(
             f"left {counted(expired.dropped, 'removal')} that had been interrupted as it was: a consumer reads on from"
             " there, or the table was rolled back; 'remove-orphans' finds the files that nobody needs"
         )
     for what, ids in (("snapshot", expired.snapshots), ("changelog", expired.changelogs)):
         if ids:
-            typer.echo(f"{counted(len(ids), what)} {would}expired: {_range(ids)}")
+            say(f"{counted(len(ids), what)} {would}expired: {_range(ids)}")
     if expired.file_count or expired.metadata_count:
         files = f"{counted(expired.file_count, 'file')} of {expired.size_bytes:,} bytes"
-        typer.echo(f"{would}removed: {files}, {counted(expired.metadata_count, 'file')} of metadata")
+        say(f"{would}removed: {files}, {counted(expired.metadata_count, 'file')} of metadata")
     if not told and not expired.snapshots and not expired.changelogs and not (expired.finished or expired.dropped):
-        typer.echo("nothing is over")
+        say("nothing is over")
     if expired.keeper is not None:
-        typer.echo(f"snapshot {expired.keeper.snapshot_id} and later ones are kept: {expired.keeper.text}", err=True)
+        say(f"snapshot {expired.keeper.snapshot_id} and later ones are kept: {expired.keeper.text}", err=True)
 
 
 def _tell_without_time(directories: Sequence[str]) -> None:
     if directories:
         names = ", ".join(first_of(list(directories), 5))
-        typer.echo(
+        say(
             f"{counted(len(directories), 'partition')} never dropped, for want of a time in the values: {names}; see "
             "partition.timestamp-pattern, or use drop-partition",
             err=True,
@@ -153,12 +152,12 @@ def rollback(
     else:
         plan = plan_rollback(ctx, snapshot if snapshot is not None else _snapshot_at(table, timestamp or ""))
     if not plan.snapshots and plan.tag is None:
-        typer.echo(f"nothing to do: snapshot {plan.to.id} is the newest one")
+        say(f"nothing to do: snapshot {plan.to.id} is the newest one")
         return
     _tell_rollback(plan, "would go back to" if dry_run else "going back to")
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
-        typer.echo(
+        say(
             f"written by pipeline {', '.join(pipelines)}: stop it first, and all other writers. Its next start"
             " notices what the table lacks then, and reads it again beside the stream; one of dump files refuses to"
             " start, and says what to do",
@@ -168,7 +167,7 @@ def rollback(
         return
     confirm("Go back?", yes)
     roll_back(ctx, plan)
-    typer.echo(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
+    say(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
 
 
 def _snapshot_at(table: Table, timestamp: str) -> int:
@@ -183,12 +182,12 @@ def _snapshot_at(table: Table, timestamp: str) -> int:
 
 
 def _tell_rollback(plan: Rollback, what: str) -> None:
-    typer.echo(f"{what} snapshot {plan.to.id} of {_time(plan.to)}, {counted(plan.to.total_record_count, 'stored row')}")
+    say(f"{what} snapshot {plan.to.id} of {_time(plan.to)}, {counted(plan.to.total_record_count, 'stored row')}")
     for name, ids in (("snapshot", plan.snapshots), ("changelog", plan.changelogs)):
         if ids:
-            typer.echo(f"  without {counted(len(ids), name)}: {_range(sorted(ids))}")
+            say(f"  without {counted(len(ids), name)}: {_range(sorted(ids))}")
     if plan.tags:
-        typer.echo(f"  without {counted(len(plan.tags), 'tag')}: {', '.join(first_of(list(plan.tags), _LISTED))}")
+        say(f"  without {counted(len(plan.tags), 'tag')}: {', '.join(first_of(list(plan.tags), _LISTED))}")
 
 
 def _time(snapshot: Snapshot) -> str:
@@ -219,11 +218,11 @@ def create_tag(
     if dry_run:
         tags.check_new(name)
         list(table.snapshots.between(chosen, chosen))
-        typer.echo(f"would tag snapshot {chosen} as {name}")
+        say(f"would tag snapshot {chosen} as {name}")
         return
     finish_interrupted(table.context)  # else the end of a removal could take the new tag for one of this name
     tag_snapshot(tags, name, table.paths.snapshot_file(chosen), now=datetime.now, retained_ms=lives_ms)
-    typer.echo(f"tagged snapshot {chosen} as {name}")
+    say(f"tagged snapshot {chosen} as {name}")
 
 
 def delete_tags(path: str, names: Sequence[str], dry_run: bool, storage: Options) -> None:
@@ -244,7 +243,7 @@ def _delete_tag(table: Table, tag: Tag, dry_run: bool) -> None:
             carry_out(table.io, table.paths, removal, Surroundings().new_uuid, progress.advance)
     files = f"{counted(len(removal.files), 'file')} of {plan.size_bytes:,} bytes"
     what = "would delete" if dry_run else "deleted"
-    typer.echo(f"{what} tag {tag.name} with {files}, {counted(len(removal.metadata), 'file')} of metadata")
+    say(f"{what} tag {tag.name} with {files}, {counted(len(removal.metadata), 'file')} of metadata")
 
 
 # ---------------------------------------------------------------- branches, consumers
@@ -266,7 +265,7 @@ def create_branch(path: str, name: str, tag: str | None, dry_run: bool, storage:
     where = "without rows" if begin is None else f"at tag {begin.name}, snapshot {begin.snapshot.id}"
     if not dry_run:
         branches.create(name, begin)
-    typer.echo(f"{'would begin' if dry_run else 'began'} branch {name} {where}")
+    say(f"{'would begin' if dry_run else 'began'} branch {name} {where}")
 
 
 def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Options) -> None:
@@ -276,12 +275,12 @@ def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Optio
     branches.check_there(name)
     newest = branches.snapshots(name).latest()
     rows = "no rows" if newest is None else f"{counted(newest.total_record_count, 'stored row')}"
-    typer.echo(f"{'would delete' if dry_run else 'deleting'} branch {name} with {rows}")
+    say(f"{'would delete' if dry_run else 'deleting'} branch {name} with {rows}")
     if dry_run:
         return
     confirm("Delete it?", yes)
     branches.delete(name)
-    typer.echo(f"deleted branch {name}; files that only it needed are found by remove-orphans")
+    say(f"deleted branch {name}; files that only it needed are found by remove-orphans")
 
 
 def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
@@ -314,7 +313,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
                 f"--snapshot {snapshot} of {path} has expired meanwhile; reset consumer {name!r} to {left} or later, "
                 "or delete it: it keeps all snapshots from now on"
             )
-    typer.echo(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")
+    say(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")
 
 
 def delete_consumer(path: str, name: str, dry_run: bool, storage: Options) -> None:
@@ -324,4 +323,4 @@ def delete_consumer(path: str, name: str, dry_run: bool, storage: Options) -> No
     consumers.check_there(name)
     if not dry_run:
         consumers.delete(name)
-    typer.echo(f"{'would forget' if dry_run else 'forgot'} consumer {name}")
+    say(f"{'would forget' if dry_run else 'forgot'} consumer {name}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import typer
-
 from paimon_table import DYNAMIC, POSTPONED, BucketId, DataFileMeta, Table
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.compaction import Chosen, would_compact
@@ -20,6 +18,7 @@ from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.partition_spec import named_partitions, told_partition
+from pipelines.report.say import say
 from sinks.commit.pipeline_mark import marking_pipelines
 from sources.wording import counted, first_of
 
@@ -41,14 +40,14 @@ def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options
         given = compact_postponed(table, job, chosen, fully=full)
         done = compact_table(table, job, chosen, fully=full)
     if given.snapshot_ids:
-        typer.echo(
+        say(
             f"postponed rows got their buckets: {_sizes(given.files_before, given.bytes_before)} -> "
             f"{_sizes(given.files_after, given.bytes_after)}, {_snapshots(given.snapshot_ids)}"
         )
     if not done.snapshot_ids:
-        typer.echo("nothing else to compact" if given.snapshot_ids else "nothing to compact")
+        say("nothing else to compact" if given.snapshot_ids else "nothing to compact")
         return
-    typer.echo(
+    say(
         f"compacted {counted(done.buckets, 'bucket')}: {_sizes(done.files_before, done.bytes_before)} -> "
         f"{_sizes(done.files_after, done.bytes_after)}, {_snapshots(done.snapshot_ids)}"
     )
@@ -67,7 +66,7 @@ def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Optio
         return
     if stale and pipelines:
         note = f"written by pipeline {', '.join(pipelines)}: a run of it may go on, and waits for the new number; if it"
-        typer.echo(f"{note} commits again and again meanwhile, stop it first", err=True)
+        say(f"{note} commits again and again meanwhile, stop it first", err=True)
     is_chosen: Chosen | None = frozenset(chosen).__contains__ if specs else None
     with watched() as progress:
         done = rescale_table(table, buckets, new_job(progress), is_chosen)
@@ -86,9 +85,9 @@ def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: O
     confirm("Drop them?", yes, done="dropped")
     done = drop_partitions(table, chosen, new_job())
     if done.snapshot_id is None:
-        typer.echo("they are gone already")
+        say("they are gone already")
         return
-    typer.echo(
+    say(
         f"dropped {counted(len(done.partitions), 'partition')} with {_held(done.partitions)}, "
         f"{_snapshots([done.snapshot_id])}; older snapshots still have them"
     )
@@ -99,14 +98,14 @@ def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
     table = open_table(path, storage, for_reading=False)
     state = table.state()
     if not state.files and not state.index:
-        typer.echo("the table is empty already")
+        say("the table is empty already")
         return
     _tell_partitions(table, "would empty" if dry_run else "emptying", partition_facts(table.context, state))
     if dry_run:
         return
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
-        typer.echo(
+        say(
             f"written by pipeline {', '.join(pipelines)}: what it has read stays read, and what comes from now on is "
             "written into the empty table",
             err=True,
@@ -114,9 +113,9 @@ def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
     confirm("Empty the table?", yes, done="removed")
     done = truncate_table(table, new_job())
     if done.snapshot_id is None:
-        typer.echo("the table is empty already")
+        say("the table is empty already")
         return
-    typer.echo(
+    say(
         f"emptied the table of {_held(done.partitions)}, {_snapshots([done.snapshot_id])}; older snapshots still have "
         "them"
     )
@@ -136,7 +135,7 @@ def _chosen(table: Table, specs: Specs) -> Chosen:
 
 def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> None:
     if not due:
-        typer.echo("nothing to compact")
+        say("nothing to compact")
         return
 
     def told(bucket: BucketId, files: Sequence[DataFileMeta]) -> str:
@@ -148,16 +147,16 @@ def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> N
         return f"  {place}{number}: {held}, {level0:,} of them on level 0"
 
     lines = [told(bucket, files) for bucket, files in due.items()]
-    typer.echo("\n".join([f"would compact {counted(len(due), 'bucket')}:", *first_of(lines, _LISTED, "buckets")]))
+    say("\n".join([f"would compact {counted(len(due), 'bucket')}:", *first_of(lines, _LISTED, "buckets")]))
 
 
 def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:
     if stale:
         _tell_partitions(table, f"would rewrite into {_buckets(buckets)}", stale)
     elif table.options.bucket != buckets:
-        typer.echo(f"would set 'bucket' to {buckets}; no files are to be rewritten")
+        say(f"would set 'bucket' to {buckets}; no files are to be rewritten")
     else:
-        typer.echo(f"nothing to do: there are {_buckets(buckets)} already")
+        say(f"nothing to do: there are {_buckets(buckets)} already")
 
 
 def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
@@ -168,27 +167,25 @@ def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, Partiti
         return f"  {name}: {buckets}{rows}"
 
     lines = [told(partition, facts) for partition, facts in partitions.items()]
-    typer.echo("\n".join([f"{what}:", *first_of(lines, _LISTED, "partitions")]))
+    say("\n".join([f"{what}:", *first_of(lines, _LISTED, "partitions")]))
 
 
 def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
     if not done.snapshot_ids and done.option_before == buckets and not done.left:
-        typer.echo(f"nothing to do: there are {_buckets(buckets)} already")
+        say(f"nothing to do: there are {_buckets(buckets)} already")
         return
     what = f" in {counted(len(done.rewritten), 'partition')}" if table.schema.partition_keys else ""
     if done.rewritten:
-        typer.echo(
+        say(
             f"rescaled to {_buckets(buckets)}{what}: {counted(done.row_count, 'row')}, "
             f"{_sizes(done.files_before, done.bytes_before)} -> {_sizes(done.files_after, done.bytes_after)}, "
             f"{_snapshots(done.snapshot_ids)}"
         )
     if done.option_before != buckets:
-        typer.echo(
-            f"'bucket' is {buckets}, before it was {done.option_before}; pipeline files that state it need that too"
-        )
+        say(f"'bucket' is {buckets}, before it was {done.option_before}; pipeline files that state it need that too")
     if done.left:
         names = sorted(f"{table.context.partition_path(p)} ({n})" for p, n in done.left.items())
-        typer.echo(
+        say(
             f"{counted(len(names), 'partition')} with another number cannot be written to before they are rescaled "
             f"too: {', '.join(first_of(names, 5))}",
             err=True,

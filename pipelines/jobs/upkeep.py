@@ -17,6 +17,7 @@ from pipelines.inspect.table_views import Options, open_table, storage_options
 from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.remedies import remedies
+from pipelines.report.say import say
 from sources.wording import counted, first_of
 
 _LISTED = 20
@@ -34,18 +35,18 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
     size = len(f"{max((orphan.size_bytes for orphan in files), default=0):,}")
     for orphan in files if dry_run else ():
         below = orphan.path.removeprefix(f"{table.paths.root}/")
-        typer.echo(f"{_time(orphan.modified_ms)}  {orphan.size_bytes:>{size},}  {below}")
+        say(f"{_time(orphan.modified_ms)}  {orphan.size_bytes:>{size},}  {below}")
     if files:
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {_sizes(files)} that nothing refers to")
+        say(f"{'would remove' if dry_run else 'removed'} {_sizes(files)} that nothing refers to")
     else:
-        typer.echo(f"nothing to remove: of {counted(found.file_count, 'file')} none is unreferenced and old enough")
+        say(f"nothing to remove: of {counted(found.file_count, 'file')} none is unreferenced and old enough")
     if found.young:
         young = f"{_sizes(found.young)} are not referred to either, but younger than {older_than}"
-        typer.echo(f"{young}: a writer may be about to publish them", err=True)
+        say(f"{young}: a writer may be about to publish them", err=True)
     if found.unknown:
         names = [path.removeprefix(f"{table.paths.root}/") for path in found.unknown]
         listed = "\n  ".join(first_of(names, _LISTED))
-        typer.echo(f"not files of a Paimon table, left alone:\n  {listed}", err=True)
+        say(f"not files of a Paimon table, left alone:\n  {listed}", err=True)
 
 
 def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
@@ -59,15 +60,15 @@ def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
     for hint in found.hints:
         said = "is missing" if hint.found is None else f"says {hint.found[:40]!r}"
         done = f"should say {hint.right}" if dry_run else f"says {hint.right} now"
-        typer.echo(f"{_below(root, hint.path)}: {said}, {done}")
+        say(f"{_below(root, hint.path)}: {said}, {done}")
     for damage in found.damages:
-        typer.echo(_damage_text(opened.ctx, damage))
+        say(_damage_text(opened.ctx, damage))
     checked = f"{counted(len(found.snapshot_ids), 'snapshot')} and {counted(found.file_count, 'file')} looked at"
     if found.damages:
-        typer.echo(f"{checked}: {counted(len(found.damages), 'damaged file')}")
-        typer.echo("\n".join(remedies(opened.ctx, found)), err=True)
+        say(f"{checked}: {counted(len(found.damages), 'damaged file')}")
+        say("\n".join(remedies(opened.ctx, found)), err=True)
     else:
-        typer.echo(f"{checked}: nothing is damaged" + (", but hints are wrong" if found.hints and dry_run else ""))
+        say(f"{checked}: nothing is damaged" + (", but hints are wrong" if found.hints and dry_run else ""))
     if found.damages or (found.hints and dry_run):
         raise typer.Exit(1)
 

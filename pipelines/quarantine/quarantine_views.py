@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-import typer
 from rich.text import Text
 
 from paimon_table.errors import ConfigError
@@ -27,6 +26,7 @@ from pipelines.quarantine.target_names import TargetNames
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import print_table, rich_table
 from pipelines.report.safe_text import json_line, safe_json, shown
+from pipelines.report.say import say
 from sources.wording import counted, first_of
 
 SHOWN = 20
@@ -63,12 +63,12 @@ class Opened:
     def tell_damaged(self) -> None:
         """Say on stderr which lines are no records."""
         for line in self.damaged:
-            typer.echo(f"damaged: {self.bad.location}/{line.place}: {shown(line.problem, 200)}", err=True)
+            say(f"damaged: {self.bad.location}/{line.place}: {shown(line.problem, 200)}", err=True)
         more = self.damaged_count - len(self.damaged)
         if more:
-            typer.echo(f"and {counted(more, 'more damaged line')}", err=True)
+            say(f"and {counted(more, 'more damaged line')}", err=True)
         if self.damaged:
-            typer.echo("damaged lines are counted nowhere and stay; mend them in their files, or drop all", err=True)
+            say("damaged lines are counted nowhere and stay; mend them in their files, or drop all", err=True)
 
 
 def opened(file: Path) -> Opened:
@@ -89,9 +89,9 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
     tables = len({group.table for group in groups})
     if total:
         told = f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(len(files), 'file')} below "
-        typer.echo(told + quarantine.bad.location, err=True)
+        say(told + quarantine.bad.location, err=True)
     else:
-        typer.echo(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
+        say(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
     _tell_unfinished(quarantine)
     quarantine.tell_damaged()
 
@@ -99,7 +99,7 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
 def _tell_unfinished(quarantine: Opened) -> None:
     waiting = sum(slice_.record_count for slice_ in Slices(quarantine.bad.io, quarantine.bad.path).unfinished())
     if waiting:
-        typer.echo(f"a retry of {counted(waiting, 'record')} has not ended; the next retry finishes it", err=True)
+        say(f"a retry of {counted(waiting, 'record')} has not ended; the next retry finishes it", err=True)
 
 
 def _print_groups(groups: list[Group], output: RowFormat, out: IO[str]) -> None:
@@ -153,9 +153,9 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
             is_json = output is RowFormat.JSON
             out.write(safe_json(_text(line)) + "\n" if is_json else _told(line, quarantine.names.of(line)))
     if not printed:
-        typer.echo(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
+        say(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
     elif left and limit is None:
-        typer.echo(f"and {counted(left, 'more record')}; --limit shows more, --format json all", err=True)
+        say(f"and {counted(left, 'more record')}; --limit shows more, --format json all", err=True)
     quarantine.tell_damaged()
 
 
@@ -212,20 +212,20 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     damaged = quarantine.damaged_count if selection.is_all else 0
     _tell_unfinished(quarantine)
     if left:
-        typer.echo(f"{counted(left, 'file')} of a batch that may run again stay", err=True)
+        say(f"{counted(left, 'file')} of a batch that may run again stay", err=True)
     if not total and not damaged:
-        typer.echo(f"nothing to drop: {no_records(quarantine.bad, quarantine.names, files, selection)}")
+        say(f"nothing to drop: {no_records(quarantine.bad, quarantine.names, files, selection)}")
         return
     lines = list(map(group_line, groups))
     also = [f"  {counted(damaged, 'damaged line')}"] if damaged else []
     head = f"{'would drop' if dry_run else 'dropping'} {counted(total, 'record')} for good:"
-    typer.echo("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))
+    say("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))
     if dry_run:
         return
     confirm("Drop them?", yes, done="dropped")
     with alone(quarantine.bad), watched("files") as progress:
         taken = _drop(quarantine, files, selection, progress)
-    typer.echo(f"dropped {counted(taken, 'line')}")
+    say(f"dropped {counted(taken, 'line')}")
 
 
 def _drop(quarantine: Opened, files: list[BadFile], selection: Selection, progress: BarProgress) -> int:

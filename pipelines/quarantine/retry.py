@@ -28,6 +28,7 @@ from pipelines.quarantine.quarantine_views import Opened, opened
 from pipelines.quarantine.selection import Selection
 from pipelines.quarantine.slices import Slice, Slices, digest
 from pipelines.report.safe_text import shown
+from pipelines.report.say import say
 from sinks import faults
 from sources.wording import counted, first_of, skip_words
 
@@ -176,7 +177,7 @@ def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedL
     why = None if selection.table is None else job.refusal(selection.table)
     if why is not None:
         if edited is None and not job.is_any():
-            typer.echo(job.nothing(selection))
+            say(job.nothing(selection))
             return
         raise ConfigError(why)
     if dry_run:
@@ -231,22 +232,22 @@ def _tell_dry_run(job: Retry, selection: Selection) -> None:
     total = Counter(tables.values())
     if total:
         lines = [f"  {table}: {counted(number, 'record')}" for table, number in sorted(total.items())]
-        typer.echo("\n".join([f"would retry {counted(total.total(), 'record')}:", *lines]))
+        say("\n".join([f"would retry {counted(total.total(), 'record')}:", *lines]))
     else:
-        typer.echo(job.nothing(selection))
+        say(job.nothing(selection))
     _tell_kept(job)
 
 
 def _tell_total(total: Applied, job: Retry, selection: Selection) -> None:
     if not total.records:
-        typer.echo(job.nothing(selection))
+        say(job.nothing(selection))
         return
     told = [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped)]
     if total.failed:
         told.append(f"{total.failed:,} failed again and stay in the quarantine")
     reasons = [f"  {n:,}: {shown(why)}" for why, n in sorted(total.reasons.items(), key=lambda item: -item[1])]
     head = f"retried {counted(total.records, 'record')}: {', '.join(told)}"
-    typer.echo("\n".join([head, *first_of(reasons, _REASONS_TOLD, "reasons")]))
+    say("\n".join([head, *first_of(reasons, _REASONS_TOLD, "reasons")]))
 
 
 def _tell_kept(job: Retry) -> None:
@@ -256,4 +257,4 @@ def _tell_kept(job: Retry) -> None:
 
 
 def _tell(text: str) -> None:
-    typer.echo(text, err=True)
+    say(text, err=True)

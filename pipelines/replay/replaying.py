@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import typer
-
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
@@ -33,6 +31,7 @@ from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of, read_of
 from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
+from pipelines.report.say import say
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import newest_position
 
@@ -73,7 +72,7 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[Pipeline
         with _slices(config) as do, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
             done = driven(do, state.id, progress, partial(count, config, replays, state.id))
     except KeyboardInterrupt:
-        typer.echo(f"{name} stays where it is; the same command goes on with it", err=True)
+        say(f"{name} stays where it is; the same command goes on with it", err=True)
         raise
     except ConfigError:
         if not replays.get(state.id).is_begun:  # its range was refused: nothing of it is left to go on with
@@ -88,9 +87,9 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[Pipeline
     if state.rebuild is not None:
         unpin(state.id, _table(own_tables(config), config, state.table))
     replays.remove(state.id)
-    typer.echo(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
+    say(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
     for line in told(state) if state.rebuild is not None else ():
-        typer.echo(line)
+        say(line)
 
 
 _KINDS = (("replay", "replaying"), ("rebuild", "rebuilding"))
@@ -116,9 +115,9 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
         if answer.state is State.REFUSED and _still(replays, before) is None:
             raise _ended_meanwhile(before, table)
         done_or_raised(answer)
-    typer.echo(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
+    say(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
     if TagStore(table.io, table.paths).find(tag_of(before.id)) is not None:
-        typer.echo(
+        say(
             f"whether the table had taken the rebuilt content is not known any more: tag {tag_of(before.id)!r} keeps"
             " the old one until you delete it (tidemark table tags delete)"
         )
@@ -159,7 +158,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)
     before, allows = replays.unfinished(wanted.table), wanted.allows_missing
     if before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state):
-        typer.echo(f"going on with {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
+        say(f"going on with {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(
@@ -214,7 +213,7 @@ def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
     with held_checkpoints([config]):
         from pipelines.replay.local_slices import local_slices
 
-        typer.echo(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
+        say(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
         with local_slices(config) as slices:
             yield lambda id_: _local(config, slices.do(id_))
 
@@ -230,7 +229,7 @@ def _asked(config: PipelineConfig, id_: str) -> Progress:
 
 
 def _waited_for(config: PipelineConfig, command: str, arguments: Mapping[str, Any]) -> Answer | None:
-    return wait_for(config, command, arguments, lambda text: typer.echo(text, err=True))
+    return wait_for(config, command, arguments, lambda text: say(text, err=True))
 
 
 def _local(config: PipelineConfig, progress: Progress) -> Progress:

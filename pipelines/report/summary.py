@@ -73,27 +73,27 @@ class RunSummary:
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     """Print to stdout."""
     out = console or Console(highlight=False)
-    out.print(Text(headline(summary), style="bold"), soft_wrap=True)
+    _say(out, headline(summary), "bold")
     if summary.waited_s:
-        out.print(Text(f"waited {duration_words(summary.waited_s)} for trouble to pass"), soft_wrap=True)
+        _say(out, f"waited {duration_words(summary.waited_s)} for trouble to pass")
     for loss in summary.losses:
-        out.print(Text(f"lost before it was read: {loss}"), soft_wrap=True)
+        _say(out, f"lost before it was read: {loss}")
     for unfinished in summary.unfinished:
-        out.print(Text(f"not all was read: {shown(unfinished)}", style="bold"), soft_wrap=True)
+        _say(out, f"not all was read: {unfinished}", "bold")
     for table_behind in summary.behind:
-        out.print(Text(table_behind, style="bold"), soft_wrap=True)
+        _say(out, table_behind, "bold")
     for identifier, unsent in summary.totals.unsent.items():
         for text in unsent_texts(unsent):
-            out.print(Text(f"{identifier}: {text}", style="bold"), soft_wrap=True)
+            _say(out, f"{identifier}: {text}", "bold")
     if summary.tables:
         out.print()
         print_table(_tables(summary.tables), out.file)
     for table in summary.tables:
         if table.waiting_row_count:
             waiting = waiting_text(table.waiting_row_count, short_path(table.path))
-            out.print(Text(f"{table.identifier}: {waiting}"), soft_wrap=True)
+            _say(out, f"{table.identifier}: {waiting}")
     for identifier, reason in summary.unread.items():
-        out.print(Text(f"{identifier} was written, but cannot be read: {reason}"), soft_wrap=True)
+        _say(out, f"{identifier} was written, but cannot be read: {reason}")
     if summary.sample is not None:
         _print_rows(f"{summary.sample.identifier}, some rows", summary.sample.rows, summary.sample.hidden_columns, out)
         if summary.sample.changes is not None:
@@ -103,7 +103,7 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
         out.print()
         out.print(Text("Try next:", style="bold"))
         for command in next_commands(summary, own_command()):
-            out.print(Text("  " + command), soft_wrap=True)
+            _say(out, "  " + command)
 
 
 def headline(summary: RunSummary) -> str:
@@ -142,22 +142,27 @@ def next_commands(summary: RunSummary, command: str) -> list[str]:
     ]
 
 
+def _say(out: Console, text: str, style: str = "") -> None:
+    """One line; names, values and reasons in it come from topics and tables."""
+    out.print(Text(shown(text), style=style), soft_wrap=True)
+
+
 def _tables(tables: Sequence[TableSummary]) -> Table:
     names = ("rows", "buckets", "snapshots", "changelog rows")
-    shown = rich_table([("table", False), *((name, True) for name in names)])
+    drawn = rich_table([("table", False), *((name, True) for name in names)])
     for table in tables:
         rows = f"{'' if table.is_counted else 'at most '}{table.row_count:,}"
         counts = (table.bucket_count, table.snapshot_count, table.changelog_row_count)
-        shown.add_row(Text(table.identifier), rows, *(f"{count:,}" for count in counts))
-    return shown
+        drawn.add_row(Text(shown(table.identifier)), rows, *(f"{count:,}" for count in counts))
+    return drawn
 
 
 def _print_rows(title: str, rows: pa.Table, hidden_columns: Sequence[str], out: Console) -> None:
-    shown = rich_table([(f.name, is_number(f.type)) for f in rows.schema])
-    add_rows(shown, rows)
+    drawn = rich_table([(f.name, is_number(f.type)) for f in rows.schema])
+    add_rows(drawn, rows)
     out.print()
-    out.print(Text(title + ":", style="bold"))
-    print_table(shown, out.file)
+    _say(out, title + ":", "bold")
+    print_table(drawn, out.file)
     if hidden_columns:
         names = ", ".join(hidden_columns[:HIDDEN_SHOWN]) + (", ..." if len(hidden_columns) > HIDDEN_SHOWN else "")
-        out.print(Text(f"columns not shown: {names}", style="dim"), soft_wrap=True)
+        _say(out, f"columns not shown: {names}", "dim")

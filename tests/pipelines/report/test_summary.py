@@ -227,3 +227,14 @@ def test_the_summary_names_what_was_lost_before_it_was_read() -> None:
 def test_what_could_not_be_read_is_told_also_where_nothing_is_new() -> None:
     text = printed(RunSummary("shop", Totals(), (), unfinished=("/d/a.gz: cut",)))
     assert text == "shop: nothing new since the last run\nnot all was read: /d/a.gz: cut\n"
+
+
+def test_nothing_in_a_summary_acts_on_a_terminal() -> None:
+    bad = "\x1b[2J\u202ex"
+    totals = Totals(5, DecodeCounts(quarantined=5), 1.0, {f"topic {bad}": 5})
+    table = replace(ORDERS, identifier=f"lake.{bad}", path=f"/data/{bad}", waiting_row_count=1)
+    sample = TableSample(f"lake.{bad}", pa.table({bad: [bad]}), None, (bad,))
+    said = (bad,)
+    text = printed(RunSummary(bad, totals, (table,), sample, bad, {bad: bad}, said, said, unfinished=said))
+    assert text.count(r"\x1b[2J\u202ex") >= 14
+    assert all(line.isprintable() for line in text.split("\n"))

@@ -1,0 +1,12 @@
+"""What commands tell people, line by line, without anything in it that a terminal acts on."""
+
+from __future__ import annotations
+
+import typer
+
+from pipelines.report.safe_text import shown
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print lines to stdout, with ``err`` to stderr; names and values in them may be anybody's."""
+    typer.echo("\n".join(map(shown, text.split("\n"))), err=err)
