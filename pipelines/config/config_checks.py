@@ -98,6 +98,9 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
         yield problem_at(file, ("checkpoint",), missing)
     if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
         yield problem_at(file, ("checkpoint",), overlap)
+    if config.source.quarantine is not None and not _is_in_use(config.source.quarantine):
+        for text in _quarantine_overlaps(config):
+            yield problem_at(file, ("source", "quarantine"), f"{text}; give it a directory of its own outside of both")
     for name in config.catalog.options:
         path = ("catalog", "options", name)
         if name not in _STORAGE_OPTIONS:
@@ -160,6 +163,29 @@ def _place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
             " stop the pipeline, move the directory out of the warehouse, and name its new place"
         )
         yield problem_at(file, ("checkpoint",), text)
+    if config.source.quarantine is not None and _is_in_use(config.source.quarantine):
+        for text in _quarantine_overlaps(config):
+            remedy = "stop the pipeline, move the quarantine's files to a directory of its own, and name that"
+            yield problem_at(file, ("source", "quarantine"), f"{text}; {remedy}")
+
+
+def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
+    """Why the quarantine cannot be so near to the tables and the checkpoint."""
+    bad = _directory(config.quarantine)
+    for other, what in ((config.catalog.warehouse, "warehouse"), (config.checkpoint, "checkpoint")):
+        place = _directory(other)
+        if bad == place:
+            yield f"is the directory of the {what} too"
+        elif bad.startswith(place):
+            yield f"lies in the {what}: whoever removes, restores or copies that does so to the quarantine too"
+        elif place.startswith(bad):
+            yield f"holds the {what}, which would go with it when it is cleared away"
+
+
+def _is_in_use(quarantine: str) -> bool:
+    """Whether a local quarantine holds files already; of others nobody knows here, so that they count as used."""
+    path = quarantine.removeprefix("file://")
+    return is_uri(path) or bool(glob.glob(os.path.join(glob.escape(path), "batch-*")))
 
 
 def _directory(location: str) -> str:

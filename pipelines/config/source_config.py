@@ -245,7 +245,8 @@ class Source(ConfigModel):
     )
     quarantine: Location | None = Field(
         default=None,
-        description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default.",
+        description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default. "
+        "Outside of the warehouse and the checkpoint.",
     )
 
     @model_validator(mode="after")

@@ -363,3 +363,30 @@ def test_a_duration_without_a_unit_is_refused(tmp_path: Path) -> None:
     (told,) = str(error.value).splitlines()
     assert "option 'snapshot.time-retained': '12' has no unit" in told
     assert told.endswith("write 12 d, 12 h, 12 s or 12 ms")
+
+
+QUARANTINES = [
+    ("lake", "is the directory of the warehouse too"),
+    ("lake/shop.db/t", "lies in the warehouse"),
+    ("state", "is the directory of the checkpoint too"),
+    ("file://{}/state/bad", "lies in the checkpoint"),
+    (".", "holds the warehouse"),
+]
+
+
+@pytest.mark.parametrize(("quarantine", "told"), QUARANTINES)
+def test_a_quarantine_among_tables_or_state_is_refused_while_it_is_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, quarantine: str, told: str
+) -> None:
+    place = quarantine.format(tmp_path)
+    file = tmp_path / "shop.yaml"
+    good = GOOD.format(name="shop", checkpoint="state")
+    file.write_text(good.replace("source: {", f"source: {{ quarantine: '{place}',"))
+    with pytest.raises(ConfigError, match=rf"source\.quarantine: {told}"):
+        load_pipeline(file)
+
+    (tmp_path / place.removeprefix("file://") / "batch-000000000001").mkdir(parents=True)
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipeline(file)
+
+    assert f"warning: source.quarantine: {told}" in caplog.text
