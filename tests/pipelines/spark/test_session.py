@@ -120,7 +120,7 @@ def test_every_error_of_ours_in_a_task_is_the_same_on_the_driver(name: str) -> N
         (
             "NotADirectoryError: [Errno 20] Not a directory: '/lake/a'",
             SinkUnavailable,
-            "a directory: ./lake/a.; check",
+            "a directory: ./lake/a.; a file stands where this path has a directory",
         ),
         (
             "PermissionError: s3://lake/a: An error occurred (AccessDenied) when calling the PutObject operation",
