@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
@@ -206,6 +207,10 @@ def parse_type(spec: str | Mapping[str, Any]) -> DataType:
 
 _TOKEN = re.compile(r"\s*(?:(`[^`]+`)|([\w.$]+)|([<>(),:]))", re.UNICODE)
 _SYNONYMS = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "BOOL": "BOOLEAN"}
+
+MAX_NESTING = 100
+"""Levels of ARRAY, MAP and ROW that the text of a type may have: far beyond real tables, well within Python's stack."""
+
 _DEFAULT_PRECISION = {Root.TIME: 0, Root.TIMESTAMP: 6, Root.TIMESTAMP_LTZ: 6}
 
 
@@ -223,6 +228,11 @@ class _TypeText:
             self.tokens.append(match.group(match.lastindex or 0))
             at = match.end()
         self.at = 0
+        levels = accumulate((token == "<") - (token == ">") for token in self.tokens)
+        if max(levels, default=0) > MAX_NESTING:
+            raise ConfigError(
+                f"the type {text[:40]!r}... is nested more than {MAX_NESTING} levels deep; take STRING for what lies below"
+            )
 
     def parse(self) -> DataType:
         parsed = self._type()

@@ -153,3 +153,16 @@ def test_values_of_other_kinds_and_repeated_columns_are_damage(key: str, value: 
 def test_numbers_in_types_have_ascii_digits(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a type: expected a number, found"):
         parse_type(text)
+
+
+@pytest.mark.parametrize("part", ["ARRAY<{}>", "MAP<STRING, {}>", "ROW<a {}>"])
+def test_types_nested_beyond_measure_are_refused(part: str) -> None:
+    def nested(levels: int) -> str:
+        before, after = part.split("{}")
+        return before * levels + "INT" + after * levels
+
+    deep = parse_type(nested(100))
+    assert parse_type(str(deep)) == deep
+
+    with pytest.raises(ConfigError, match="is nested more than 100 levels deep; take STRING"):
+        parse_type(nested(3000))
