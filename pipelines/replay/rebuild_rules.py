@@ -23,8 +23,9 @@ from paimon_table.options.names import (
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
 from pipelines.replay.replay_job import REPLAY_PROPERTY
-from pipelines.tables.known_routes import rules_for
+from pipelines.tables.known_routes import known_sources, rules_for
 from pipelines.tables.rule_options import option_changes
 from pipelines.tables.writable_tables import check_keys
 from sinks.commit.pipeline_mark import marking_pipelines
@@ -46,7 +47,7 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
 
     Raises ConfigError for rules that are about a table which cannot be made of this one.
     """
-    rules = rules_for(config, TableName.of(identifier), sorted(topics))
+    rules = _rules(config, identifier, table, topics)
     if not rules:
         raise ConfigError(f"no rule of pipeline {config.name} writes table {identifier} any more; add it again first")
     changed: dict[str, str] = {}
@@ -65,6 +66,14 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
                 is_needed = True
     _check_columns(table, identifier, changed)
     return changed if is_needed else {}
+
+
+def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> list[TargetRule]:
+    """The rules of the source tables that fed the table; where none is known, those that may write it."""
+    name = TableName.of(identifier)
+    position = newest_position(table.snapshots, config.name)
+    known = list(known_sources(config, name, () if position is None else position.sources).values())
+    return [rule for i, rule in enumerate(known) if rule not in known[:i]] or rules_for(config, name, sorted(topics))
 
 
 def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str]) -> str:

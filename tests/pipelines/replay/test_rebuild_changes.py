@@ -20,6 +20,8 @@ from tests.support.rebuilt_tables import (
 )
 from tests.support.replayed_topic import FINAL, Killed
 
+_OTHERS = "defaults: { options: { bucket: 7, merge-engine: first-row } }\n"
+
 
 def test_a_table_gets_another_merge_engine_with_its_new_rows(tmp_path: Path) -> None:
     topic = start(tmp_path)
@@ -95,3 +97,16 @@ def test_a_rule_that_changes_while_a_rebuild_is_under_way_is_refused(tmp_path: P
     write_pipeline(tmp_path, {"merge-engine": "partial-update"})
     with pytest.raises(ConfigError, match="has changed since its rebuild began, whose rows would be of both"):
         job(topic)
+
+
+def test_a_rule_for_tables_without_one_says_nothing_of_a_table_that_has_its_own(tmp_path: Path) -> None:
+    topic = start(tmp_path, {"merge-engine": "deduplicate"})
+    file = tmp_path / FILE
+    create = "otherwise: { create: { into: 'lake.{table}' } }\n"
+    text = file.read_text().replace("match: { table: '(.*)' }", "match: { schema: public, table: orders }")
+    file.write_text(text.replace("into: 'lake.{table}'", "into: lake.orders") + create + _OTHERS)
+
+    finish(job(topic))
+
+    assert rows_of(tmp_path) == FINAL
+    assert table(tmp_path).options.merge_engine == "deduplicate"
