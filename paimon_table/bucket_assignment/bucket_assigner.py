@@ -88,10 +88,11 @@ class AssignedRows:
 
 def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
     """Give all rows of a batch their buckets."""
-    try:
-        return _assigned(ctx, rows, live, environment)
-    except LanesDoNotFit as error:
-        return _assigned(ctx, rows, replace(live, key_lanes=error.lanes), environment)
+    while True:
+        try:
+            return _assigned(ctx, rows, live, environment)
+        except LanesDoNotFit as error:  # of the bucket that was read first: another one may want fewer still
+            live = replace(live, key_lanes=error.lanes)
 
 
 def _assigned(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:

@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import TypeAlias
 
 from paimon_table.errors import (
@@ -159,10 +160,13 @@ def _append_planned(
 
 
 def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTables) -> None:
-    """Share the keys of tables as their layout demands."""
+    """Share the keys of tables as their layout demands: as what all their tasks found demands."""
+    fitting: dict[int, int] = {}
     for failure in failures:
         if isinstance(failure.error, LanesDoNotFit):
-            tables.sinks[plan.identifiers[failure.target]].share_keys(failure.error.lanes)
+            fitting[failure.target] = gcd(fitting.get(failure.target, 0), failure.error.lanes)
+    for target, lanes in fitting.items():
+        tables.sinks[plan.identifiers[target]].share_keys(lanes)
 
 
 def keep_budgets(

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paimon_table.bucket_assignment.bucket_assigner import open_assigner
 from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit, LocalDiskFull
+from paimon_table.key_index.stored_keys import key_magnitudes
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
@@ -222,6 +224,18 @@ def test_a_layout_of_other_lanes_is_noticed_and_shared_as_it_demands(tmp_path: P
 
     driver.commit([["+I", "b", k, 1] for k in range(40)])
     assert driver.content() == sorted_rows(["b", k, 1] for k in range(40))
+
+
+def test_each_bucket_may_demand_fewer_lanes_than_the_one_that_is_read_before_it(tmp_path: Path) -> None:
+    table = cross_table(dynamic_bucket__initial_buckets="8", dynamic_bucket__target_row_num="1000")
+    of_one = TableDriver(with_lanes(table, 1), tmp_path / "one", "one")
+    magnitudes = key_magnitudes(table.schema, of_one.arrow([["+I", "a", k, 0] for k in range(400)]))
+    for partition, lane in (("a", 1), ("b", 2), ("c", 4)):
+        of_one.commit([["+I", partition, k, 0] for k in np.flatnonzero(magnitudes % 8 == lane).tolist()])
+
+    TableDriver(table, tmp_path / "eight", "eight").commit([["+I", "d", k, 1] for k in range(400)])
+
+    assert of_one.content() == sorted_rows(["d", k, 1] for k in range(400))
 
 
 @pytest.mark.parametrize("partition", ["a", "b"])
