@@ -17,6 +17,8 @@ from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
+from pipelines.spark.fetched_packages import fetching
+
 log = logging.getLogger(__name__)
 
 KEPT_LINES = 200
@@ -39,10 +41,10 @@ class JvmOutput:
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reader: threading.Thread | None = None
 
-    def launch(self, conf: SparkConf, directory: str | None = None) -> bool:
+    def launch(self, conf: SparkConf, directory: str | None = None, home: str | None = None) -> bool:
         """Start the JVM with these properties, in ``directory``, unless one is there already; whether that was done.
 
-        Raises PySparkRuntimeError.
+        ``home`` is that of a user whom the system does not know. Raises PySparkRuntimeError.
         """
         if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return False
@@ -51,9 +53,10 @@ class JvmOutput:
         self._reader = threading.Thread(target=self._read, args=(read,), name="tidemark-jvm-output", daemon=True)
         self._reader.start()
         try:
-            gateway: JavaGateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": write, "stderr": write, "cwd": directory}
-            )
+            with fetching(dict(conf.getAll()), home):
+                gateway: JavaGateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    conf, {"stdout": write, "stderr": write, "cwd": directory}
+                )
         finally:
             os.close(write)
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)

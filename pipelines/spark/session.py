@@ -96,7 +96,7 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
     on_command_line.setAll(list(at_launch.items()))
     try:
         with _environment_of_jvm(properties):
-            is_new = JVM_OUTPUT.launch(on_command_line, _working_directory())
+            is_new = JVM_OUTPUT.launch(on_command_line, _working_directory(), None if user is None else user.home)
         if user is not None and is_new:
             user.log_in()
         builder = SparkSession.builder.appName(name).master(master)

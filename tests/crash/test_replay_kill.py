@@ -103,9 +103,10 @@ def test_slices_that_are_killed_beside_their_stream_come_in_once(tmp_path: Path,
             killed = tidemark_process(*words)
             assert killed.returncode == 1, f"{point}: {killed.stdout}{killed.stderr}{log.read_text()}"
             assert process.wait(30) == -signal.SIGKILL
-    with _streaming(file, log), source.changing():
-        _kill_command(words, tmp_path)
-        done = tidemark_process(*words)
+    with _streaming(file, log):
+        with source.changing():
+            _kill_command(words, tmp_path)
+            done = tidemark_process(*words)
         assert done.returncode == 0, done.stdout + done.stderr + log.read_text()
         assert "going on with replay" in done.stderr
         wait_until(lambda: rows() == source.rows, 60, "all rows")

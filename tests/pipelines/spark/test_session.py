@@ -210,8 +210,8 @@ import sys
 from pyspark import SparkContext
 from pipelines.spark import session
 launch = session.JVM_OUTPUT.launch
-def launch_and_kill(conf, directory):
-    is_new = launch(conf, directory)
+def launch_and_kill(*given):
+    is_new = launch(*given)
     SparkContext._gateway.proc.kill()
     SparkContext._gateway.proc.wait()
     return is_new

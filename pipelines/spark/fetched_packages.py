@@ -1,0 +1,83 @@
+"""One process of a user at a time fetches Spark's packages: Ivy's cache takes harm from two that fill it at once.
+
+A file in the cache says that all of a list of packages has been fetched; from then on nobody waits. Who empties the
+cache removes the file with it. Without a place for it, such as in a home that cannot be written, nothing is locked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import pwd
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+log = logging.getLogger(__name__)
+
+_PACKAGES = "spark.jars.packages"
+_DIRECTORY = "spark.jars.ivy"
+_DEFAULT_DIRECTORY = ".ivy2.5.2"
+"""Below the home of the user, as Spark 4 has it."""
+
+_POLL_S = 0.2
+MOST_WAIT_S = 600.0
+"""How long a process waits for another one's downloads before it tries by itself."""
+
+
+@contextmanager
+def fetching(properties: Mapping[str, str], home: str | None = None, wait_s: float = MOST_WAIT_S) -> Iterator[None]:
+    """Hold off other processes while the JVM starts with these properties, if it may have packages to fetch.
+
+    ``home`` is that of a user whom the system does not know. A block that ends without an exception has fetched them.
+    """
+    packages = properties.get(_PACKAGES)
+    if not packages:
+        yield
+        return
+    cache = f"{_ivy_directory(properties, home)}/cache"
+    done = f"{cache}/tidemark-{hashlib.sha256(packages.encode()).hexdigest()[:16]}.fetched"
+    if os.path.exists(done):
+        yield
+        return
+    try:
+        os.makedirs(cache, exist_ok=True)
+        descriptor = os.open(f"{cache}/tidemark.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        _wait(descriptor, packages, wait_s)
+        yield
+        with suppress(OSError):
+            os.close(os.open(done, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    finally:
+        os.close(descriptor)
+
+
+def _ivy_directory(properties: Mapping[str, str], home: str | None) -> str:
+    given = properties.get(_DIRECTORY, "").strip()
+    return given or f"{home or pwd.getpwuid(os.geteuid()).pw_dir}/{_DEFAULT_DIRECTORY}"
+
+
+def _wait(descriptor: int, packages: str, wait_s: float) -> None:
+    """Until the lock is ours, or the time is over, or the file system has no locks."""
+    ends = time.monotonic() + wait_s
+    is_told = False
+    while time.monotonic() < ends:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not is_told:
+                log.info("waiting for another process that fetches %s", packages)
+                is_told = True
+            time.sleep(_POLL_S)
+        except OSError:
+            return
+        else:
+            if not is_told:
+                log.info("fetching %s for Spark, once; this may take a minute", packages)
+            return
+    log.warning("another process has been fetching %s for %.0f s; not waiting any longer", packages, wait_s)
