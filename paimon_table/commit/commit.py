@@ -76,6 +76,8 @@ class CommitResult:
     """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
     overwrite: Snapshot | None = None
     """The snapshot of an overwrite."""
+    is_compaction_lost: bool = False
+    """Whether the COMPACT part met that of another writer and was dropped, by a caller that goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -52,6 +52,9 @@ class AppendedBatch:
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often it was planned anew, by what for."""
 
+
+MOST_COMPACTIONS = 3
+"""How often a batch compacts a table whose buckets others compact or rescale meanwhile; then the next batch does."""
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
 """Runs a task over (target index, bucket) pairs somewhere and gives its pickled results, as they come or at the end."""
@@ -106,18 +109,28 @@ def compact_batch(
 
     A table is published as soon as its own buckets are compacted: one that takes long does not keep the changelogs of
     the others. All may be lost at any point: the files of each table's snapshot tell what is to be compacted in it, see
-    ``unfinished_batches``.
+    ``unfinished_batches``. What met the compaction of another writer is compacted anew, on what that one left: until
+    then nobody would see the changes of the batch.
     """
     clock, result = appended.clock, appended.result
     ended = _compactions(appended, tables, settings, run)
-    for compacted in by_table((*appended.compacting, *appended.due), ended):
-        clock.lap("compact")
-        if compacted.failures:
-            write = _plan_of_others(tables, appended.batch, settings)
-            compacted = _without_failed(compacted, appended, tables, write)
-        _publish_compacted(appended, compacted, tables)
-        result.add(compacted)
-        clock.lap("commit")
+    awaited = (*appended.compacting, *appended.due)
+    for left in reversed(range(MOST_COMPACTIONS)):
+        lost: set[str] = set()
+        for compacted in by_table(awaited, ended):
+            clock.lap("compact")
+            if compacted.failures:
+                write = _plan_of_others(tables, appended.batch, settings)
+                compacted = _without_failed(compacted, appended, tables, write)
+            dropped = _publish_compacted(appended, compacted, tables)
+            if dropped:
+                _discard_dropped(appended, dropped, compacted, _plan_of_others(tables, appended.batch, settings))
+            lost |= dropped
+            result.add(compacted)
+            clock.lap("commit")
+        if not lost or not left:
+            break
+        awaited, ended = _compactions_anew(appended, lost, tables, settings, run)
     clock.lap("compact")
     faults.reached("after-compact", appended.batch.id)
     return BatchReport(
@@ -181,8 +194,9 @@ def _warn_of_unsent(plan: BatchPlan, result: JobResult) -> None:
             log.warning("batch %d: table %s: %s", plan.batch.id, identifier, text)
 
 
-def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> None:
-    batch = appended.batch
+def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> set[str]:
+    """Commit the messages of each table; gives the tables whose compaction was dropped."""
+    batch, lost = appended.batch, set()
 
     def on_step(step: str) -> None:
         faults.reached(step, batch.id)
@@ -203,6 +217,9 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
             committed = sink.commit(batch.id, messages, ends, on_step, batch.started_ms, departed)
         published = tuple(s for s in (committed.append, committed.compact) if s is not None)
         appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
+        if committed.is_compaction_lost:
+            lost.add(identifier)
+    return lost
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:
@@ -226,12 +243,43 @@ def _compactions(
             yield from map(unpacked, run(CompactTask(write), due))
 
 
-def _publish_compacted(appended: AppendedBatch, compacted: JobResult, tables: PipelineTables) -> None:
-    """Publish what was compacted; a table that fails with it is left out from the next batch on."""
+def _discard_dropped(appended: AppendedBatch, dropped: Collection[str], compacted: JobResult, write: WriteTask) -> None:
+    """Delete the files of compactions that met those of others: a conflict says that no snapshot names them."""
+    for index, name in enumerate(appended.identifiers):
+        if name in dropped:
+            with suppress(OSError, TidemarkError):
+                discard(write.targets[index], compacted.messages(index))
+
+
+def _compactions_anew(
+    appended: AppendedBatch, lost: Collection[str], tables: PipelineTables, settings: TaskSettings, run: RunCompactions
+) -> tuple[tuple[tuple[int, BucketId], ...], Iterator[JobResult]]:
+    """What is to be compacted of tables whose compaction was dropped, and what that brings."""
+    batch = appended.batch
+    log.info("batch %d: another job has compacted %s too; compacted anew", batch.id, ", ".join(sorted(lost)))
+    write = _plan_of_others(tables, batch, settings)
+    due: list[tuple[int, BucketId]] = []
+    for index, name in enumerate(appended.identifiers):
+        if name not in lost or write.targets[index].is_left_out:
+            continue
+        try:
+            with blaming(name):
+                buckets = tables.sinks[name].pending_compactions(batch.id, batch.started_ms)
+        except TableFailure as failure:
+            tables.leave_out(failure, batch.id, is_appended=True)
+        else:
+            due += ((index, bucket) for bucket in buckets)
+    return tuple(due), map(unpacked, run(CompactTask(write), due) if due else ())
+
+
+def _publish_compacted(appended: AppendedBatch, compacted: JobResult, tables: PipelineTables) -> set[str]:
+    """Publish what was compacted; a table that fails with it is left out from the next batch on.
+
+    Gives the tables whose compaction was dropped.
+    """
     while True:
         try:
-            _publish(appended, compacted, tables)
-            return
+            return _publish(appended, compacted, tables)
         except TableFailure as failure:
             tables.leave_out(failure, appended.batch.id, is_appended=True)
 

@@ -345,7 +345,8 @@ class TableSink:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
-        against another writer's, or against a rescale, is dropped: the next batch of the bucket compacts anew.
+        against another writer's, or against a rescale, is dropped, which the result says: ``pending_compactions`` has
+        what is to be compacted anew.
         """
         with self._lock:
             known = self._position if self._position.writer == self._user else self._position.counted_from(batch_id)
@@ -359,7 +360,7 @@ class TableSink:
                 self._commit.refresh()
                 if not self.is_appended(batch_id, started_ms):
                     raise
-                result = CommitResult(None, None, False)
+                result = CommitResult(is_compaction_lost=True)
             is_published = result.append is not None or result.compact is not None
             if is_published or result.replayed:
                 self._first_checks.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 
 import pipelines.batch.attempts as attempts
 from paimon_table.errors import CommitConflict
+from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.orphans import find_orphans
 from paimon_table.maintenance.partitions import drop_partitions
 from paimon_table.write.bucket_writer import WriterEnvironment
 from sinks import faults
+from tests.support.changelog import replay_strictly
 from tests.support.local_batches import pipeline_tables, processed, task_settings
 from tests.support.moving_rows import moving_tables, records, rows_of, stored
 from tests.support.table_driver import TableDriver
@@ -67,6 +71,38 @@ def test_a_job_that_is_always_faster_ends_the_batch_with_a_clear_text(
         processed(tables, [SECOND], task_settings(tmp_path), 1)
 
     assert [row["id"] for row in rows_of(stored(tmp_path))] == [1, 3, 9]
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}], ids=["changelog", "vectors"])
+def test_a_batch_whose_compaction_meets_another_one_is_compacted_anew(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, str],
+) -> None:
+    """Without that nobody would see its rows, or their changes, until the next batch."""
+    caplog.set_level(logging.INFO)
+    rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "columns": {"types": {"id": "BIGINT"}}}
+    tables = pipeline_tables(tmp_path, [rule], **{"bucket": "1", "changelog-producer": "lookup", **options})
+    job = Job(WriterEnvironment(str(tmp_path / "job")))
+
+    def reached(step: str, batch: int) -> None:
+        if step == "after-write" and batch > 1:
+            compact(stored(tmp_path), job, lambda _: True, fully=True)
+
+    monkeypatch.setattr(faults, "reached", reached)
+    expected: dict[int, str] = {}
+    for batch in range(8):
+        rows = [{"id": key, "dt": "a", "body": f"{batch}"} for key in (1, batch + 2)]
+        updates = records([("u", None, row) for row in rows], 2 * batch)
+        processed(tables, [updates], task_settings(tmp_path), batch)
+        expected |= {1: f"{batch}", batch + 2: f"{batch}"}
+        table = stored(tmp_path)
+        changes = replay_strictly((rows for _, rows in table.changes()), ["id"])
+        assert {row["id"]: row["body"] for row in rows_of(table)} == expected
+        assert {row["id"]: row["body"] for row in changes.values()} == expected
+    assert "another job has compacted lake.t too; compacted anew" in caplog.text
+    assert not find_orphans(table, job, older_than_ms=-60_000).files
 
 
 def test_a_partition_of_dynamic_buckets_is_dropped_meanwhile(
