@@ -55,6 +55,7 @@ from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
+from pipelines.quarantine.once import keep_once_behind
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
@@ -147,7 +148,9 @@ class PipelineQuery:
             self._shown.look()
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
-        self._side = SideWork(self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure)
+        self._side = SideWork(
+            self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure, self._stops_with
+        )
         self._finish_interrupted(spark, pipeline.query_id)
         desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
         if not self._checkpoint.is_new:
@@ -417,6 +420,9 @@ class PipelineQuery:
         )
         log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
 
+    def _stops_with(self, identifier: str) -> bool:
+        return self.tables is not None and self.tables.stops_with(identifier)
+
     def _has_passed(self, topic: str) -> bool:
         begin = self._checkpoint.offset_before(self._stream.next_batch)
         topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
@@ -453,7 +459,8 @@ class PipelineQuery:
         def open_tables(mark: BehindMark) -> PipelineTables:
             return PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids)
 
-        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records)
+        settle = partial(keep_once_behind, self.config)
+        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records, settle)
         return CatchUp(identifier, self._left_out, self._stream, work)
 
     def _slices(self) -> SparkSlices:

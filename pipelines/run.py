@@ -19,6 +19,7 @@ from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.catchup.standing import Standing
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
+from pipelines.early_signals import was_hung_up
 from pipelines.live.run_state import RunState
 from pipelines.look.looking import looking
 from pipelines.prepared import PreparedPipeline, prepared
@@ -199,6 +200,8 @@ def _take_hangups(ask: Callable[[], None]) -> None:
     """SIGHUP asks for the changed files, unless whoever started this process wants it to be ignored (nohup)."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
+        if was_hung_up():
+            ask()
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:

@@ -20,6 +20,10 @@ def main() -> None:
     """Ends with SystemExit."""
     try:
         set_others_aside()
+        if "run" in sys.argv[1:2]:
+            from pipelines.early_signals import hold_signals
+
+            hold_signals()
         from pipelines.cli import main as run_command
     except ImportError as error:
         sys.stderr.write(f"{error}\n")

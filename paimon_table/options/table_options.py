@@ -246,8 +246,10 @@ class TableOptions:
     deletion_vectors_merge_on_read: bool = option(
         "deletion-vectors.merge-on-read", boolean, False, read=True, needs=Need(DELETION_VECTORS, ("true",))
     )
-    partition_default_name: str = option(PARTITION_DEFAULT_NAME, plain, "__DEFAULT_PARTITION__", read=True)
-    legacy_partition_name: bool = option(LEGACY_PARTITION_NAME, boolean, True, read=True)
+    partition_default_name: str = option(
+        PARTITION_DEFAULT_NAME, plain, "__DEFAULT_PARTITION__", change=never, read=True
+    )
+    legacy_partition_name: bool = option(LEGACY_PARTITION_NAME, boolean, True, change=never, read=True)
     stats_mode: str = option(STATS_MODE, plain, "truncate(16)")
     stats_mode_per_level: tuple[tuple[int, str], ...] = option(STATS_MODE_PER_LEVEL, per_level, ())
     stats_dense_store: bool = option("metadata.stats-dense-store", boolean, True)

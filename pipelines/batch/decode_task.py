@@ -102,8 +102,8 @@ class DecodeTask:
     """Where large blobs go; None: through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports say which offsets were not there."""
-    is_again: bool = False
-    """Whether the stream has passed these records: bad ones that name no source table are in its quarantine already."""
+    topics_behind: frozenset[str] = frozenset()
+    """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -144,10 +144,11 @@ class DecodeTask:
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         bad = (*malformed, *decoded.quarantine)
-        if self.is_again:
-            unnamed = sum(row.source is None for row in bad)
-            report.counts += DecodeCounts(quarantined=-unnamed, skipped_tables=unnamed)
-            bad = tuple(row for row in bad if row.source is not None)
+        if self.topics_behind:
+            own = tuple(row for row in bad if row.source is not None or row.topic not in self.topics_behind)
+            later = len(bad) - len(own)
+            report.counts += DecodeCounts(quarantined=-later, tables_behind=later)
+            bad = own
         self._to_quarantine(bad, report)
         for change in decoded.changes:
             index = self.routes[change.source]

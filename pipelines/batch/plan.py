@@ -30,8 +30,6 @@ class TaskSettings:
     """Where large blobs wait for their write task; None: in Spark's shuffle."""
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
-    is_again: bool = False
-    """Whether the stream has passed the records before, for other tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.quarantine,
         settings.spool,
         settings.notes_gaps,
-        settings.is_again,
+        tables.topics_behind,
     )
 
 

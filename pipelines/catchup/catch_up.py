@@ -78,6 +78,8 @@ class SliceWork:
     """The tables of one mark: its table alone, under a commit user of its own."""
     most_records: Callable[[], int]
     """Of the next slice."""
+    settle: Callable[[BehindMark], bool] = lambda _: True
+    """What is to be done before the table joins the stream, maybe again; False: it cannot be done just now."""
 
 
 class CatchUp:
@@ -126,6 +128,8 @@ class CatchUp:
             self._is_slice_done = True
             faults.reached("slice-done", plan.number)
         if not self._stream.is_settled or self._next_piece() is not None:
+            return Step.WAITING if plan is None else Step.SLICE
+        if not self._work.settle(self._mark):
             return Step.WAITING if plan is None else Step.SLICE
         faults.reached("before-joining", 0)
         self._left_out.readmit(self.identifier)

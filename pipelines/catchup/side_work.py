@@ -55,14 +55,19 @@ class SideWork:
         catch_up: Callable[[str], CatchUp],
         settled: Callable[[], None],
         guarded: Callable[[], AbstractContextManager[None]],
+        stops_with: Callable[[str], bool] = lambda _: False,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``settled`` waits for what batches have left to do, ``guarded`` keeps what must end the pipeline."""
+        """``settled`` waits for what batches have left to do, ``guarded`` keeps what must end the pipeline.
+
+        ``stops_with``: whether it ends when a table fails, instead of leaving that paused.
+        """
         self._turns = turns
         self._left_out = left_out
         self._new_catch_up = catch_up
         self._settled = settled
         self._guarded = guarded
+        self._stops_with = stops_with
         self._now_s = now_s
         self._desk: RequestDesk | None = None
         self._trials: dict[str, _Trial] = {}
@@ -208,6 +213,8 @@ class SideWork:
             self._trials[identifier].not_before_s = trial.not_before_s
             log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)
             return
+        if self._stops_with(identifier):
+            raise error
         mark = self._left_out.marks[identifier]
         self.pause(identifier)
         self._left_out.leave_out(

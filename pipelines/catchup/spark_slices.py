@@ -35,7 +35,7 @@ def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:
 
 def again_settings(settings: TaskSettings, quarantine: Quarantine | None) -> TaskSettings:
     """Settings of tasks that read records again which the stream has gone by."""
-    return replace(settings, quarantine=quarantine, notes_gaps=False, is_again=True)
+    return replace(settings, quarantine=quarantine, notes_gaps=False)
 
 
 @dataclass(frozen=True, slots=True)

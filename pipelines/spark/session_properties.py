@@ -65,6 +65,9 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
+_END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""A JVM whose threads have died of it would stay, without end and of no use, also when its driver is gone."""
+
 _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Where the JVM sees no record and ends soon, what its second compiler and its verifier take is not given back.
 
@@ -107,6 +110,8 @@ def session_properties(
     java_options = given.get("spark.driver.extraJavaOptions", "")
     if is_local and not is_joined and not names_collector(given):
         java_options = f"{_LOCAL_COLLECTOR} {java_options}"
+    if is_local and not is_joined:
+        java_options = f"{_END_WITHOUT_MEMORY} {java_options}"
     if is_local and not is_joined and is_short:
         java_options = f"{_SHORT_RUN} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()

@@ -36,11 +36,16 @@ def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) 
     return [rule for i, rule in enumerate(found) if rule not in found[:i]]
 
 
+def possible_rules(config: PipelineConfig, name: TableName) -> list[TargetRule]:
+    """The rules that may give the name, from whatever topic, with the defaults applied."""
+    created = config.created_rule()
+    rules = [config.target_rule(rule) for rule in config.tables if _told_names(rule.into, name) is not None]
+    return rules if created is None or _told_names(created.into, name) is None else [*rules, created]
+
+
 def may_write(config: PipelineConfig, name: TableName) -> bool:
     """Whether any rule may give the name, from whatever topic."""
-    created = config.created_rule()
-    targets = [rule.into for rule in config.tables] + ([] if created is None else [created.into])
-    return any(_told_names(into, name) is not None for into in targets)
+    return bool(possible_rules(config, name))
 
 
 def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:

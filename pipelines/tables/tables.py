@@ -21,7 +21,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
+from pipelines.tables.known_routes import agreed_rule, known_sources, possible_rules, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
@@ -125,6 +125,18 @@ class PipelineTables:
         return frozenset() if self._left_out is None else self._left_out.tables
 
     @property
+    def topics_behind(self) -> frozenset[str]:
+        """The topics that feed tables which are behind and, as far as is known, no other."""
+        if self._left_out is None or not self._left_out.tables:
+            return frozenset()
+        left_out = self._left_out.tables
+        fed = {topic for mark in self._left_out.marks.values() for topic in mark.topics}
+        fed |= {source.topic for source, name in self.routes.items() if name in left_out}
+        return frozenset(
+            fed - {s.topic for s, name in self.routes.items() if name not in left_out and name is not None}
+        )
+
+    @property
     def reasons_left_out(self) -> dict[str, str]:
         """Why each of them is."""
         return {} if self._left_out is None else {name: m.reason for name, m in self._left_out.marks.items()}
@@ -142,7 +154,7 @@ class PipelineTables:
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.left_out - {identifier}
-        if self._left_out is None or self._policy(identifier) == "stop" or (failure.is_of_storage and not healthy):
+        if self._left_out is None or self.stops_with(identifier) or (failure.is_of_storage and not healthy):
             raise error
         if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._left_out.is_first_batch):
             raise error
@@ -185,9 +197,11 @@ class PipelineTables:
         # Its next events lead to it: what is known of its sources may be from before it was left out.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
 
-    def _policy(self, identifier: str) -> str:
+    def stops_with(self, identifier: str) -> bool:
+        """Whether a failure of the table ends the pipeline; where its rule is not known, whether any says so."""
         rule = self._rules.get(identifier)
-        return self.config.on_table_failure if rule is None else rule.on_table_failure
+        rules = possible_rules(self.config, TableName.of(identifier)) if rule is None else [rule]
+        return "stop" in ({rule.on_table_failure for rule in rules} or {self.config.on_table_failure})
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
@@ -408,9 +422,8 @@ class PipelineTables:
     def _leave_out_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
         """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
         for failure in failures:
-            policy = self._policy(failure.identifier)
             is_request = isinstance(failure.error, ConfigError)
-            if self._left_out is None or policy == "stop" or is_request or not is_any_open:
+            if self._left_out is None or self.stops_with(failure.identifier) or is_request or not is_any_open:
                 raise failure.error
             batch_id, has_begun = self._left_out.next_batch
             topics = self.topics_of(failure.identifier)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.storage import catalog_of
+from pipelines.quarantine.once import keep_once_behind
+from pipelines.storage import catalog_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.own_tables import OwnTables
@@ -42,6 +44,7 @@ from sources.slices import Slice
 from tests.support.local_batches import task_settings
 
 USER = "tidemark-shop-test"
+QUERY = "query"
 
 
 class Killed(BaseException):
@@ -110,6 +113,7 @@ class PausedPipeline:
         batch_size: int = 10,
         slice_size: int = 7,
         decoder: Decoder | None = None,
+        has_quarantine: bool = False,
         **keys: Any,
     ) -> None:
         self.root, self.records = root, records
@@ -126,8 +130,10 @@ class PausedPipeline:
                 **keys,
             }
         )
-        self.settings = task_settings(root, decoder=decoder)
+        quarantine = quarantine_under(self.config, QUERY) if has_quarantine else None
+        self.settings = task_settings(root, quarantine, decoder)
         self.checkpoint = Checkpoint(self.config)
+        self.checkpoint.write("metadata", json.dumps({"id": QUERY}).encode())
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
         catalog = catalog_of(self.config)
         record = CheckpointRecord(self.config, self.checkpoint, catalog)
@@ -189,7 +195,8 @@ class PausedPipeline:
     def catch_up(self, table: str) -> CatchUp:
         mark = self.left_out.marks[table]
         settings = slice_settings(self.settings, mark)
-        work = SliceWork(self._slices, self._runner(settings), self._aside, lambda: self._slice_size)
+        settle = partial(keep_once_behind, self.config)
+        work = SliceWork(self._slices, self._runner(settings), self._aside, lambda: self._slice_size, settle)
         return CatchUp(table, self.left_out, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Topic:
         self.runs.append((begin, end))
         rows = pa.RecordBatch.from_pylist(self.records_[begin:end], schema=RECORD_SCHEMA)
         bad = quarantine(self.root, "replay-r1")
-        settings = replace(task_settings(self.root, Quarantine(bad.io, bad.path), slots=1), is_again=True)
+        settings = task_settings(self.root, Quarantine(bad.io, bad.path), slots=1)
         compactions, reports = Compactions(), list[BatchReport]()
         process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
         compactions.wait()

@@ -86,6 +86,9 @@ def test_change_that_could_lose_values_is_refused(schema: TableSchema, change: S
     [
         ({}, SetOption("merge-engine", "first-row"), "cannot change once"),
         ({}, SetOption("bucket-key", "id"), "cannot change once"),
+        ({}, SetOption("partition.default-name", "none"), "cannot change once"),
+        ({"partition.default-name": "none"}, SetOption("partition.default-name", None), "cannot change once"),
+        ({}, SetOption("partition.legacy-name", "false"), "cannot change once"),
         ({"bucket": "-1"}, SetOption("bucket", "2"), "when it is -1"),
         ({"bucket": "2"}, SetOption("bucket", "-1"), "change to -1"),
         ({"bucket": "2"}, SetOption("bucket", None), "cannot be reset"),

@@ -1,0 +1,38 @@
+"""Signals that reach `tidemark run` while Python still reads its modules: no death without a word.
+
+A service manager may send them at any time. Imports nothing that takes long.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+_hung_up = False
+
+
+def hold_signals() -> None:
+    """Note SIGHUP for later, and end in peace on SIGTERM, until the run takes both itself."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _note)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+
+
+def was_hung_up() -> bool:
+    """Whether SIGHUP came meanwhile, after which files may have changed that were read already."""
+    return _hung_up
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    global _hung_up
+    _hung_up = True
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    """Nothing has begun, so nothing is to be finished."""
+    sys.stderr.write("tidemark: stopped (SIGTERM) before anything had begun\n")
+    sys.stderr.flush()
+    os._exit(0)
