@@ -72,6 +72,11 @@ def check_together(
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
+            elif later.quarantine == earlier.quarantine:
+                clashes.append(
+                    f"{paths[i]}: the quarantine is also the one of {first}, and a retry takes all that is there; give"
+                    " each pipeline its own"
+                )
             clashes += _shared(paths[i], later, first, earlier, environment)
             for key, mine, other in (("metrics", later.metrics, earlier.metrics), ("ui", later.ui, earlier.ui)):
                 if mine is not None and other is not None and mine != other:

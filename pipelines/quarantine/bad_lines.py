@@ -31,6 +31,7 @@ PLAN = "slice.json"
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
 _SUFFIX = ".jsonl"
+_CONTENT = ("ts", "key", "key_b64", "payload", "payload_b64", "headers", "headers_b64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,14 @@ class BadLine:
 
     @property
     def record(self) -> tuple[str, int, int]:
-        """Which record of the source it is."""
+        """Where the source had the record. A topic that is made anew, or a replaced dump, has others in its places."""
         return (self.topic, self.partition, self.offset)
+
+    @property
+    def content(self) -> str:
+        """The record without its place, and without what was thought of it."""
+        said = json.loads(self.text)
+        return json.dumps({name: said.get(name) for name in _CONTENT if name in said})
 
     @property
     def place(self) -> str:

@@ -39,14 +39,14 @@ def _kept_once(bad: BadLines, owner: str) -> int:
         files = bad.files()
         own = [file for file in files if file.owner == owner]
         others = [file for file in files if file.owner != owner]
-        put_aside = {line.record for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
+        put_aside = {(line.record, line.content) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
         twice = {
-            line.record
+            (line.record, line.content)
             for line in bad.lines(others, lambda: None)
-            if isinstance(line, BadLine) and line.record in put_aside
+            if isinstance(line, BadLine) and (line.record, line.content) in put_aside
         }
 
         def is_there_twice(line: BadLine | DamagedLine) -> bool:
-            return isinstance(line, BadLine) and line.record in twice
+            return isinstance(line, BadLine) and (line.record, line.content) in twice
 
         return sum(take_out(bad.io, file, is_there_twice) for file in own) if twice else 0

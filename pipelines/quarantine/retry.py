@@ -127,10 +127,16 @@ class Retry:
                 kept[why] += 1
 
     def slice_of(self, number: int, chosen: Sequence[Chosen]) -> Slice:
-        """Make a slice durable. A record that stands in several lines is taken once, as the last of them has it."""
+        """Make a slice durable. A record that stands in several lines is taken once, as the last of them has it.
+
+        Of different records that had one place the last is taken; the others stay for the next retry.
+        """
         texts = {line.record: text for line, text in chosen}
+        contents = {line.record: line.content for line, _ in chosen}
         taken: dict[str, list[str]] = {}
         for line, _ in chosen:
+            if line.content != contents[line.record]:
+                continue
             taken.setdefault(line.file.place, []).append(digest(line.text))
         fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}

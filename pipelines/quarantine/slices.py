@@ -91,6 +91,11 @@ class Slices:
     def records(self, slice_: Slice) -> pa.RecordBatch:
         """The records in the order in which a decoder wants them."""
         lines = self._io.read(self._file(slice_.name, "records.jsonl")).split(b"\n")[:-1]
+        if len(lines) != slice_.record_count:
+            raise CorruptFile(
+                f"{self._path}/{slice_.name}/records.jsonl has {len(lines):,} records, not the {slice_.record_count:,}"
+                f" that were written; they are still in the quarantine: remove {slice_.name} below it"
+            )
         malformed = [line for line in lines if MALFORMED_PREFIX.encode() in line and _is_malformed(line)]
         plain = lines if not malformed else [line for line in lines if not _is_malformed(line)]
         parts = [records_of_text(b"\n".join(plain), f"{slice_.name}/records.jsonl", 0), *map(_reread, malformed)]

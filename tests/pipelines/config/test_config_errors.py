@@ -70,6 +70,14 @@ def test_pipelines_that_would_disturb_each_other_are_refused(
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
 
 
+def test_pipelines_do_not_share_a_quarantine(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        text = GOOD.format(name=name, checkpoint=name).replace("debezium-json }", "debezium-json, quarantine: bad }")
+        (tmp_path / f"{name}.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"b\.yaml: the quarantine is also the one of .*a\.yaml, and a retry takes"):
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+
+
 @pytest.mark.parametrize(
     "option",
     [

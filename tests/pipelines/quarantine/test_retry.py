@@ -77,6 +77,32 @@ def mended(root: Path, **values: Any) -> Path:
 ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
 
 
+def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
+    """A topic that was made anew, or a dump that was replaced, has other records at the offsets of before."""
+    file = filled(tmp_path)
+    run_batch(tmp_path, file, 1, record(4, envelope(9, TOO_WIDE + 9, v=9), key=9))
+    assert offsets_left(tmp_path) == [4, 4, 5, 6]
+    widen(file)
+
+    retry(file)
+    assert len(lines_left(tmp_path)) == 1
+    retry(file)
+
+    assert rows_of(tmp_path) == {**ALL, 9: TOO_WIDE + 9} and lines_left(tmp_path) == []
+
+
+def test_a_slice_that_has_lost_records_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    killed = tidemark_process("quarantine", "retry", str(file), TIDEMARK_CRASH_AT="slice-written")
+    assert killed.returncode < 0
+    (cut,) = tmp_path.glob("checkpoint-quarantine/retry-*/slice-*/records.jsonl")
+    cut.write_bytes(cut.read_bytes().splitlines(keepends=True)[0])
+
+    assert "has 1 records, not the 3 that were written" in retry(file, code=1).stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+
 def test_records_are_applied_once_their_rule_is_right(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
