@@ -191,7 +191,9 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             if identifier is not None and tables.config.source.kafka is not None:
                 remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
             error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
-            error.without_values(f"{place}: {error.public_text}")
+            # That of a truncated table holds no values.
+            is_truncate = refusal.rebuilt_from is not None
+            error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
         if bad is not None and settings.quarantine is None:

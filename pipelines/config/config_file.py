@@ -102,10 +102,7 @@ def _shared(
     for shared in found:
         line = other_file.place(("tables", shared.other, "into"), of_key=True).line
         into = config.tables[shared.rule].into
-        text = (
-            f"{into} is also written by pipeline {other.name} ({other_path}:{line}): {shared.text}; give one of them"
-            " another `into`, other topics, or other tables to match"
-        )
+        text = f"{into} is also written by pipeline {other.name} ({other_path}:{line}): {shared.text}; {shared.remedy}"
         lines = [problem_at(file, ("tables", shared.rule, "into"), text)]
         if shared.is_refused:
             refused.append(problem_lines(str(path), lines))

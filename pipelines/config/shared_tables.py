@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paimon_table.options.field_options import AGGREGATING
-from paimon_table.options.names import MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import Match, TableRule, TargetRule
+from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRule
 from sources.topics import TopicSelection, name_matches
+
+_ONE_JOB = (
+    "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned anew, and end a"
+    " pipeline that is always the later one"
+)
 
 _PLAIN = re.compile(r"[\w.-]+")
 _FUNCTION = re.compile(r"fields\..*aggregate-function")
@@ -27,6 +32,7 @@ class SharedTable:
     other: int
     text: str
     is_refused: bool
+    remedy: str = "give one of them another `into`, other topics, or other tables to match"
 
 
 def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
@@ -35,14 +41,18 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
         return
     for i, mine in enumerate(config.tables):
         for j, theirs in enumerate(other.tables):
-            if mine.into != theirs.into or not _meet(mine.match, theirs.match):
+            if mine.into != theirs.into:
+                continue
+            rules = config.target_rule(mine), other.target_rule(theirs)
+            if PLACEHOLDER.search(mine.into) is None and any(map(_places_keys, rules)):
+                yield SharedTable(i, j, _ONE_JOB, False, "let one pipeline write it, or take a fixed number of buckets")
+            if not _meet(mine.match, theirs.match):
                 continue
             topic = _shared_topic(config, mine, other, theirs)
             if topic is None:
                 continue
             if any(c.source.start_offsets is not None for c in (config, other)):
                 continue  # where the other one stands, at which this one goes on, is known when both run
-            rules = config.target_rule(mine), other.target_rule(theirs)
             counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
             if counted is not None:
                 is_sure = mine.match == theirs.match and _is_same_kind(config, other)
@@ -120,6 +130,11 @@ def _counted(rule: TargetRule) -> str | None:
     functions = {v.strip().lower() for name, v in rule.options.items() if _FUNCTION.fullmatch(name)}
     counting = sorted(filter(accumulates, functions))
     return f"each record counts twice ({', '.join(counting)})" if counting else None
+
+
+def _places_keys(rule: TargetRule) -> bool:
+    """Whether a writer has to know where the keys of all others are."""
+    return rule.on_change is None and rule.options.get(BUCKET, "").strip() == "-1"
 
 
 def _keeps_newest(rule: TargetRule) -> bool:

@@ -181,6 +181,7 @@ def test_a_truncated_table_is_paused_and_goes_on_once_truncates_are_skipped(tmp_
     pipeline = PausedPipeline(tmp_path, records(*rows), [{"match": {"table": "items"}, "into": "lake.items"}])
     pipeline.run()
     assert "the source table was truncated" in pipeline.behind["lake.items"]
+    assert "the source table was truncated" in pipeline.left_out.marks["lake.items"].public_reason
 
     skips = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
     rules = [{"match": {"table": "items"}, "into": "lake.items"}]

@@ -23,6 +23,7 @@ tables:
 DUMPS = "files: { path: dumps }"
 LOG = "mode: append"
 SUMS = "options: {merge-engine: aggregation, fields.qty.aggregate-function: sum}"
+DYNAMIC = "options: {bucket: -1}"
 NEWEST = "options: {sequence.field: at}"
 
 
@@ -69,6 +70,12 @@ def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path, named
         ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows stand in the place of newer ones"),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "latest")}, "each record adds its row twice"),
         ({"table": "'ord.*'"}, {}, "each record adds its row twice"),
+        ({"table": "items", "rest": DYNAMIC}, {"rest": DYNAMIC}, "dynamic, which is for one job: batches of two"),
+        (
+            {"source": kafka("[t]"), "rest": DYNAMIC},
+            {"source": kafka("[u]"), "rest": DYNAMIC},
+            "let one pipeline write",
+        ),
         ({}, {"source": kafka("[t]")}, "both may bring topic t into it, and each record adds its row twice"),
         ({"source": kafka("[t]")}, {}, "both may bring topic t into it, and each record adds its row twice"),
     ],
