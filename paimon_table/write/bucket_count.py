@@ -21,9 +21,9 @@ def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None)
         return
     path = ctx.partition_path(partition)
     what = f"partition {path} of {ctx.paths.root}" if path else ctx.paths.root
+    command = f"'tidemark table rescale {ctx.paths.root} --buckets {wanted}' or by " if ctx.options.has_key else ""
     back = "" if DYNAMIC in (present, wanted) else f"set 'bucket' back to {present}, or "
     raise BucketCountChanged(
         f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "
-        f"was written: {back}rescale it, by 'tidemark table rescale {ctx.paths.root} --buckets {wanted}' or by INSERT "
-        "OVERWRITE of all its rows"
+        f"was written: {back}rescale it, by {command}INSERT OVERWRITE of all its rows"
     )
