@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from paimon_table.schema.table_schema import TableSchema, create_schema
     from paimon_table.table import Table
     from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn, apply_changes
-    from paimon_table.validation.table_validation import validate_table
+    from paimon_table.validation.table_validation import validate_changed_table, validate_new_table, validate_table
     from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
     from paimon_table.write.former_rows import former_rows
     from paimon_table.write.write_traits import WriteTraits, write_traits
@@ -94,6 +94,8 @@ else:
         "lane_split": "bucket_assignment.bucket_assigner",
         "open_assigner": "bucket_assignment.bucket_assigner",
         "open_writer": "write.writer",
+        "validate_changed_table": "validation.table_validation",
+        "validate_new_table": "validation.table_validation",
         "validate_table": "validation.table_validation",
         "write_traits": "write.write_traits",
     }
@@ -159,6 +161,8 @@ __all__ = [
     "open_assigner",
     "open_writer",
     "snapshots_before",
+    "validate_changed_table",
+    "validate_new_table",
     "validate_table",
     "write_traits",
 ]

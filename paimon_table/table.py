@@ -38,7 +38,11 @@ from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
-from paimon_table.validation.table_validation import check_partition_names, validate_table
+from paimon_table.validation.table_validation import (
+    check_partition_names,
+    validate_changed_table,
+    validate_new_table,
+)
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.write_traits import WriteTraits, write_traits
 from paimon_table.write.writer import Writer, open_writer
@@ -97,7 +101,7 @@ class Table:
 
         An existing table of the same columns, keys and options is opened too; another one raises ConfigError.
         """
-        validate_table(schema)
+        validate_new_table(schema)
         table = Table.open_or_create(path, lambda: schema, io_options, io)
         difference = _difference(schema, table.schema)
         if difference is not None:
@@ -120,7 +124,7 @@ class Table:
         if existing is not None:
             return existing
         first = schema()
-        validate_table(first)
+        validate_new_table(first)
         FilePublisher(storage, paths).publish_schema(first)
         return Table.open(path, io_options, io)
 
@@ -296,7 +300,7 @@ class Table:
             )
             if evolved is table.schema:
                 return table
-            validate_table(evolved)
+            validate_changed_table(evolved, table.schema)
             if table.publisher.publish_schema(evolved):
                 return table._opened_again()
             table = table.refreshed()

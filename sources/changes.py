@@ -149,8 +149,8 @@ class Observation:
     """Columns of a source table that its target does not have, or has with a type that does not hold the source's.
 
     For an unknown source table these are all columns, in source order; none when no event has a row. ``key_columns``
-    are the fields of the message key (the default primary key), None when records carry no key. ``offset`` is the first
-    record that showed this.
+    are the fields of the message key (the default primary key), none of a key without names, None when records carry no
+    key. ``offset`` is the first record that showed this.
     """
 
     source: SourceTable

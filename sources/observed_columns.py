@@ -34,3 +34,8 @@ def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
         return ObservedColumn(left.name, both, sum(votes))
     winner = left if votes[0] > votes[1] else right
     return replace(winner, votes=abs(votes[0] - votes[1]))
+
+
+def merged_keys(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The columns of message keys seen in two places: names win, and any key wins over none."""
+    return left or right or (left if right is None else right)

@@ -47,6 +47,12 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
             f"{table.paths.root} has {what}; only tables with a primary key that holds the partition columns are "
             "rescaled: write its rows into a new table"
         )
+    outside = [name for name in table.schema.partition_keys if name not in table.schema.primary_keys]
+    if outside:
+        raise UnsupportedFeature(
+            f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key: its rows may"
+            " be in several partitions, and which of them is the newest is not told; write its rows into a new table"
+        )
     if {present, bucket_count} == {POSTPONED, DYNAMIC}:
         raise UnsupportedFeature(
             f"{table.paths.root}: buckets do not become dynamic from postponed, or postponed from dynamic, at once; "

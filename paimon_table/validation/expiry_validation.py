@@ -10,15 +10,10 @@ from paimon_table.types import TIMES_OF_ROWS
 
 
 def check_expiry(schema: TableSchema, options: TableOptions) -> None:
-    """The column with the time has to be there and to be one; without a key nothing would ever be left out."""
+    """The column with the time has to be there and to be one."""
     if options.record_expire_time_ms is None:
         return
     name = options.record_time_field
-    if not schema.primary_keys:
-        raise ConfigError(
-            f"option {RECORD_EXPIRE_TIME!r} needs a primary key: other compactions leave no rows out; remove it",
-            option=RECORD_EXPIRE_TIME,
-        )
     if not name:
         raise ConfigError(
             f"option {RECORD_EXPIRE_TIME!r} needs {RECORD_TIME_FIELD!r}, the column with the time of a row; name it",

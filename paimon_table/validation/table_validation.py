@@ -25,7 +25,7 @@ from paimon_table.validation.file_validation import check_files
 from paimon_table.validation.nested_type_validation import check_nested_types
 from paimon_table.validation.partial_update_validation import validate_partial_update
 from paimon_table.validation.retention_validation import check_retention
-from paimon_table.validation.unkeyed_validation import check_unkeyed
+from paimon_table.validation.unkeyed_validation import check_effect_without_key, check_unkeyed
 
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
 
@@ -54,6 +54,22 @@ def validate_table(schema: TableSchema) -> None:
     _check_defaults(schema)
     _check_partition_types(schema, options)
     check_bucket_mode(schema, options)
+
+
+def validate_new_table(schema: TableSchema) -> None:
+    """As ``validate_table``; refuses options too that Paimon takes and that have no effect on the table."""
+    validate_table(schema)
+    check_effect_without_key(schema, options_of(schema))
+
+
+def validate_changed_table(changed: TableSchema, present: TableSchema) -> None:
+    """As ``validate_table``; what a new table must not have is refused where the present one does not have it."""
+    validate_table(changed)
+    try:
+        check_effect_without_key(present, options_of(present))
+    except ConfigError:
+        return
+    check_effect_without_key(changed, options_of(changed))
 
 
 def _check_defaults(schema: TableSchema) -> None:

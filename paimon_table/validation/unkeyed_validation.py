@@ -1,21 +1,26 @@
 """Rules of tables without primary key: options about rows of one key have nothing to act on there.
 
-Paimon takes them and does nothing.
+Paimon takes them and does nothing, so a table that has them is written; no new one gets them.
 """
 
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
-from paimon_table.options.names import CLUSTERING_COLUMNS, MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_table.options.names import CLUSTERING_COLUMNS, MERGE_ENGINE, RECORD_EXPIRE_TIME, SEQUENCE_FIELD
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 
 
 def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse options that say how rows of one key are merged where there is no key."""
+    """Refuse columns to sort by that a table without primary key does not have."""
+    if not schema.primary_keys:
+        _check_clustering(schema, options)
+
+
+def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None:
+    """Refuse options that say how rows of one key are merged, or which a merge leaves out, where there is no key."""
     if schema.primary_keys:
         return
-    _check_clustering(schema, options)
     for name, stated in (
         (MERGE_ENGINE, options.merge_engine != "deduplicate"),
         (SEQUENCE_FIELD, bool(options.sequence_fields)),
@@ -26,6 +31,11 @@ def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
                 " remove the option or define a primary key",
                 option=name,
             )
+    if options.record_expire_time_ms is not None:
+        raise ConfigError(
+            f"option {RECORD_EXPIRE_TIME!r} needs a primary key: other compactions leave no rows out; remove it",
+            option=RECORD_EXPIRE_TIME,
+        )
 
 
 def _check_clustering(schema: TableSchema, options: TableOptions) -> None:

@@ -9,6 +9,11 @@ from pipelines.config.table_rules import TargetRule
 
 def bucket_words(rule: TargetRule) -> str:
     """The bucket mode of new tables of the rule, in a few words."""
+    words = _words(rule)
+    return words if rule.without_keys is None else f"{words}; a log of events where the records have no key"
+
+
+def _words(rule: TargetRule) -> str:
     bucket = int(rule.options[BUCKET])
     keyed = rule.on_change is None
     # The columns of a message key are known when the first record comes.

@@ -7,6 +7,7 @@ are text below this module.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +18,7 @@ from pydantic_core import CoreSchema
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import MaxBadRecords
+from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
 from pipelines.config.source_config import Source
@@ -205,12 +207,12 @@ class PipelineConfig(ConfigModel):
 
     def target_rule(self, rule: TableRule) -> TargetRule:
         """A rule with its effective options."""
-        return TargetRule(
+        target = TargetRule(
             rule.into,
             rule.primary_key,
             rule.partition_by,
             rule.columns.types,
-            *self._effective_options(rule.options, rule.mode),
+            *self._effective_options(rule.options, rule.mode or "upsert"),
             rule.merge_sources,
             rule.before,
             rule.new_columns or self.defaults.new_columns,
@@ -219,6 +221,21 @@ class PipelineConfig(ConfigModel):
             rule.on_table_failure or self.on_table_failure,
             rule.backfill,
         )
+        return target if rule.tells_key else self._or_log(target, rule.options)
+
+    def _or_log(self, target: TargetRule, of_rule: Mapping[str, str | None]) -> TargetRule:
+        """A rule whose new tables are logs of events where the records have no key."""
+        options, assumed = self._effective_options(of_rule, "append")
+        stated = without_key_options({name: value for name, value in options.items() if name not in assumed})
+        options = {**default_options("append"), **stated}
+        log = replace(
+            target,
+            options=options,
+            assumed_options=frozenset(options) - frozenset(stated),
+            on_change="log",
+            is_log_assumed=True,
+        )
+        return replace(target, without_keys=log)
 
     @property
     def target_rules(self) -> tuple[TargetRule, ...]:
@@ -233,7 +250,7 @@ class PipelineConfig(ConfigModel):
             return None
         options = self._effective_options({}, "upsert")
         defaults = self.defaults
-        return TargetRule(
+        target = TargetRule(
             create.into,
             None,
             (),
@@ -243,6 +260,7 @@ class PipelineConfig(ConfigModel):
             max_bad_records=defaults.max_bad_records,
             on_table_failure=self.on_table_failure,
         )
+        return self._or_log(target, {})
 
     def _effective_options(
         self, of_rule: Mapping[str, str | None], mode: Mode

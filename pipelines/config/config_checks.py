@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import PurePath
 
-from paimon_table import TableSchema, validate_table
+from paimon_table import TableSchema, validate_new_table
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
@@ -384,7 +384,7 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
     assumed = default_options("upsert" if rule.on_change is None else "append")
     while True:
         try:
-            validate_table(_known_schema(rule, options))
+            validate_new_table(_known_schema(rule, options))
             return
         except ConfigError as error:
             name = error.option

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from paimon_table import TableName
+from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.error_budget import ErrorBudget, MaxBadRecords
+from pipelines.config.key_options import without_key_options
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
@@ -147,10 +148,12 @@ class TableRule(ConfigModel):
         "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
         "characters, of more than 255 bytes, databases with a dot and the database `sys` are refused."
     )
-    mode: Mode = Field(
-        default="upsert",
+    mode: Mode | None = Field(
+        default=None,
         description="`upsert`: a table with a primary key, which holds the newest row of each key. `append`: a table "
-        "without, to which every record adds a row, such as a log of events; records need no key.",
+        "without, to which every record adds a row, such as a log of events; records need no key. By default `upsert`; "
+        "where a rule states neither this nor a key, and the first records of a topic have none, its new table is a "
+        "log of events (`append` with `on_change: log`).",
     )
     on_change: OnChange | None = Field(
         default=None,
@@ -238,6 +241,14 @@ class TableRule(ConfigModel):
             text = f"`on_change: log` stores its own values under {own[0]}; remove the type or choose another on_change"
             raise refused(text, "columns", "types", own[0])
 
+    @property
+    def tells_key(self) -> bool:
+        """Whether the rule itself says what the primary key of its tables is, or that there is none."""
+        own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
+        stated = {name: value for name, value in self.options.items() if value is not None}
+        keyed = self.primary_key is not None or self.merge_sources is not None or own
+        return self.mode is not None or keyed or without_key_options(stated) != stated
+
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         return self.match.matches(database, schema, table, topic)
 
@@ -305,6 +316,20 @@ class TargetRule:
     """How many bad records one batch may have; None: any number."""
     on_table_failure: OnTableFailure = "pause"
     backfill: bool = False
+    is_log_assumed: bool = field(default=False, repr=False)
+    """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
+    without_keys: TargetRule | None = field(default=None, repr=False)
+    """The rule in its place for a new table whose source has records without key; None where the file states a mode, or
+    where that is known already."""
+
+    def for_keys(self, message_key: Collection[str] | None) -> TargetRule:
+        """The rule for a new table; ``message_key`` are the columns of the message key, None for records without."""
+        return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
+
+    def for_table(self, schema: TableSchema) -> TargetRule:
+        """The rule for a table that exists: that of a log of events if it is one."""
+        is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
+        return self.for_keys(None if is_log else ())
 
     @property
     def event_columns(self) -> tuple[tuple[str, DataType], ...]:

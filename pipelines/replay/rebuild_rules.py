@@ -72,8 +72,9 @@ def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collec
     """The rules of the source tables that fed the table; where none is known, those that may write it."""
     name = TableName.of(identifier)
     position = newest_position(table.snapshots, config.name)
-    known = list(known_sources(config, name, () if position is None else position.sources).values())
-    return [rule for i, rule in enumerate(known) if rule not in known[:i]] or rules_for(config, name, sorted(topics))
+    known = known_sources(config, name, () if position is None else position.sources).values()
+    rules = [rule.for_table(table.schema) for rule in known or rules_for(config, name, sorted(topics))]
+    return [rule for i, rule in enumerate(rules) if rule not in rules[:i]]
 
 
 def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str]) -> str:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from paimon_table import AddColumn, SchemaChange, TableSchema, WidenColumn, apply_changes, create_schema, validate_table
+from paimon_table import (
+    AddColumn,
+    SchemaChange,
+    TableSchema,
+    WidenColumn,
+    apply_changes,
+    create_schema,
+    validate_changed_table,
+    validate_table,
+)
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, sql
@@ -52,7 +61,7 @@ def column_changes(
                     continue
                 room -= 1
             changed = apply_changes(schema, [change], schema.time_ms)
-            validate_table(changed)
+            validate_changed_table(changed, schema)
         except TidemarkError as error:
             if not error.action.blames_input:
                 raise

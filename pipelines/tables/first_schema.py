@@ -21,8 +21,9 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
     primary_key = primary_key_of(rule, seen)
     if not primary_key and rule.on_change is None:
+        found = "no key" if seen.key_columns is None else "a key without names of columns"
         raise ConfigError(
-            f"{source.topic}: its messages have no key, so table {identifier} has no primary key;"
+            f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
             " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
         )
     types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)

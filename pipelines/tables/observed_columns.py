@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paimon_table.types import DataType
 from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.observed_columns import merged as merged_columns
+from sources.observed_columns import merged_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Seen:
 
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
+    """None where the records have no key; none of a key without names, such as a number."""
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -28,6 +30,6 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
         found[source] = merged_columns((found.get(source, ()), observation.columns))
         seen[source] = Seen(
             {column.name: column.type for column in found[source]},
-            before.key_columns or observation.key_columns,
+            merged_keys(before.key_columns, observation.key_columns),
         )
     return seen

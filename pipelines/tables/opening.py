@@ -64,6 +64,9 @@ class Opening:
         """
         identifier = str(name)
         table = self._catalog.find(name)
+        # Where the topic feeds another table, records without key are stray ones rather than a log.
+        message_key = () if feeds_one else seen.key_columns
+        rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one)
             self._tell_alike(name)
@@ -81,6 +84,7 @@ class Opening:
 
     def followed(self, rule: TargetRule, table: Table, identifier: str) -> Table:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
+        rule = rule.for_table(table.schema)
         check_keys(table, identifier, rule)
         typed = with_types_of(rule, table, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())

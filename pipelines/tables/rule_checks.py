@@ -13,6 +13,7 @@ from pipelines.tables.writable_tables import check_keys, check_writable
 
 def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
     """ConfigError when a table cannot be written as its rule says; changes nothing."""
+    rule = rule.for_table(table.schema)
     check_keys(table, identifier, rule)
     check_options_of(rule, table, identifier, pipeline)
     check_writable(table, identifier)

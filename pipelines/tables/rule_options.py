@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_table
+from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_changed_table
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
@@ -54,7 +54,7 @@ def check_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: 
 
     def changed(due: list[SetOption]) -> Table:
         has_snapshots = table.snapshots.latest_id() is not None
-        validate_table(apply_changes(table.schema, due, table.schema.time_ms, has_snapshots))
+        validate_changed_table(apply_changes(table.schema, due, table.schema.time_ms, has_snapshots), table.schema)
         return table
 
     _tried(rule, table, identifier, pipeline, changed)

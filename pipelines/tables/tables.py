@@ -326,14 +326,12 @@ class PipelineTables:
         """Lead a source table to its table, which is opened or made."""
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
-            self._rules.setdefault(identifier, rule)
-            self.sinks[identifier] = self._opening.sink(
-                identifier,
-                self._opening.open_or_create(
-                    target, self._rules[identifier], source, seen, feeds_one=source.topic in self._topics
-                ),
-            )
+            first = self._rules.setdefault(identifier, rule)
+            table = self._opening.open_or_create(target, first, source, seen, feeds_one=source.topic in self._topics)
+            self._rules[identifier] = first.for_table(table.schema)
+            self.sinks[identifier] = self._opening.sink(identifier, table)
         sink = self.sinks[identifier]
+        rule = rule.for_table(sink.table.schema)
         refusal = None if self._beside is None else self._beside.refusal(identifier, sink.table)
         if refusal is not None:
             raise Rejected(Rejection(refusal))
@@ -394,20 +392,23 @@ class PipelineTables:
                     gone_on_with.append((identifier, self._open_found(found, rules)))
             except TableFailure as failure:
                 failures.append(failure)
-            if agreed_rule(rules) is None:
-                del self._rules[identifier]
+                if agreed_rule(rules) is None:
+                    self._rules.pop(identifier, None)
         self._own.go_on_with(gone_on_with)
         self._leave_out_unopened(failures, is_any_open=bool(gone_on_with))
 
     def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
-        identifier, rule = str(found.name), agreed_rule(rules)
+        identifier = str(found.name)
         table = opened = self.catalog.load(found.name)
+        rule = agreed_rule([each.for_table(table.schema) for each in rules])
         if rule is not None:
+            self._rules[identifier] = rule
             table = self._opening.followed(rule, table, identifier)
         else:
+            del self._rules[identifier]
             check_writable(table, identifier)
             of_sources = known_sources(self.config, found.name, found.position.sources).values()
-            told = agreed_rule(of_sources) if of_sources else None
+            told = agreed_rule([each.for_table(table.schema) for each in of_sources]) if of_sources else None
             if told is not None:
                 check_rule(told, table, identifier, self.config.name)
         is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(
@@ -444,7 +445,8 @@ class PipelineTables:
 
         Where that takes a decision it is left to the events, as if nothing were known.
         """
-        sources = known_sources(self.config, found.name, found.position.sources)
+        known = known_sources(self.config, found.name, found.position.sources)
+        sources = {source: own_rule.for_table(table.schema) for source, own_rule in known.items()}
         is_declared = {*rule.column_types} <= {*table.schema.column_names}
         if not sources or not is_declared or found.position.commit_user != checkpoint_user(self.commit_user):
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_table import Table, TableSchema, validate_table
+from paimon_table import Table, TableSchema, validate_new_table, validate_table
 from paimon_table.errors import ConfigError
 from pipelines.config.config_checks import warn_once
 from pipelines.config.kept_values import unreadable_values
@@ -65,7 +65,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
 def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
     """Refuse to make a table that could not be written."""
     try:
-        validate_table(schema)
+        validate_new_table(schema)
     except ConfigError as error:
         raise error.told(f"pipeline {pipeline}: table {identifier} cannot be made: {error}") from error
 

@@ -307,8 +307,9 @@ class TableDecoding:
         keys = self.batch.column("key")
         for position in np.sort(positions)[:100].tolist():
             data = keys[position].as_py()
-            if data is not None:
-                return key_fields(unwrapped(parse_exactly(data)))
+            fields = None if data is None else key_fields(unwrapped(parse_exactly(data)))
+            if fields is not None:
+                return fields
         return None
 
     def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Mapping[str, Any]]:

@@ -76,5 +76,5 @@ def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], targe
 
 
 def key_fields(key: Any) -> tuple[str, ...] | None:
-    """The field names of a parsed message key."""
-    return tuple(key) if isinstance(key, dict) and key else None
+    """The field names of a parsed message key: none of one without names; None for a key that is null."""
+    return None if key is None else tuple(key) if isinstance(key, dict) else ()

@@ -22,7 +22,7 @@ from sources.changes import (
     Refusal,
     SourceTable,
 )
-from sources.observed_columns import merged
+from sources.observed_columns import merged, merged_keys
 
 
 class Outcome:
@@ -61,7 +61,7 @@ class Outcome:
             observation = replace(
                 seen,
                 columns=merged((seen.columns, observation.columns)),
-                key_columns=seen.key_columns or observation.key_columns,
+                key_columns=merged_keys(seen.key_columns, observation.key_columns),
             )
         self._observations[observation.source] = observation
 

@@ -262,6 +262,14 @@ def test_rows_that_move_between_partitions_keep_dynamic_buckets(tmp_path: Path) 
         rescale(table, 2, job(tmp_path))
 
 
+@pytest.mark.parametrize("new", [-1, 4])
+def test_rows_of_java_that_stay_in_old_partitions_get_no_other_buckets(tmp_path: Path, new: int) -> None:
+    table = by_day(tmp_path, 2).table
+    schema = replace(table.schema, primary_keys=("k",))
+    with pytest.raises(UnsupportedFeature, match="partition column 'dt', which is not in its primary key"):
+        rescale(replace(table, context=replace(table.context, schema=schema)), new, job(tmp_path))
+
+
 @pytest.mark.parametrize(("old", "new"), [(2, -1), (-1, 2)])
 def test_partitions_are_refused_to_writers_between_option_and_files(tmp_path: Path, old: int, new: int) -> None:
     table = by_day(tmp_path, old)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
@@ -16,35 +13,11 @@ from paimon_table.schema.table_schema import create_schema
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from pipelines.tables.tables import PipelineTables
-from sinks.quarantine import Quarantine
-from sources.changes import RECORD_SCHEMA
+from tests.support.clicks import MAY, event, inserts, reasons, records, rule
 from tests.support.local_batches import pipeline_tables, processed, reported_batches, run_batches, task_settings
 
 either_order = pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 UNSENT = "__debezium_unavailable_value"
-MAY = datetime(2024, 5, 1, tzinfo=UTC)
-
-
-def event(
-    op: str, after: Any = None, before: Any = None, key: Any = None, ms: int | None = 0, table: str = "clicks"
-) -> tuple[Any, Any]:
-    """Message key and envelope."""
-    source = {"connector": "postgresql", "ts_ms": None if ms is None else int(MAY.timestamp() * 1000) + ms}
-    source |= {"db": "shop", "schema": "public", "table": table}
-    return key, {"before": before, "after": after, "source": source, "op": op, "ts_ms": 7}
-
-
-def records(*events: tuple[Any, Any], first_offset: int = 0, partition: int = 0) -> pa.RecordBatch:
-    rows = []
-    for offset, (key, value) in enumerate(events, first_offset):
-        place = {"topic": "shop.public.clicks", "partition": partition, "offset": offset, "timestamp": 0}
-        texts = [None if part is None else json.dumps(part, separators=(",", ":")).encode() for part in (key, value)]
-        rows.append({**place, "key": texts[0], "value": texts[1], "headers": None})
-    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
-
-
-def rule(**more: object) -> dict[str, object]:
-    return {"match": {"table": "clicks"}, "into": "lake.clicks", "mode": "append", **more}
 
 
 def tables_of(
@@ -56,15 +29,6 @@ def tables_of(
 def rows_of(directory: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = Table.open(str(directory / "warehouse" / "lake.db" / "clicks")).to_arrow().to_pylist()
     return rows
-
-
-def reasons(quarantine: Quarantine) -> list[str]:
-    files = sorted(Path(quarantine.path).rglob("*.jsonl"))
-    return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
-
-
-def inserts(count: int, first: int = 0) -> list[tuple[Any, Any]]:
-    return [event("c", {"id": number, "text": f"t{number}"}) for number in range(first, first + count)]
 
 
 @either_order
@@ -265,7 +229,7 @@ def test_several_source_tables_may_meet(tmp_path: Path) -> None:
 
 
 def test_a_topic_without_keys_is_told_of_the_mode(tmp_path: Path) -> None:
-    upsert: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.clicks"}
+    upsert: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.clicks", "mode": "upsert"}
     with pytest.raises(ConfigError, match=r"its messages have no key.*`mode: append`"):
         run_batches(pipeline_tables(tmp_path, [upsert]), [records(*inserts(1))], tmp_path)
 

@@ -261,7 +261,7 @@ def test_a_table_that_no_rule_matches_follows_otherwise(tmp_path: Path) -> None:
 
 def test_a_topic_without_keys_needs_a_primary_key(tmp_path: Path) -> None:
     value = b'{"before":null,"after":{"a":1},"source":{"db":"shop","schema":"public","table":"plain"},"op":"c"}'
-    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    tables = pipeline_tables(tmp_path, [{**rule, "mode": "upsert"} for rule in ALL_TABLES])
 
     with pytest.raises(ConfigError, match="its messages have no key"):
         run_batches(tables, [raw_records("shop.public.plain", 0, 0, [value])], tmp_path)

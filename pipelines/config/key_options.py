@@ -1,0 +1,55 @@
+"""Options about rows of one key, which an event log of a topic without keys goes without.
+
+They stand in `defaults.options` for all tables that a pipeline makes, and tables with and without primary key do not
+take the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_table.options.field_options import is_field_option
+from paimon_table.options.names import (
+    BUCKET,
+    CHANGELOG_PRODUCER,
+    FULL_COMPACTION_DELTA_COMMITS,
+    MERGE_ENGINE,
+    RECORD_EXPIRE_TIME,
+    RECORD_TIME_FIELD,
+    ROW_DEDUPLICATE_IGNORE_FIELDS,
+    ROWKIND_FIELD,
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
+    STREAMING_READ_OVERWRITE,
+)
+from paimon_table.options.option_facts import declaration
+from paimon_table.schema.schema_options import BUCKET_KEY
+
+_OF_KEYS = frozenset(
+    {
+        CHANGELOG_PRODUCER,
+        FULL_COMPACTION_DELTA_COMMITS,
+        MERGE_ENGINE,
+        RECORD_EXPIRE_TIME,
+        RECORD_TIME_FIELD,
+        ROW_DEDUPLICATE_IGNORE_FIELDS,
+        ROWKIND_FIELD,
+        SEQUENCE_AUTO_PADDING,
+        SEQUENCE_FIELD,
+        SNAPSHOT_ORDERING,
+        STREAMING_READ_OVERWRITE,
+    }
+)
+
+
+def without_key_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that a table without primary key can have too."""
+    return {name: value for name, value in options.items() if not _is_of_keys(name, options)}
+
+
+def _is_of_keys(name: str, options: Mapping[str, str]) -> bool:
+    if name == BUCKET:
+        return options[name].strip() != "-1" and BUCKET_KEY.name not in options
+    declared = declaration(name)
+    return name in _OF_KEYS or is_field_option(name) or (declared is not None and declared.with_key is True)

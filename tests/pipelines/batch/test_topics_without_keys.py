@@ -1,0 +1,168 @@
+"""Rules that state no mode, for topics whose records have no key: the first records decide what a table is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import ConfigError
+from paimon_table.schema.table_schema import create_schema, to_json
+from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.table import Table
+from paimon_table.types import parse_type
+from pipelines.config.config import PipelineConfig
+from pipelines.replay.rebuild_rules import changed_options
+from pipelines.tables.tables import PipelineTables
+from tests.support.clicks import event, inserts, reasons, records, rule
+from tests.support.local_batches import run_batches
+
+RULE: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.clicks"}
+
+
+def config_of(directory: Path, *rules: dict[str, object], otherwise: str = "skip", **options: str) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            "version": 1,
+            "name": "shop",
+            "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
+            "checkpoint": str(directory / "checkpoint"),
+            "catalog": {"warehouse": str(directory / "warehouse")},
+            "defaults": {"options": options},
+            "tables": list(rules),
+            "otherwise": otherwise,
+        }
+    )
+
+
+def table_at(directory: Path, name: str = "lake.db/clicks") -> Table:
+    return Table.open(str(directory / "warehouse" / name))
+
+
+def kinds_and_ids(table: Table) -> list[tuple[str, int]]:
+    rows = table.to_arrow().to_pylist()
+    return [(row["event_kind"], row["id"]) for row in sorted(rows, key=lambda row: row["event_offset"])]
+
+
+CHANGES = [
+    *inserts(2),
+    event("u", {"id": 0, "text": "new"}, {"id": 0, "text": "t0"}),
+    event("d", None, {"id": 1, "text": "t1"}),
+]
+
+
+@pytest.mark.parametrize("key", [None, {"schema": None, "payload": None}], ids=["none", "null in an envelope"])
+def test_a_table_is_a_log_of_all_events(tmp_path: Path, key: Any, caplog: pytest.LogCaptureFixture) -> None:
+    tables = PipelineTables(config_of(tmp_path, RULE), "user")
+    quarantine = run_batches(tables, [records(*((key, value) for _, value in CHANGES))], tmp_path)
+    assert reasons(quarantine) == []
+    table = table_at(tmp_path)
+    assert (table.schema.primary_keys, table.schema.options["bucket"]) == ((), "-1")
+    assert kinds_and_ids(table) == [("+I", 0), ("+I", 1), ("+U", 0), ("-D", 1)]
+    assert [r.getMessage() for r in caplog.records if "is a log of events" in r.getMessage()]
+
+
+def test_options_of_tables_with_keys_are_for_its_neighbours(tmp_path: Path) -> None:
+    options = {
+        "bucket": "3", "merge-engine": "aggregation", "changelog-producer": "lookup", "sequence.field": "id",
+        "fields.text.aggregate-function": "last_value", "num-sorted-run.compaction-trigger": "4",
+        "record-level.expire-time": "900 d", "record-level.time-field": "id", "file.format": "avro",
+    }  # fmt: skip
+    tables = PipelineTables(config_of(tmp_path, otherwise="create", **options), "user")
+    keyed = event("c", {"id": 5_000_000_000_000, "text": "x"}, key={"id": 5_000_000_000_000}, table="orders")
+    neighbour = records(keyed).to_pylist()[0]
+    orders = type(records())
+    batch = orders.from_pylist([{**neighbour, "topic": "shop.public.orders"}], schema=records().schema)
+    run_batches(tables, [batch, records(*inserts(2))], tmp_path)
+
+    log, upsert = (table_at(tmp_path, f"shop.db/{name}") for name in ("clicks", "orders"))
+    assert log.schema.options == {"bucket": "-1", "file.format": "avro"}
+    assert kinds_and_ids(log) == [("+I", 0), ("+I", 1)]
+    assert (upsert.schema.primary_keys, upsert.schema.options) == (("id",), options)
+
+
+def test_it_stays_one_over_restarts_and_when_keys_come(tmp_path: Path) -> None:
+    config = config_of(tmp_path, RULE, bucket="4")
+    run_batches(PipelineTables(config, "user"), [records(*inserts(1))], tmp_path)
+    later = event("u", {"id": 0, "text": "new"}, key={"id": 0})
+    again = PipelineTables(config, "user")
+    assert again.sinks or again.routes  # what is known is taken up before the first event
+    run_batches(again, [records(later, first_offset=1)], tmp_path, first_batch_id=1)
+    run_batches(PipelineTables(config, "user"), [records(later, first_offset=2)], tmp_path, first_batch_id=2)
+    assert kinds_and_ids(table_at(tmp_path)) == [("+I", 0), ("+U", 0), ("+U", 0)]
+    # A rebuild finds nothing to change, and a rule that says it outright goes on with it.
+    assert changed_options(config, "lake.clicks", table_at(tmp_path), ["shop.public.clicks"]) == {}
+    stated = config_of(tmp_path, rule(on_change="log"))
+    run_batches(PipelineTables(stated, "user"), [records(later, first_offset=3)], tmp_path, first_batch_id=3)
+    assert len(kinds_and_ids(table_at(tmp_path))) == 4
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mode": "upsert"},
+        {"merge_sources": "same_rows"},
+        {"options": {"merge-engine": "first-row"}},
+        {"options": {"bucket": "4"}},
+        {"options": {"fields.text.aggregate-function": "max"}},
+    ],
+    ids=str,
+)
+def test_a_rule_that_says_how_keys_are_merged_needs_one(tmp_path: Path, more: dict[str, object]) -> None:
+    tables = PipelineTables(config_of(tmp_path, {**RULE, **more}), "user")
+    with pytest.raises(ConfigError, match=r"its messages have no key.*`mode: append`"):
+        run_batches(tables, [records(*inserts(1))], tmp_path)
+
+
+@pytest.mark.parametrize("key", [7, "k", [1]], ids=str)
+def test_a_key_without_names_is_a_key(tmp_path: Path, key: Any) -> None:
+    with pytest.raises(ConfigError, match="its messages have a key without names of columns"):
+        run_batches(PipelineTables(config_of(tmp_path, RULE), "user"), [records((key, CHANGES[0][1]))], tmp_path)
+
+
+def test_one_key_among_the_first_records_makes_a_table_with_a_key(tmp_path: Path) -> None:
+    keyed = event("c", {"id": 9, "text": "z"}, key={"id": 9})
+    tables = PipelineTables(config_of(tmp_path, RULE), "user")
+    run_batches(tables, [records(*inserts(2), keyed)], tmp_path)
+    assert table_at(tmp_path).schema.primary_keys == ("id",)
+
+
+def test_a_table_with_a_key_takes_no_events_of_a_log(tmp_path: Path) -> None:
+    """Records without key, and without old values to find the row by."""
+    config = config_of(tmp_path, RULE)
+    keyed = event("c", {"id": 9, "text": "z"}, key={"id": 9})
+    run_batches(PipelineTables(config, "user"), [records(keyed)], tmp_path)
+    lone = event("d", None, None)
+    quarantine = run_batches(PipelineTables(config, "user"), [records(lone, first_offset=1)], tmp_path, 1)
+    assert len(reasons(quarantine)) == 1
+    assert [row["id"] for row in table_at(tmp_path).to_arrow().to_pylist()] == [9]
+
+
+def test_a_table_of_java_with_options_in_vain_is_written(tmp_path: Path) -> None:
+    options = {
+        "bucket": "-1", "merge-engine": "partial-update", "sequence.field": "id",
+        "record-level.expire-time": "1 s", "record-level.time-field": "id",
+    }  # fmt: skip
+    columns = [("id", parse_type("BIGINT")), ("text", parse_type("STRING"))]
+    schema = replace(create_schema(columns, [], [], {"bucket": "-1"}), options=options)
+    root = tmp_path / "warehouse" / "lake.db" / "clicks"
+    with pytest.raises(ConfigError, match="a table without primary key keeps every row"):
+        Table.create(str(root), schema)
+    LocalFileIO().publish(f"{root}/schema/schema-0", to_json(schema).encode())
+    more = event("c", {"id": 7, "text": "b", "more": "x"})
+    tables = PipelineTables(config_of(tmp_path, rule()), "user")
+    run_batches(tables, [records(*inserts(3)), records(more, first_offset=3)], tmp_path)
+    assert table_at(tmp_path).schema.options == options
+    rows = [(row["id"], row["more"]) for row in table_at(tmp_path).to_arrow().to_pylist()]
+    assert sorted(rows, key=str) == [(0, None), (1, None), (2, None), (7, "x")]
+    assert json.loads((root / "schema" / "schema-1").read_text())["options"] == options
+
+
+def test_the_log_is_told_by_its_level(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A table that is not what most would expect is a warning; one that is asked for is not."""
+    run_batches(PipelineTables(config_of(tmp_path, rule(on_change="log")), "user"), [records(*CHANGES)], tmp_path)
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING and "log of events" in r.getMessage()]
