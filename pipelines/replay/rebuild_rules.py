@@ -54,7 +54,7 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
     is_needed = False
     for rule in rules:
         check_keys(table, identifier, rule)
-        for change in option_changes(table.schema, rule):
+        for change in option_changes(table, rule, identifier):
             changed[change.name] = change.value or ""
             try:
                 apply_changes(table.schema, [change], 0)

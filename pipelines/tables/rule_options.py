@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 
 from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_changed_table
 from paimon_table.errors import ConfigError
+from paimon_table.metadata.schema_files import read_schema, schema_ids
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
 from paimon_table.options.names import (
@@ -22,6 +23,7 @@ from paimon_table.options.names import (
 from paimon_table.options.option_facts import columns_named_by, is_typed
 from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
+from pipelines.config.config_checks import warn_once
 from pipelines.config.table_rules import TargetRule
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ def _tried(
     """The table with the options that the rule changes, these, and those that wait for a column."""
     changes: list[SetOption] = []
     try:
-        changes = option_changes(table.schema, rule)
+        changes = option_changes(table, rule, identifier)
         waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
         changes = [c for c in changes if c not in waiting]
         _check_bucket(table, changes)
@@ -80,8 +82,37 @@ def _tried(
         ) from error
 
 
-def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
-    """What makes the options of ``schema`` those of the rule; nothing for options that the file does not state."""
+def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:
+    """What makes the options of the table those of the rule; nothing for options that the file does not state.
+
+    A number of buckets that the table had before it was rescaled is a word from before, and not a wish.
+    """
+    changes = _changes(table.schema, rule)
+    wanted = next((change.value for change in changes if change.name == BUCKET and change.value is not None), None)
+    if wanted is None or not _had_buckets(table, wanted.strip()):
+        return changes
+    warn_once(
+        "table %s has option 'bucket' %d since it was rescaled, and the rule into %s states %s, which it had before: it"
+        " goes on with %d; state that in the pipeline file%s",
+        identifier,
+        table.options.bucket,
+        rule.into,
+        wanted,
+        table.options.bucket,
+        _or_rescale(table, wanted.strip()),
+    )
+    return [change for change in changes if change.name != BUCKET]
+
+
+def _had_buckets(table: Table, wanted: str) -> bool:
+    """Whether an earlier version of a table that holds rows had this number of buckets."""
+    if table.snapshots.latest_id() is None:
+        return False
+    earlier = (id_ for id_ in schema_ids(table.io, table.paths) if id_ < table.schema.id)
+    return any(read_schema(table.io, table.paths, id_).options.get(BUCKET, "-1").strip() == wanted for id_ in earlier)
+
+
+def _changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
     changes = [
         SetOption(name, value)
         for name, value in rule.options.items()
@@ -94,7 +125,7 @@ def option_changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:
 def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collection[str]) -> list[SetOption]:
     """The options of the rule that waited for the columns ``added``."""
     columns = {*schema.column_names, *added}
-    changes = option_changes(schema, rule)
+    changes = _changes(schema, rule)
     named = [(change, _columns_of(change, changes)) for change in changes]
     return [change for change, names in named if names & set(added) and names <= columns]
 
@@ -127,14 +158,18 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     """Rows written with another number of buckets would miss the older rows of their keys."""
     wanted = next((change.value for change in changes if change.name == BUCKET), None)
     if wanted is not None and table.snapshots.latest_id() is not None:
-        present = table.options.bucket
-        has_command = _is_rescaled(table.schema, f"{present}", wanted.strip())
-        command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
-        remedy = f", or give the table the new number first: {command}" if has_command else ""
         raise ConfigError(
-            f"option 'bucket' cannot change while the table holds rows in its buckets; state {present}{remedy}",
+            f"option 'bucket' cannot change while the table holds rows in its buckets; state {table.options.bucket}"
+            f"{_or_rescale(table, wanted.strip())}",
             option=BUCKET,
         )
+
+
+def _or_rescale(table: Table, wanted: str) -> str:
+    """Words for the command that gives the table another number of buckets, where it does."""
+    has_command = _is_rescaled(table.schema, f"{table.options.bucket}", wanted)
+    command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
+    return f", or give the table the new number first: {command}" if has_command else ""
 
 
 def _is_rescaled(schema: TableSchema, present: str, wanted: str) -> bool:

@@ -14,6 +14,7 @@ from paimon_table.maintenance.rescale import rescale
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.batch import attempts
+from pipelines.replay.rebuild_rules import changed_options
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.known_positions import KnownPositions
@@ -104,12 +105,34 @@ def test_the_position_outlives_the_snapshots_of_others(tmp_path: Path) -> None:
     assert content(tmp_path) == history.rows
 
 
-def test_a_number_of_its_own_in_the_pipeline_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", [(2, 3), (2, 3, 5), (2, -1), (-1, 3), (2, -2)], ids=str)
+def test_a_file_that_states_the_number_from_before_goes_on_with_the_new_one(
+    tmp_path: Path, numbers: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file is as it was: its pipeline starts again after the job, and a rebuild has nothing to say against it."""
+    history = History("orders", seed=5).extend(120)
+    parts = batches(history)
+    first, *others = numbers
+    tables = pipeline_tables(tmp_path, ALL_TABLES, bucket=str(first))
+    processed(tables, parts[:1], task_settings(tmp_path))
+    for number in others:
+        to_buckets(tmp_path, number)
+    again = pipeline_tables(tmp_path, ALL_TABLES, bucket=str(first))
+    processed(again, parts[1:], task_settings(tmp_path), 1)
+    compact_postponed(opened(tmp_path), Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
+    assert (content(tmp_path), opened(tmp_path).options.bucket) == (history.rows, others[-1])
+    warned = [r.getMessage() for r in caplog.records if "since it was rescaled" in r.getMessage()]
+    assert len(warned) == 1 and f"goes on with {others[-1]}; state that in the pipeline file" in warned[0]
+    topics = {topic for topic, _ in again.sinks["lake.orders"].position.offsets}
+    assert "bucket" not in changed_options(again.config, "lake.orders", opened(tmp_path), topics)
+
+
+def test_a_number_that_the_table_never_had_is_refused(tmp_path: Path) -> None:
     history = History("orders", seed=5).extend(60)
     processed(pipeline_tables(tmp_path, ALL_TABLES), batches(history), task_settings(tmp_path))
     to_buckets(tmp_path, 3)
-    with pytest.raises(ConfigError, match=r"state 3, or .*: tidemark table rescale .*/lake.db/orders --buckets 2"):
-        processed(pipeline_tables(tmp_path, ALL_TABLES), batches(history), task_settings(tmp_path))
+    with pytest.raises(ConfigError, match=r"state 3, or .*: tidemark table rescale .*/lake.db/orders --buckets 4"):
+        pipeline_tables(tmp_path, ALL_TABLES, bucket="4")
     assert content(tmp_path) == history.rows
 
 
