@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile, SchemaChangeRefused
+from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile, SchemaChangeRefused, TidemarkError
 from paimon_table.table import Table
 from pipelines.batch import attempts
 from pipelines.catchup.catch_up import Step
@@ -265,6 +265,24 @@ def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monke
     mended = PausedPipeline(tmp_path, source, rules)
     mended.caught_up()
     assert {key: row["amount"] for key, row in mended.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+@pytest.mark.parametrize("damaged", ["manifest", "snapshot"])
+@pytest.mark.parametrize("of_rule", [True, False], ids=["rule", "top level"])
+def test_with_stop_a_table_that_cannot_be_opened_ends_the_start(tmp_path: Path, damaged: str, of_rule: bool) -> None:
+    source, rules, stop = _two_tables(), [TAKES, ITEMS], {"on_table_failure": "stop"}
+    PausedPipeline(tmp_path, source, rules).run(2)
+    moved = tmp_path / "warehouse" / "lake.db" / "sums" / damaged
+    moved.rename(tmp_path / "aside")
+    moved.write_text("no directory")
+
+    stopping = [{**TAKES, **stop}, ITEMS] if of_rule else rules
+    with pytest.raises((OSError, TidemarkError)):
+        PausedPipeline(tmp_path, source, stopping, **({} if of_rule else stop)).run()
+    going_on = PausedPipeline(tmp_path, source, rules)
+    assert list(going_on.behind) == ["lake.sums"]
+    other = [TAKES, {**ITEMS, **stop}]  # whose table is well
+    assert list(PausedPipeline(tmp_path, source, other).behind) == ["lake.sums"]
 
 
 def test_a_commit_that_is_always_refused_pauses_its_table_alone(

@@ -115,6 +115,29 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
     assert f"table lake.items is paused, all others have what was read: {error}" in words
 
 
+@pytest.mark.parametrize(
+    ("error", "tries"), [(SchemaChangeRefused("column n is narrower"), 1), (OSError("no such directory"), 5)]
+)
+def test_with_stop_what_fails_again_ends_the_pipeline(office: Office, error: Exception, tries: int) -> None:
+    """The table stays behind as it was: the next start goes on with it."""
+    failed: list[str] = []
+
+    def fails(name: str) -> object:
+        failed.append(name)
+        raise error
+
+    office.pipeline.pause("lake.items")
+    office.side._new_catch_up = _raising_at_step(office, fails)
+    office.side._stops_with = "lake.items".__eq__
+    with pytest.raises(type(error), match=str(error)):
+        office.asked("resume")
+        for _ in range(60):
+            office.round()
+    assert len(failed) == tries
+    (mark,) = office.pipeline.left_out.marks.values()
+    assert (mark.table, mark.reason, mark.tries_again) == ("lake.items", "it was resumed", True)
+
+
 def test_a_fault_of_ours_ends_the_pipeline(office: Office) -> None:
     def fails(_name: str) -> object:
         raise BrokenInvariant("please report this")
