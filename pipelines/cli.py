@@ -273,6 +273,7 @@ def compact(
     interval: Annotated[
         str, typer.Option("--interval", metavar="DURATION", help="From the begin of a round to the next one.")
     ] = "60s",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     log_format: Form = LogFormat.TEXT,
     option: Storage = None,
 ) -> None:
@@ -285,7 +286,7 @@ def compact(
 
     interval_ms = given_duration_ms("--interval", interval)
     _failures.as_json = log_format is LogFormat.JSON
-    compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, option, log_format)
+    compact_warehouse(warehouse, tables or (), full, interval_ms / 1000 if watch else None, dry_run, option, log_format)
 
 
 @app.command()

@@ -44,3 +44,20 @@ class Reading:
     begin: int
     end: int
     gaps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOffsets:
+    """What a batch has read of one partition of a topic."""
+
+    lowest: int
+    end: int
+    count: int
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it has more records than offsets."""
+        return self.count > self.end - self.lowest
+
+    def __add__(self, other: ReadOffsets) -> ReadOffsets:
+        return ReadOffsets(min(self.lowest, other.lowest), max(self.end, other.end), self.count + other.count)

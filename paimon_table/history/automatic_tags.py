@@ -6,12 +6,12 @@ gets the tag of the period. Periods without snapshots have no tag. The names of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from paimon_table.history.tag_periods import TagPeriod
 from paimon_table.history.tags import Tag, TagStore
-from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.names import PROCESS_TIME_ZONE
 from paimon_table.options.time_zones import local_time, moment_ms, zone_of
@@ -19,13 +19,28 @@ from paimon_table.options.time_zones import local_time, moment_ms, zone_of
 
 def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
     """Tag what has become due; gives the names of the new tags, none where the table makes none by itself."""
+    store, made = TagStore(ctx.io, ctx.paths), list[str]()
+    for name, snapshot in _due_tags(ctx):
+        text = ctx.io.read(ctx.paths.snapshot_file(snapshot.id))
+        if store.create(name, text, now, ctx.options.retention.tag_default_time_ms):
+            made.append(name)
+    return made
+
+
+def would_make_tags(ctx: TableContext) -> list[str]:
+    """The names of the tags that ``make_automatic_tags`` would make; makes none."""
+    store = TagStore(ctx.io, ctx.paths)
+    return [name for name, _ in _due_tags(ctx) if store.find(name) is None]
+
+
+def _due_tags(ctx: TableContext) -> Iterator[tuple[str, Snapshot]]:
+    """Names of tags that are due, and their snapshots, rising."""
     options = ctx.options.retention
     if options.tag_creation == "none":
-        return []
+        return
     zone = zone_of(PROCESS_TIME_ZONE, options.tag_time_zone)
     period, delay = TagPeriod.of(options), timedelta(milliseconds=options.tag_delay_ms)
     store = TagStore(ctx.io, ctx.paths)
-    made: list[str] = []
     newest = max(((begin, name) for name in store.names() if (begin := period.begin(name))), default=None)
     tag = None if newest is None else store.find(newest[1])
     expected = None if newest is None else newest[0] + period.length
@@ -35,13 +50,11 @@ def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
         snapshot_id = first_since(ctx.snapshots, next_id, due_ms)
         snapshot = None if snapshot_id is None else ctx.snapshots.find(snapshot_id)
         if snapshot is None:
-            return made
+            return
         begin = period.before(local_time(snapshot.time_ms, zone))
         if options.tag_automatic_completion and expected is not None:
             begin = expected
-        text = ctx.io.read(ctx.paths.snapshot_file(snapshot.id))
-        if store.create(period.name(begin), text, now, options.tag_default_time_ms):
-            made.append(period.name(begin))
+        yield period.name(begin), snapshot
         expected, next_id = begin + period.length, snapshot.id + 1
 
 

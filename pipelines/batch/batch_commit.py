@@ -14,6 +14,7 @@ from paimon_table.errors import LanesDoNotFit, TidemarkError
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.compacted_tables import by_table
+from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
@@ -24,6 +25,7 @@ from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask, Failed, WriteTask
 from sinks.write.discard import discard
 from sinks.write.unsent import unsent_texts
+from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,12 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         if identifier is not None:
             topics[identifier].add(source.topic)
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
+    read = _read_offsets(result.reports)
+    tables.note_offsets(
+        plan.batch.id,
+        plan.batch.started_ms,
+        {name: {place: read[place] for place in places} for name, places in ends.items()},
+    )
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
     appended = AppendedBatch(
@@ -186,6 +194,14 @@ def unfinished_batches(
         if due:
             unfinished.append(AppendedBatch(batch, tuple(tables.sinks), JobResult(), {}, due, Stopwatch()))
     return unfinished
+
+
+def _read_offsets(reports: Iterable[DecodeReport]) -> dict[TopicPartition, ReadOffsets]:
+    """What all tasks together have read of each partition."""
+    found: dict[TopicPartition, ReadOffsets] = {}
+    for place, read in (item for report in reports for item in report.read.items()):
+        found[place] = found[place] + read if place in found else read
+    return found
 
 
 def _warn_of_unsent(plan: BatchPlan, result: JobResult) -> None:

@@ -35,6 +35,7 @@ from sources.changes import (
     SourceTable,
 )
 from sources.dumps.dump_records import without_malformed
+from sources.positions import ReadOffsets
 
 BadKind: TypeAlias = tuple[str, SourceTable | None, str]
 """Topic of bad records, the source table that they name, and the kind of reason."""
@@ -46,6 +47,8 @@ class DecodeReport:
 
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next offset after the records read, per (topic, partition)."""
+    read: dict[tuple[str, int], ReadOffsets] = field(default_factory=dict)
+    """What was read of each."""
     newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records, where they have one."""
     events: Counter[int] = field(default_factory=Counter)
@@ -240,9 +243,13 @@ def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
     # As numbers: Kafka takes times that Python has no date for.
     columns["time_us"] = batch.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     places = pa.table(columns).group_by(["topic", "partition"], use_threads=False)
-    for row in places.aggregate([("offset", "max"), ("time_us", "max")]).to_pylist():
+    for row in places.aggregate(
+        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("time_us", "max")]
+    ).to_pylist():
         place = (row["topic"], row["partition"])
-        report.ends[place] = max(report.ends.get(place, 0), row["offset_max"] + 1)
+        read = ReadOffsets(row["offset_min"], row["offset_max"] + 1, row["offset_count"])
+        report.read[place] = report.read[place] + read if place in report.read else read
+        report.ends[place] = report.read[place].end
         if row["time_us_max"] is not None:
             report.newest_s[place] = max(report.newest_s.get(place, -math.inf), row["time_us_max"] / 1e6)
 

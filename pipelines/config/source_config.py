@@ -203,7 +203,9 @@ class FilesSource(ConfigModel):
     Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
     Files may grow, and whole lines are read as they come. What cannot be read yet, the end of a compressed file that
     was cut short or a last line that is not whole, is told with the file: by `run --once` and `available_now`, which
-    then end with exit code 1, else in the log once the file has not grown for a minute.
+    then end with exit code 1, else in the log once the file has not grown for a minute. A file that begins otherwise
+    than when it was read, or with the records of another one, is refused; a warning tells of records whose offsets
+    were read before, which are applied again.
     """
 
     path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")

@@ -19,7 +19,7 @@ import typer
 
 from paimon_table import FilesystemCatalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
-from paimon_table.maintenance.compaction import compact, compact_pending
+from paimon_table.maintenance.compaction import compact, compact_pending, would_compact
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
@@ -28,6 +28,7 @@ from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
 from paimon_table.storage.file_io import FileIO, file_io_for
 from pipelines.inspect.table_views import Options, storage_options
 from pipelines.jobs.job_progress import BarProgress, new_job, watched
+from pipelines.jobs.table_jobs import tell_due
 from pipelines.report.json_log import LogFormat, line
 from pipelines.report.say import say
 from pipelines.tidying.pipeline_claims import pipeline_claims
@@ -137,6 +138,19 @@ class Rounds:
         if parts:
             self.tell(f"{name}: {', '.join(parts)}")
 
+    def tell_due(self) -> None:
+        """Say what a round would compact of each table; compacts nothing."""
+        catalog = FilesystemCatalog(self.io, self.warehouse)
+        for name in self.names():
+            try:
+                table = catalog.load(name)
+                if self.chosen.takes(table):
+                    due = would_compact(table, self.job, lambda _: True, fully=self.fully)
+                    tell_due(table, due, str(name))
+            except (TidemarkError, OSError) as error:
+                self.troubles[name] = str(error)
+                self.warn(f"{name}: {error}")
+
 
 def _compacted(table: Table, job: Job, fully: bool) -> Iterator[tuple[str, Compacted]]:
     """What was done: postponed rows first, then what readers wait for, then what the strategy wants."""
@@ -173,6 +187,7 @@ def compact_warehouse(
     patterns: Sequence[str],
     full: bool,
     interval_s: float | None,
+    dry_run: bool,
     storage: Options,
     form: LogFormat = LogFormat.TEXT,
 ) -> None:
@@ -181,6 +196,8 @@ def compact_warehouse(
     A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
     the first of many rounds only tells: the job may be started before the pipelines that make the tables.
     """
+    if dry_run and interval_s is not None:
+        raise ConfigError("--dry-run tells of one round: leave --watch out")
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     say = _json_line if form is LogFormat.JSON else _text_line
     tell, warn = partial(say, is_warning=False), partial(say, is_warning=True)
@@ -196,7 +213,13 @@ def compact_warehouse(
         if interval_s is not None:
             _watch(rounds, progress, interval_s)
             return
-        changed = rounds.go_round()
+        if not dry_run:
+            changed = rounds.go_round()
+    if dry_run:
+        rounds.tell_due()
+        if rounds.troubles:
+            raise typer.Exit(1)
+        return
     whole = counted(found, "table")
     failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
     tell(f"{whole} looked at, {changed} compacted{failed}")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from paimon_table import Snapshot, Table
 from paimon_table.errors import ConfigError
+from paimon_table.history.automatic_tags import would_make_tags
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.consumers import ConsumerStore
 from paimon_table.history.names import check_name
@@ -50,7 +51,7 @@ def expire(
         consumers = ConsumerStore(table.io, table.paths)
         _tell_tidied(
             Tidied(
-                (),
+                tuple(would_make_tags(table.context)),
                 tuple(tag.name for tag in tags_to_delete(table, surroundings)),
                 tuple(over.over.values()),
                 tuple(consumers.forgotten(surroundings.clock_ms(), options.consumer_expiration_time_ms)),

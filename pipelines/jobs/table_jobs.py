@@ -33,7 +33,7 @@ def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options
     table = open_table(path, storage, for_reading=False)
     chosen = _chosen(table, specs)
     if dry_run:
-        _tell_due(table, would_compact(table, new_job(), chosen, fully=full))
+        tell_due(table, would_compact(table, new_job(), chosen, fully=full))
         return
     with watched() as progress:
         job = new_job(progress)
@@ -133,9 +133,11 @@ def _chosen(table: Table, specs: Specs) -> Chosen:
     return frozenset(named_partitions(table.context, partition_facts(table.context, table.state()), specs)).__contains__
 
 
-def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> None:
+def tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]], name: str = "") -> None:
+    """Say what would be compacted, of the table ``name`` where there are several."""
+    of_table = f"{name}: " if name else ""
     if not due:
-        say("nothing to compact")
+        say(f"{of_table}nothing to compact")
         return
 
     def told(bucket: BucketId, files: Sequence[DataFileMeta]) -> str:
@@ -147,7 +149,7 @@ def _tell_due(table: Table, due: Mapping[BucketId, Sequence[DataFileMeta]]) -> N
         return f"  {place}{number}: {held}, {level0:,} of them on level 0"
 
     lines = [told(bucket, files) for bucket, files in due.items()]
-    say("\n".join([f"would compact {counted(len(due), 'bucket')}:", *first_of(lines, _LISTED, "buckets")]))
+    say("\n".join([f"{of_table}would compact {counted(len(due), 'bucket')}:", *first_of(lines, _LISTED, "buckets")]))
 
 
 def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, PartitionFacts]) -> None:
@@ -156,12 +158,13 @@ def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, Partiti
     elif table.options.bucket != buckets:
         say(f"would set 'bucket' to {buckets}; no files are to be rewritten")
     else:
-        say(f"nothing to do: there are {_buckets(buckets)} already")
+        say(f"nothing to do: it has {_buckets(buckets)} already")
 
 
 def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
     def told(partition: bytes, facts: PartitionFacts) -> str:
-        buckets = "" if facts.bucket_count == POSTPONED else f"{_buckets(facts.bucket_count)}, "
+        has_buckets = facts.bucket_count != POSTPONED and not table.options.is_unaware
+        buckets = f"{_buckets(facts.bucket_count)}, " if has_buckets else ""
         rows = f"{counted(facts.row_count, 'stored row')} in {_sizes(len(facts.files), facts.size_bytes)}"
         name = told_partition(table.context, partition, facts) if facts.directory else "the table"
         return f"  {name}: {buckets}{rows}"
@@ -172,7 +175,7 @@ def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, Partiti
 
 def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
     if not done.snapshot_ids and done.option_before == buckets and not done.left:
-        say(f"nothing to do: there are {_buckets(buckets)} already")
+        say(f"nothing to do: it has {_buckets(buckets)} already")
         return
     what = f" in {counted(len(done.rewritten), 'partition')}" if table.schema.partition_keys else ""
     if done.rewritten:
@@ -182,7 +185,10 @@ def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
             f"{_snapshots(done.snapshot_ids)}"
         )
     if done.option_before != buckets:
-        say(f"'bucket' is {buckets}, before it was {done.option_before}; pipeline files that state it need that too")
+        say(
+            f"'bucket' is {buckets}, before it was {done.option_before}: a pipeline file that states that goes on with"
+            " the new number, and is told so until it states it"
+        )
     if done.left:
         names = sorted(f"{table.context.partition_path(p)} ({n})" for p, n in done.left.items())
         say(

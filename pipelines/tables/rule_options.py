@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 
 from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_changed_table
 from paimon_table.errors import ConfigError
-from paimon_table.metadata.schema_files import read_schema, schema_ids
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
 from paimon_table.options.names import (
@@ -108,8 +107,8 @@ def _had_buckets(table: Table, wanted: str) -> bool:
     """Whether an earlier version of a table that holds rows had this number of buckets."""
     if table.snapshots.latest_id() is None:
         return False
-    earlier = (id_ for id_ in schema_ids(table.io, table.paths) if id_ < table.schema.id)
-    return any(read_schema(table.io, table.paths, id_).options.get(BUCKET, "-1").strip() == wanted for id_ in earlier)
+    earlier = (schema for id_, schema in table.context.schemas.items() if id_ < table.schema.id)
+    return any(schema.options.get(BUCKET, "-1").strip() == wanted for schema in earlier)
 
 
 def _changes(schema: TableSchema, rule: TargetRule) -> list[SetOption]:

@@ -7,7 +7,7 @@ and publishes schema versions; the batch is then decoded again under the new pla
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from paimon_table import CommitKind, Table, TableName
@@ -30,15 +30,17 @@ from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
-from sinks.commit.positions import checkpoint_user
+from sinks.commit.positions import TopicPartition, checkpoint_user
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
+from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,7 @@ class PipelineTables:
         self._rule_of: dict[SourceTable, TargetRule] = {}
         """The rule of each source table; several rules may write one table."""
         self._vanished = VanishedColumns()
+        self._repeated = RepeatedOffsets()
         self._key_warnings = MessageKeyWarnings()
         if beside is None:
             self._open_written()
@@ -209,6 +212,16 @@ class PipelineTables:
             identifier = self.routes.get(source)
             if identifier is not None:
                 self._vanished.note(source.topic, identifier, self._rules[identifier], absent)
+
+    def note_offsets(
+        self, batch_id: int, started_ms: int | None, read: Mapping[str, Mapping[TopicPartition, ReadOffsets]]
+    ) -> None:
+        """Warn of records that dump files bring again or late; ``read`` has the partitions that feed each table."""
+        if self.config.source.files is None or self._beside is not None:
+            return
+        for identifier, places in read.items():
+            if identifier in self.sinks and not self.is_left_out(identifier):
+                self._repeated.note(batch_id, started_ms, self.sinks[identifier], places)
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""

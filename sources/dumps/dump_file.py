@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+import zlib
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -16,6 +17,8 @@ _BLOCK_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 16
 """Read at once from a compressed file: where it is torn, so much of its end is not seen yet."""
 _COMPRESSED = (".gz", ".zst")
+HEAD_BYTES = 4096
+"""So many bytes tell one file from another: they hold the place of a record."""
 
 
 def is_compressed(path: str) -> bool:
@@ -37,13 +40,19 @@ class FilePosition:
     """How far a file was read: bytes of uncompressed text, and lines.
 
     ``size_at_end`` is the size on disk at which that was all of it, 0 if there was more; ``rest`` is what was
-    left then.
+    left then. ``head`` is the checksum of the first of these bytes (``head_of``), 0 where an earlier version read them.
     """
 
     bytes: int = 0
     records: int = 0
     size_at_end: int = 0
     rest: Rest = Rest.NONE
+    head: int = field(default=0, compare=False)
+
+    @property
+    def head_bytes(self) -> int:
+        """How many bytes ``head`` is of."""
+        return min(self.bytes, HEAD_BYTES)
 
 
 class DumpFile:
@@ -139,6 +148,16 @@ def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
         at = FilePosition(at.bytes + end, at.records + taken)
         limit -= taken
     return at
+
+
+def head_of(path: str, size_bytes: int) -> int | None:
+    """The checksum of the first ``size_bytes`` of the text of a file, never 0; None if it has not so many."""
+    file = DumpFile(path)
+    try:
+        text = file.read(0, size_bytes)
+    finally:
+        file.close()
+    return zlib.crc32(text) or 1 if len(text) == size_bytes else None
 
 
 def rest_at(file: DumpFile, end: FilePosition) -> Rest:

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError, CorruptFile
-from sources.dumps.dump_file import DumpFile, FilePosition, Rest, advanced, is_compressed, line_boundary, rest_at
+from sources.dumps.dump_file import (
+    DumpFile,
+    FilePosition,
+    Rest,
+    advanced,
+    head_of,
+    is_compressed,
+    line_boundary,
+    rest_at,
+)
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 from sources.dumps.dump_records import records_of_text
 from sources.dumps.settings import DumpSettings
@@ -90,6 +99,7 @@ class DumpPlanner:
             if not _has_more(path, begin):
                 self.unfinished.look(path, begin, begin.rest)
                 continue
+            self._check_known(name, path, begin, positions)
             end, rest = self._advanced(path, begin, left)
             self.unfinished.look(path, end, rest)
             left -= end.records - begin.records
@@ -113,12 +123,34 @@ class DumpPlanner:
         if self._open_file is not None:
             self._open_file.close()
 
+    def _check_known(self, name: str, path: str, begin: FilePosition, positions: Positions) -> None:
+        """Refuse a file with another content than it had, and a new one that begins as one that was read."""
+        if begin.bytes:
+            if begin.head and head_of(path, begin.head_bytes) != begin.head:
+                raise CorruptFile(
+                    f"{path} does not begin as it did when {begin.records:,} lines of it were read: dump files may only"
+                    " grow; put the new content into a new file"
+                )
+            return
+        for size_bytes in {known.head_bytes for known in positions.values() if known.head}:
+            head = head_of(path, size_bytes)
+            same = (n for n, known in positions.items() if (known.head_bytes, known.head) == (size_bytes, head))
+            other = next(same, None)
+            if other is not None:
+                raise CorruptFile(
+                    f"{path} begins with the records of {other}, which was read: they would be read a second time. If"
+                    " it was renamed, give it its name back; if it holds the topic from the start again, leave the"
+                    " lines that were read out of it, or take it out of the directory"
+                )
+
     def _advanced(self, path: str, start: FilePosition, limit: int) -> tuple[FilePosition, Rest]:
         """The next position in a file, which stays open for the next batch if it has more; what it cannot give yet."""
         if self._open_file is None or self._open_file.path != path:
             self.stop()
             self._open_file = DumpFile(path)
         end = advanced(self._open_file, start, limit)
+        if end.bytes > start.bytes:
+            end = replace(end, head=head_of(path, end.head_bytes) or 0)
         return end, rest_at(self._open_file, end) if end == start else end.rest
 
 
@@ -237,13 +269,14 @@ def _plain(position: FilePosition) -> dict[str, int | str]:
         "records": position.records,
         "size_at_end": position.size_at_end,
     }
+    plain |= {"head": position.head} if position.head else {}
     return plain if position.rest is Rest.NONE else {**plain, "rest": position.rest.value}
 
 
 def positions_of(offset: str) -> Positions:
     files: Mapping[str, Any] = json.loads(offset)["files"]
     return {
-        name: FilePosition(p["bytes"], p["records"], p["size_at_end"], Rest(p.get("rest", "")))
+        name: FilePosition(p["bytes"], p["records"], p["size_at_end"], Rest(p.get("rest", "")), p.get("head", 0))
         for name, p in files.items()
     }
 

@@ -270,7 +270,8 @@ def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monke
 @pytest.mark.parametrize("damaged", ["manifest", "snapshot"])
 @pytest.mark.parametrize("of_rule", [True, False], ids=["rule", "top level"])
 def test_with_stop_a_table_that_cannot_be_opened_ends_the_start(tmp_path: Path, damaged: str, of_rule: bool) -> None:
-    source, rules, stop = _two_tables(), [TAKES, ITEMS], {"on_table_failure": "stop"}
+    source, rules = _two_tables(), [TAKES, ITEMS]
+    stop: dict[str, Any] = {"on_table_failure": "stop"}
     PausedPipeline(tmp_path, source, rules).run(2)
     moved = tmp_path / "warehouse" / "lake.db" / "sums" / damaged
     moved.rename(tmp_path / "aside")

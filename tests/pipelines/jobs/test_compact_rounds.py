@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -68,6 +69,24 @@ def test_tables_that_nobody_else_compacts_are_compacted(tmp_path: Path) -> None:
     assert sorted(row for part in late.changes() for row in part.rows) == [["+I", key, 0] for key in range(10)]
     assert len(waiting.content()) == 10
     assert tidemark("compact", tmp_path / "w").stdout.endswith("5 tables looked at, 0 compacted\n")
+
+
+def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
+    first = table(tmp_path, "lake.a")
+    table(tmp_path, "lake.late", commits=1)
+    table(tmp_path, "lake.own", {"bucket": "2"})
+    before = sorted(path for path in tmp_path.rglob("*"))
+    done = tidemark("compact", tmp_path / "w", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "lake.a: would compact 2 buckets:"
+    assert done.stdout.splitlines()[-1] == "lake.late: nothing to compact"
+    assert sorted(path for path in tmp_path.rglob("*")) == before and levels(first) == {0}
+    both = tidemark("compact", tmp_path / "w", "--dry-run", "--watch")
+    assert both.returncode == 2 and "--dry-run tells of one round: leave --watch out" in both.stderr
+    shutil.rmtree(tmp_path / "w/lake.db/late/manifest")
+    (tmp_path / "w/lake.db/late/manifest").write_text("")
+    damaged = tidemark("compact", tmp_path / "w", "--dry-run")
+    assert damaged.returncode == 1 and "lake.a: would compact" in damaged.stdout and "lake.late" in damaged.stderr
 
 
 def test_write_only_tables_are_tidied_too(tmp_path: Path) -> None:

@@ -98,6 +98,18 @@ def test_expire_refuses_what_it_does_not_understand(path: Path, asked: tuple[str
     assert files(path) == before
 
 
+def test_expire_says_which_tags_it_would_make(tmp_path: Path) -> None:
+    table(tmp_path, {"tag.automatic-creation": "process-time", "tag.creation-period": "daily"})
+    path = tmp_path / "t"
+    before = files(path)
+    plan = done("expire", path, "--dry-run")
+    assert files(path) == before
+    said = done("expire", path)
+    (name,) = TagStore(Table.open(str(path)).io, Table.open(str(path)).paths).names()
+    assert f"tag {name} would be made" in plan and f"tag {name} made" in said
+    assert "made" not in done("expire", path, "--dry-run")
+
+
 def test_expire_drops_old_partitions_and_tags(tmp_path: Path) -> None:
     driver = table(tmp_path, {"partition.expiration-time": "1000 d"})
     driver.commit([["+I", 1, 1, "no-day"]])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from paimon_table.errors import CorruptFile
-from sources.dumps.dump_file import FilePosition, Rest
+from sources.dumps.dump_file import HEAD_BYTES, FilePosition, Rest
 from sources.dumps.dump_source import DumpPlanner, positions_of
 from sources.dumps.settings import DumpSettings
 from sources.dumps.unfinished import UnfinishedFiles
@@ -85,14 +86,18 @@ def test_a_gzip_stream_that_is_damaged_is_refused(tmp_path: Path) -> None:
         drained(planner, planner.initial_offset())
 
 
-def test_offsets_of_whole_files_are_written_as_by_earlier_versions(tmp_path: Path) -> None:
+def test_offsets_of_earlier_versions_stay_as_they_are_without_more_lines(tmp_path: Path) -> None:
+    """Another text would be a batch without records."""
     (tmp_path / "d.jsonl").write_bytes(LINES)
     planner = DumpPlanner(DumpSettings(str(tmp_path)))
 
     end = drained(planner, planner.initial_offset())
+    assert drained(DumpPlanner(DumpSettings(str(tmp_path))), end) == end
 
     position = f'"bytes": {len(LINES)}, "records": 20000, "size_at_end": {len(LINES)}'
-    assert end == f'{{"files": {{"d.jsonl": {{{position}}}}}}}'
+    earlier = f'{{"files": {{"d.jsonl": {{{position}}}}}}}'
+    assert drained(DumpPlanner(DumpSettings(str(tmp_path))), earlier) == earlier
+    assert end == earlier.replace("}}}", f', "head": {zlib.crc32(LINES[:HEAD_BYTES])}}}}}}}')
 
 
 def test_the_log_has_a_file_that_stays_unfinished_once(caplog: pytest.LogCaptureFixture) -> None:
