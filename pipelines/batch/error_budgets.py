@@ -68,18 +68,19 @@ def exceeded_budgets(
             target = tables.routes.get(fed_by)
             if target in shares:
                 shares[target].taken += count
-    return {name: _refusal(batch_id, name, share) for name, share in sorted(shares.items()) if share.is_exceeded}
+    where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
+    return {name: _refusal(where, name, share) for name, share in sorted(shares.items()) if share.is_exceeded}
 
 
-def _refusal(batch_id: int, identifier: str, share: _Share) -> TooManyBadRecords:
+def _refusal(where: str, identifier: str, share: _Share) -> TooManyBadRecords:
     kinds = share.reasons.most_common(REASONS_TOLD)
     told = [f"{count:,} {reason}" for reason, count in kinds]
     if len(kinds) < len(share.reasons):
         told.append(f"{share.bad - sum(count for _, count in kinds):,} for other reasons")
     place = "" if share.first is None else "topic {} partition {} offset {}".format(*share.first)
     return TooManyBadRecords(
-        f"{identifier}: batch {batch_id} has {share.bad:,} bad records among {share.bad + share.taken:,} of the table,"
-        f" and max_bad_records allows {share.budget}: {'; '.join(told)}; the first is at {place}. Nothing of the batch"
+        f"{identifier}: {where} has {share.bad:,} bad records among {share.bad + share.taken:,} of the table,"
+        f" and max_bad_records allows {share.budget}: {'; '.join(told)}; the first is at {place}. Nothing of it"
         " went into the table or the quarantine: mend the records or the rule, or raise max_bad_records",
         table=identifier,
     )

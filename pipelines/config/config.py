@@ -217,7 +217,7 @@ class PipelineConfig(ConfigModel):
             rule.before,
             rule.new_columns or self.defaults.new_columns,
             (rule.on_change or "fail") if rule.mode == "append" else None,
-            self.defaults.max_bad_records if rule.max_bad_records is None else rule.max_bad_records,
+            rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,
             rule.backfill,
         )

@@ -188,7 +188,9 @@ class TableRule(ConfigModel):
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
     )
     max_bad_records: MaxBadRecords | None = Field(
-        default=None, description="How many bad records one batch may have; it wins over `defaults.max_bad_records`."
+        default=None,
+        description="How many bad records one batch may have; it wins over `defaults.max_bad_records`, and null takes "
+        "that away.",
     )
     on_table_failure: OnTableFailure | None = Field(
         default=None, description="What a failure of the table does; it wins over the word at the top level."

@@ -128,6 +128,11 @@ class PipelineTables:
         return frozenset() if self._left_out is None else self._left_out.tables
 
     @property
+    def is_catch_up(self) -> bool:
+        """Whether a single table is brought up to the stream."""
+        return self._only is not None
+
+    @property
     def topics_behind(self) -> frozenset[str]:
         """The topics that feed tables which are behind and, as far as is known, no other."""
         if self._left_out is None or not self._left_out.tables:

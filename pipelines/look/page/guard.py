@@ -7,6 +7,7 @@ name where it has pointed that name at this machine (DNS rebinding).
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ALWAYS = ("localhost", "127.0.0.1", "[::1]")
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -41,17 +44,17 @@ class Guard:
         own = f"[{host}]" if ":" in host else host
         return Guard(frozenset(name.lower() for name in (*ALWAYS, own, *hosts)), token)
 
-    def refusal(self, headers: Headers) -> tuple[int, str] | None:
+    def refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         """Why a request is refused whatever it asks for."""
-        host = headers.get("host", "")
-        if host_name(host) not in self.hosts:
+        host, *more = headers.getlist("host") or [""]
+        if more or host_name(host) not in self.hosts:
             return 421, "the page is not known under this name; ui.hosts in the pipeline file can add it"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return 403, "requests of other sites are refused"
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and (
-            headers.get("sec-fetch-mode") != "navigate"
-        ):
+        # Links from elsewhere lead to the page; forms do not.
+        is_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_link:
             return 403, "requests of other sites are refused"
         return None
 
@@ -62,10 +65,9 @@ class Guard:
 
 
 def host_name(host: str) -> str:
-    """The name in a ``Host`` header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
-    return host.partition(":")[0].lower()
+    """The name in a ``Host`` header without its port; empty for what is no host and port."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1].lower()
 
 
 class Guarded:
@@ -85,6 +87,6 @@ class Guarded:
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
-        refusal = self._guard.refusal(Headers(scope=scope))
+        refusal = self._guard.refusal(scope["method"], Headers(scope=scope))
         answer = self._app if refusal is None else JSONResponse({"error": refusal[1]}, refusal[0])
         await answer(scope, receive, with_headers)

@@ -9,6 +9,7 @@ import pytest
 
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.batch.error_budgets import TooManyBadRecords
+from pipelines.config.error_budget import ErrorBudget
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from tests.support.item_batches import event, records
@@ -93,6 +94,20 @@ def test_a_share_counts_the_records_of_the_table_alone(tmp_path: Path, limit: st
         assert stops
     else:
         assert not stops
+
+
+@pytest.mark.parametrize("own", [{"max_bad_records": None}, {"max_bad_records": 5}, {}], ids=["null", "5", "none"])
+def test_the_word_of_a_rule_wins_over_that_of_the_defaults(tmp_path: Path, own: dict[str, object]) -> None:
+    made = _tables(tmp_path, **own)
+    defaults = made.config.defaults.model_copy(update={"max_bad_records": ErrorBudget(0, False)})
+    tables = PipelineTables(made.config.model_copy(update={"defaults": defaults}), made.commit_user)
+    batch = records(*_good(1, 2), GARBAGE, GARBAGE)
+    if own:
+        _run(tables, tmp_path, batch)
+        assert (_ids(tables), _quarantined(tmp_path)) == ([1, 2], 2)
+    else:
+        with pytest.raises(TooManyBadRecords):
+            _run(tables, tmp_path, batch)
 
 
 def test_bad_records_of_a_table_without_limit_stop_no_other(tmp_path: Path) -> None:

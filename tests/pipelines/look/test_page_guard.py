@@ -85,7 +85,13 @@ def test_with_the_token_they_are_told_long_values_cut(page: LivePage) -> None:
     assert (code, group["count"]) == (200, 1) and "script" in group["examples"][0]["record"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "", "[::2]:{port}"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "", "[::2]:{port}", "[::1]evil",
+        "127.0.0.1:{port}, evil.example", "127.0.0.1:{port}@evil.example", "localhost:evil", "localhost:{port}/evil",
+    ],
+)  # fmt: skip
 def test_other_names_for_this_machine_are_refused(page: LivePage, host: str) -> None:
     name = host.format(port=urlsplit(page.url).port)
     for path in ("/", "/api/state", "/api/events", PRIVATE[0]):
@@ -113,6 +119,15 @@ def test_requests_of_other_sites_change_nothing_even_with_the_token(page: LivePa
     given = {"Content_Type": "application/json", "Authorization": f"Bearer {page.token}", **headers}
     assert ask(page, "/api/actions", "POST", ACTION, **given)[0] == 403
     assert ask(page, "/api/state", **headers)[0] == 403
+    assert snapshots(page) == before
+
+
+def test_a_link_of_another_site_leads_to_the_page_and_a_form_to_nothing(page: LivePage) -> None:
+    headers = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert ask(page, "/", **headers)[0] == 200
+    given = {"Content_Type": "application/json", "Authorization": f"Bearer {page.token}", **headers}
+    before = snapshots(page)
+    assert ask(page, "/api/actions", "POST", ACTION, **given)[0] == 403
     assert snapshots(page) == before
 
 
