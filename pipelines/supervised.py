@@ -261,7 +261,8 @@ class SupervisedPipeline:
     def _show(self, behind: Mapping[str, Standing]) -> None:
         """Let those who look see which tables are not in the stream."""
         for name, standing in behind.items():
-            self._seen.put_table(name, views.Standing(standing.state.value), standing.reason, standing.public_reason)
+            told = standing.reason, standing.public_reason
+            self._seen.put_table(name, views.Standing(standing.state.value), *told, standing.since_ms / 1000)
         for name in self._behind.keys() - behind.keys():
             self._seen.put_table(name, views.Standing.RUNNING)
         self._behind = behind

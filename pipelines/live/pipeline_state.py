@@ -152,15 +152,21 @@ class PipelineState:
             if self._phase is not Phase.FAILED:
                 self._phase, self._reason, self._public_reason = phase, reason, public_reason
 
-    def put_table(self, name: str, standing: Standing, reason: str = "", public_reason: str = WHERE_MORE) -> None:
-        """The table takes part in this way from now on; ``reason`` says why it does not run.
+    def put_table(
+        self,
+        name: str,
+        standing: Standing,
+        reason: str = "",
+        public_reason: str = WHERE_MORE,
+        since_s: float | None = None,
+    ) -> None:
+        """The table takes part in this way; ``reason`` says why it does not run, ``since_s`` since when it does not.
 
         ``public_reason`` says it without values of rows.
         """
         with self._lock:
             counts = self._tables.setdefault(name, _TableCounts())
-            if counts.standing is not standing:
-                counts.since_s = self._now()
+            counts.since_s = None if standing is Standing.RUNNING else since_s or counts.since_s or self._now()
             counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
 
     def put_beside(self, works: Mapping[str, Beside]) -> None:

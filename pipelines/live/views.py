@@ -61,7 +61,7 @@ class TableView:
     reason: str
     """Why it is not running; empty for one that is. May hold values of rows."""
     since_s: float | None
-    """When it got that standing, if it was not the first one."""
+    """Since when it is not in the stream; None for one that is."""
     events: int
     """Events that gave rows for the table."""
     rows: int

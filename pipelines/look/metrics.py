@@ -67,6 +67,11 @@ def _of_tables(value: Callable[[TableView], float | None]) -> Callable[[RunView]
     return samples
 
 
+def _of_shapes(value: Callable[[TableView], float]) -> Callable[[RunView], Samples]:
+    """Of tables that were looked at: a paused one may not have been since the start."""
+    return _of_tables(lambda table: value(table) if table.snapshot_id else None)
+
+
 def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[RunView], Samples]:
     return lambda run: (
         ((p.name, t.name, str(level)), value)
@@ -114,6 +119,10 @@ def _build(run: RunView) -> Samples:
 
 def _snapshot_age(run: RunView) -> Samples:
     return _of_tables(lambda t: None if t.snapshot_time_s is None else max(0.0, run.time_s - t.snapshot_time_s))(run)
+
+
+def _behind_s(run: RunView) -> Samples:
+    return _of_tables(lambda t: 0.0 if t.since_s is None else max(0.0, run.time_s - t.since_s))(run)
 
 
 def _running_s(run: RunView) -> Samples:
@@ -193,11 +202,16 @@ METRICS: tuple[Metric, ...] = (
         "Offsets that were gone before they were read (`on_data_loss: continue`).",
         lambda r: (((p.name, t, str(n)), lost) for p in r.pipelines for (t, n), lost in p.lost_offsets.items()),
     ),
-    Metric("tidemark_lag_records", PLACE, "Records that are in no table yet.", _of_places(lambda p: p.records)),
+    Metric(
+        "tidemark_lag_records",
+        PLACE,
+        "Records that the stream has not read yet. Of tables that are not in it `tidemark_table_behind_seconds` tells.",
+        _of_places(lambda p: p.records),
+    ),
     Metric(
         "tidemark_lag_seconds",
         PLACE,
-        "Age of the first record that is in no table yet; missing while it is not known.",
+        "Age of the first record that the stream has not read yet; missing while it is not known.",
         _of_places(lambda p: p.seconds),
     ),
     Metric(
@@ -219,6 +233,12 @@ METRICS: tuple[Metric, ...] = (
         ("pipeline", "table", "state"),
         f"1 for the state that the table is in, of {', '.join(f'`{standing}`' for standing in Standing)}.",
         _standings,
+    ),
+    Metric(
+        "tidemark_table_behind_seconds",
+        TABLE,
+        "How long the table has not been in the stream: paused, catching up, or both; 0 for one that is.",
+        _behind_s,
     ),
     Metric(
         "tidemark_table_beside_records",
@@ -269,38 +289,38 @@ METRICS: tuple[Metric, ...] = (
         "Bytes of the live data files.",
         _of_levels(lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
     ),
-    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _of_tables(lambda t: t.shape.buckets)),
+    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _of_shapes(lambda t: t.shape.buckets)),
     Metric(
         "tidemark_table_level0_runs",
         TABLE,
         "Sorted runs on level 0 over all buckets, which wait to be merged.",
-        _of_tables(lambda t: t.shape.level0_runs),
+        _of_shapes(lambda t: t.shape.level0_runs),
     ),
     Metric(
         "tidemark_table_max_sorted_runs",
         TABLE,
         "Sorted runs of the bucket that has most of them.",
-        _of_tables(lambda t: t.shape.most_runs),
+        _of_shapes(lambda t: t.shape.most_runs),
     ),
     Metric(
         "tidemark_table_compaction_backlog_buckets",
         TABLE,
         "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
-        _of_tables(lambda t: t.shape.backlog_buckets),
+        _of_shapes(lambda t: t.shape.backlog_buckets),
     ),
     Metric(
         "tidemark_table_compaction_backlog_bytes",
         TABLE,
         "Bytes of level 0 in those buckets.",
-        _of_tables(lambda t: t.shape.backlog_bytes),
+        _of_shapes(lambda t: t.shape.backlog_bytes),
     ),
     Metric(
         "tidemark_table_waiting_rows",
         TABLE,
         "Rows in postponed buckets, which readers do not see before a compaction.",
-        _of_tables(lambda t: t.shape.waiting_rows),
+        _of_shapes(lambda t: t.shape.waiting_rows),
     ),
-    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _of_tables(lambda t: t.snapshot_id)),
+    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _of_shapes(lambda t: t.snapshot_id)),
     Metric("tidemark_table_snapshot_age_seconds", TABLE, "Age of the newest snapshot.", _snapshot_age),
 )
 

@@ -104,14 +104,11 @@ def _tables(tables: Sequence[Mapping[str, Any]], time_s: float) -> Table:
         age = "" if one["snapshot_time_s"] is None else duration_words(max(0.0, time_s - one["snapshot_time_s"]))
         table.add_row(
             Text(shown(one["name"], 60)),
-            Text(_state_words(one), style=_COLOURS.get(standing, _BETWEEN)),
+            Text(_state_words(one, time_s), style=_COLOURS.get(standing, _BETWEEN)),
             f"{one['rows']:,}",
             str(one["snapshot_id"] or ""),
             age,
-            f"{shape['files']:,}",
-            bytes_words(shape["size_bytes"]),
-            f"{shape['level0_runs']:,}",
-            Text(str(shape["most_runs"]), style=_BETWEEN if shape["backlog_buckets"] else ""),
+            *_shape_cells(shape, is_known=bool(one["snapshot_id"])),
         )
     if len(ordered) > TABLES_SHOWN:
         table.add_row(Text(f"and {len(ordered) - TABLES_SHOWN} more", style="dim"))
@@ -124,8 +121,22 @@ def _paused(tables: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
             yield Text(f"  {shown(one['name'], 60)} is {one['standing']}: {shown(one['reason'], 1000)}", style=_BAD)
 
 
-def _state_words(table: Mapping[str, Any]) -> str:
-    """``running, replay``; a standing that says it already stays as it is."""
+def _shape_cells(shape: Mapping[str, Any], *, is_known: bool) -> Sequence[Text]:
+    """Empty for a table that was not looked at since the start."""
+    if not is_known:
+        return [Text("")] * 4
+    return (
+        Text(f"{shape['files']:,}"),
+        Text(bytes_words(shape["size_bytes"])),
+        Text(f"{shape['level0_runs']:,}"),
+        Text(str(shape["most_runs"]), style=_BETWEEN if shape["backlog_buckets"] else ""),
+    )
+
+
+def _state_words(table: Mapping[str, Any], time_s: float) -> str:
+    """``running, replay``, ``paused for 5 min``; a standing that says what goes on already stays as it is."""
+    if table["standing"] == "paused" and table.get("since_s") is not None:
+        return f"paused for {duration_words(max(0.0, time_s - table['since_s']))}"
     beside = table.get("beside")
     is_news = beside is not None and beside["work"] not in ("catch-up", "backfill")
     return f"{table['standing']}, {beside['work']}" if beside is not None and is_news else str(table["standing"])

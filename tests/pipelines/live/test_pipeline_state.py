@@ -128,6 +128,10 @@ def test_a_table_that_is_paused_says_why_and_since_when() -> None:
     state.put_table("lake.orders", Standing.PAUSED, "still")
     (table,) = state.view().tables
     assert (table.standing, table.reason, table.since_s, table.events) == (Standing.PAUSED, "still", 1010.0, 5)
+    state.put_table("lake.orders", Standing.CATCHING_UP, "resumed", since_s=7.0)  # as its mark in the checkpoint says
+    assert state.view().tables[0].since_s == 7.0
+    state.put_table("lake.orders", Standing.RUNNING)
+    assert state.view().tables[0].since_s is None
 
 
 def test_values_that_nobody_knows_are_added_up() -> None:

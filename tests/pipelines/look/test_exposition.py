@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipelines.live.views import Phase, RunView
+from pipelines.live.table_shape import TableShape
+from pipelines.live.views import Phase, RunView, Standing
 from pipelines.look.exposition import exposition
 from pipelines.look.metrics import DURATIONS, METRICS
 from tests.pipelines.look.runs import HOSTILE, LONG, REPLAY, pipeline, run, table
@@ -72,6 +73,17 @@ def test_what_is_not_known_is_left_out() -> None:
     assert [
         labels for name, labels in found if name == "tidemark_lag_records" and ("topic", "shop.items") in labels
     ] == []
+
+
+def test_a_table_that_is_paused_since_before_the_start_has_no_shape_yet() -> None:
+    """Nobody has opened it: zeros would say that it is empty."""
+    unseen = replace(table("lake.orders"), standing=Standing.PAUSED, since_s=940.0, snapshot_id=0, shape=TableShape())
+    found = series(run(replace(pipeline(), tables=(unseen, table("lake.items")))))
+    told = {name for name, labels in found if ("table", "lake.orders") in labels}
+    assert value(found, "tidemark_table_behind_seconds", pipeline="shop", table="lake.orders") == 60
+    assert value(found, "tidemark_table_behind_seconds", pipeline="shop", table="lake.items") == 0
+    of_shape = {name for name, labels in found if ("table", "lake.items") in labels} - told
+    assert {"tidemark_table_buckets", "tidemark_table_level0_runs", "tidemark_table_snapshot_id"} <= of_shape
 
 
 def test_hostile_names_are_labels_and_no_more() -> None:

@@ -21,6 +21,7 @@ from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.live.run_state import RunState
+from pipelines.live.table_shape import TableShape
 from pipelines.live.views import Phase, RunView, Standing
 from pipelines.look.document import document
 from pipelines.look.state_file import kept_state, read_state, state_path
@@ -203,6 +204,14 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
     assert "17 offsets were gone before they were read" in text
     assert "tidemark 1.2.3, Spark 4.0.0, driver 268 MB, jvm 1.1 GB" in text
     assert "█" in text
+
+
+def test_a_paused_table_says_for_how_long_and_no_zeros_before_it_was_looked_at() -> None:
+    unseen = replace(table(standing=Standing.PAUSED), since_s=700.0, snapshot_id=0, shape=TableShape())
+    (line,) = [
+        line for line in text_of(run(replace(pipeline(), tables=(unseen,)))).splitlines() if "lake.orders" in line
+    ]
+    assert "paused for 5 min" in line and " 0" not in line
 
 
 def test_hostile_names_do_not_steer_the_terminal() -> None:
