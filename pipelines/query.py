@@ -37,6 +37,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.catchup.away_tables import note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import commits_of, leave_out_older
@@ -146,6 +147,7 @@ class PipelineQuery:
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
+            note_away(config, self._counts, self._left_out, lambda name: self._catalog.files(name).created_ms())
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(

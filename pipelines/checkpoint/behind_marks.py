@@ -32,6 +32,8 @@ class Cause(StrEnum):
     """Somebody has paused it, and only a request ends that."""
     NEW = "new"
     """It is filled from the first record (``backfill``)."""
+    AWAY = "away"
+    """No rule writes it for now: the stream goes on without it, and nothing brings it up before a rule does."""
     JOINED = "joined"
     """It is not: it has caught up."""
 
@@ -69,7 +71,7 @@ class BehindMark:
 
     @property
     def is_behind(self) -> bool:
-        return self.cause is not Cause.JOINED
+        return self.cause not in (Cause.JOINED, Cause.AWAY)
 
     @property
     def tries_again(self) -> bool:

@@ -200,8 +200,8 @@ class TableRule(ConfigModel):
         description="A table that this rule makes when the pipeline has read its topics already is filled from their "
         "earliest records, beside the stream, and then joins it. Without it such a table gets new records only. "
         "`match.topic` says which topics are read again; without that it is all of them. A table that the pipeline has "
-        "written before is not filled: not by a second rule for it, and not where its rule was away for a while "
-        "(`tidemark replay FILE --table T --rebuild` reads its topics again).",
+        "written before is not filled by a second rule for it (a warning says so); one whose rule was away for a while "
+        "is caught up when a rule writes it again, with or without this word.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,

@@ -15,6 +15,9 @@ from sinks import faults
 FILLED = "it is new, and filled from the earliest record (backfill)"
 
 
+_AWAY = "no rule writes it"
+
+
 class Batches(Protocol):
     """Where the batches of the stream begin and end: Spark's checkpoint."""
 
@@ -62,7 +65,7 @@ class LeftOut:
     def was_behind(self, identifier: str) -> bool:
         """Whether the table has been caught up once under this checkpoint."""
         mark = self._marks.all.get(identifier)
-        return mark is not None and not mark.is_behind
+        return mark is not None and mark.cause is Cause.JOINED
 
     def leave_out(
         self,
@@ -119,6 +122,41 @@ class LeftOut:
             mark = BehindMark(identifier, cause, reason, self._now_ms(), batch_id, begin, topics=named)
             self._marks.put(replace(mark, public_reason=reason))
         faults.reached("table-left-out", batch_id)
+
+    def is_away(self, identifier: str) -> bool:
+        """Whether no rule wrote the table when the pipeline was last begun."""
+        mark = self._marks.all.get(identifier)
+        return mark is not None and mark.cause is Cause.AWAY
+
+    def go_away(self, identifier: str, topics: Collection[str]) -> None:
+        """Note where the stream goes on without a table that no rule writes; durable when this returns.
+
+        One that is behind already keeps its place.
+        """
+        batch_id, has_begun = self.next_batch
+        known = self.marks.get(identifier)
+        if known is None:
+            known = self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun)
+        with self._lock:
+            self._marks.put(replace(known, cause=Cause.AWAY, reason=_AWAY, public_reason=_AWAY))
+
+    def come_back(self, identifier: str, *, has_rows: bool, is_filled: bool) -> BehindMark:
+        """A rule writes the table again: it is behind by what came meanwhile; durable when this returns.
+
+        Without its rows it is a new table: with ``is_filled`` it misses all records that there are, else none.
+        """
+        with self._lock:
+            mark = self._marks.all[identifier]
+            if has_rows:
+                reason = f"no rule wrote it from batch {mark.batch} on"
+                back = replace(mark, cause=Cause.FAILED, reason=reason, public_reason=reason)
+            elif is_filled:
+                new = replace(mark, begin=None, after=None, slice=None)
+                back = replace(new, cause=Cause.NEW, reason=FILLED, public_reason=FILLED, since_ms=self._now_ms())
+            else:
+                back = replace(mark, cause=Cause.JOINED, reason="", slice=None)
+            self._marks.put(back)
+        return back
 
     def note(self, mark: BehindMark) -> None:
         """What has changed in the mark of a table that is behind."""

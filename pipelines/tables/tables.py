@@ -330,6 +330,8 @@ class PipelineTables:
             log.info("table %s: %s", identifier, FILLED)
             self.routes[source] = identifier
             return
+        if self._left_out is not None and self._left_out.is_away(identifier):
+            self._left_out.readmit(identifier)  # a rule for other topics than those that fed it
         with blaming(identifier):
             self._lead(source, seen, target, rule)
 
@@ -339,6 +341,11 @@ class PipelineTables:
             return False
         written = {str(name) for name in self._own.names()}
         return identifier not in written and self._left_out.has_passed(topic)
+
+    def _misses_older(self, sink: TableSink, source: SourceTable) -> bool:
+        """Whether the stream has passed records of a source table that is new to a table with rows."""
+        is_new_source = fed_by(source) not in sink.sources and bool(sink.sources)
+        return is_new_source and self._left_out is not None and self._left_out.has_passed(source.topic)
 
     def _lead(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> None:
         """Lead a source table to its table, which is opened or made."""
@@ -362,6 +369,15 @@ class PipelineTables:
             if source.topic in self._topics:  # whose records name another source table than before
                 raise Rejected(Rejection(str(error))) from error
             raise
+        if rule.backfill and self._misses_older(sink, source):
+            log.warning(
+                "%s: table %s was written before records of %s came, and `backfill` fills new tables only: those that"
+                " the stream has passed are not in it (`tidemark replay FILE --table %s` reads them)",
+                source.topic,
+                identifier,
+                told_source(fed_by(source)),
+                identifier,
+            )
         key = seen.key_columns or ()
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
         if self._beside is None:

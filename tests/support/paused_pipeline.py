@@ -21,6 +21,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.catchup.away_tables import note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
 from pipelines.catchup.older_tables import commits_of, leave_out_older
 from pipelines.catchup.spark_slices import slice_settings
@@ -142,6 +143,7 @@ class PausedPipeline:
         self.topics = TopicRecord(self.checkpoint)
         self._slices = ListSlices(records)
         self.counts = CommitCounts(self.checkpoint)
+        note_away(self.config, self.counts, self.left_out, lambda name: catalog.files(name).created_ms())
         leave_out_older(self.config, self._own, self.counts, self.left_out, self._slices, {})
         record.start()
         self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)

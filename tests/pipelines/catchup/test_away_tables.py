@@ -1,0 +1,166 @@
+"""A rule that is away for a while: its table has all records once when it is back, wherever a process was killed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.checkpoint.behind_marks import Cause
+from sources.changes import RECORD_SCHEMA
+from tests.support.item_batches import event, records
+from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
+
+COUNT = 60
+SUM_OPTIONS = {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
+SUMS = {"match": {"table": "sums"}, "into": "lake.sums", "options": SUM_OPTIONS}
+ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
+
+
+def source() -> pa.RecordBatch:
+    """Records of two topics by turns."""
+    items = records(*(event("c", n, {"id": n}) for n in range(COUNT))).to_pylist()
+    sums = records(*(event("c", n % 5, {"id": n % 5, "amount": 1}, table="sums") for n in range(COUNT))).to_pylist()
+    other = [{**row, "topic": "shop.public.sums"} for row in sums]
+    rows = [row for pair in zip(items, other, strict=True) for row in pair]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def process(root: Path, *rules: Mapping[str, Any], **keys: Any) -> PausedPipeline:
+    return PausedPipeline(root, source(), rules, **keys)
+
+
+def sums(pipeline: PausedPipeline) -> dict[int, int]:
+    return {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()}
+
+
+ALL = dict.fromkeys(range(5), COUNT // 5)
+
+
+@pytest.mark.parametrize("away", [1, 4])
+def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    for _ in range(2):
+        process(tmp_path, ITEMS).run(away)
+    back = process(tmp_path, SUMS, ITEMS)
+    (mark,) = back.left_out.marks.values()
+    assert (mark.table, mark.cause, mark.reason) == ("lake.sums", Cause.FAILED, "no rule wrote it from batch 2 on")
+    back.run(1)
+    back.caught_up(batch_between=True)
+    back.run()
+    assert (back.behind, sums(back)) == ({}, ALL)
+    assert sorted(back.rows("lake.items")) == [*range(COUNT)]
+    again = process(tmp_path, SUMS, ITEMS)
+    assert (again.behind, sums(again)) == ({}, ALL)
+
+
+def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    away = process(tmp_path, ITEMS)
+    away.run()
+    assert (away.behind, away.left_out.is_away("lake.sums")) == ({}, True)
+    assert sum(sums(away).values()) == 10
+
+
+@pytest.mark.parametrize("cause", [Cause.FAILED, Cause.ASKED])
+def test_a_table_that_was_behind_keeps_its_place(tmp_path: Path, cause: Cause) -> None:
+    first = process(tmp_path, SUMS, ITEMS)
+    first.run(2)
+    first.left_out.leave_out("lake.sums", cause, "why", 2, ["shop.public.sums"])
+    first.run(2)
+    away = process(tmp_path, ITEMS)
+    away.run(2)
+    assert away.behind == {}
+    back = process(tmp_path, SUMS, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_a_table_that_was_dropped_meanwhile_is_a_new_one(tmp_path: Path, is_filled: bool) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    away = process(tmp_path, ITEMS)
+    away.run(2)
+    shutil.rmtree(tmp_path / "warehouse" / "lake.db" / "sums")
+    back = process(tmp_path, {**SUMS, "backfill": is_filled}, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sum(sums(back).values()) == (COUNT if is_filled else COUNT - 20)
+
+
+def test_a_rule_for_another_topic_writes_the_table_at_once(tmp_path: Path) -> None:
+    """Of what came while no rule was there for the first topic nothing is read, and nothing twice."""
+
+    def rule(topic: str) -> Mapping[str, Any]:
+        return {**SUMS, "match": {"topic": topic}, "merge_sources": "same_rows"}
+
+    both: Sequence[Mapping[str, Any]] = [rule("shop.public.sums"), {**rule("shop.public.items"), "into": "lake.sums"}]
+    rows = source().to_pylist()
+    for n, row in enumerate(rows):
+        if row["topic"] == "shop.public.items":
+            value = event("c", n % 5, {"id": n % 5, "amount": 100}, table="sums")[1]
+            rows[n] = {**records((None, value)).to_pylist()[0], **{k: row[k] for k in ("topic", "offset", "key")}}
+            rows[n]["key"] = rows[n - 1]["key"] if n else row["key"]
+    batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+    PausedPipeline(tmp_path, batch, [both[0]]).run(2)
+    second = PausedPipeline(tmp_path, batch, [both[1]])
+    assert second.left_out.is_away("lake.sums")
+    second.run(2)
+    assert not second.left_out.is_away("lake.sums")
+    third = PausedPipeline(tmp_path, batch, both)
+    assert third.behind == {}
+    third.run()
+    total = sum(sums(third).values())
+    assert total == 10 + 10 * 100 + (COUNT - 20) * 101
+
+
+def test_older_records_of_a_second_rule_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    same = {"merge_sources": "same_rows", "into": "lake.items"}
+    process(tmp_path, {**ITEMS, **same}).run(2)
+    second = {"match": {"table": "sums"}, **same}
+    process(tmp_path, {**ITEMS, **same}, second).run(1)
+    assert "backfill" not in caplog.text
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    process(tmp_path, {**ITEMS, **same, "backfill": True}).run(2)
+    filled = process(tmp_path, {**ITEMS, **same, "backfill": True}, {**second, "backfill": True})
+    filled.run(2)
+    told = [r.getMessage() for r in caplog.records if "`backfill` fills new tables only" in r.getMessage()]
+    assert len(told) == 1 and told[0].startswith("shop.public.sums: table lake.items was written before records of ")
+
+
+@pytest.mark.crash
+def test_killed_anywhere_nothing_is_lost_or_applied_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = points = 1
+
+    def story(root: Path) -> PausedPipeline:
+        first = process(root, SUMS, ITEMS, batch_size=20, slice_size=25)
+        if first.stream.next_batch < 2:
+            first.run(2 - first.stream.next_batch)
+        away = process(root, ITEMS, batch_size=20, slice_size=25)
+        if away.stream.next_batch < 4:
+            away.run(4 - away.stream.next_batch)
+        back = process(root, SUMS, ITEMS, batch_size=20, slice_size=25)
+        back.caught_up(batch_between=True)
+        back.run()
+        back.caught_up()
+        return back
+
+    while True:
+        root = tmp_path / str(step)
+        with killed_at(monkeypatch, step) as was_killed:
+            try:
+                story(root)
+            except Killed:
+                points += 1
+        if not was_killed():
+            break
+        finished = story(root)
+        assert (finished.behind, sums(finished)) == ({}, ALL), f"crash point {step}"
+        step += 3
+    assert points > 8
