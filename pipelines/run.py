@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -112,6 +113,7 @@ def _run(
     try:
         while waiting or any(run.is_alive for run in runs):
             if stop.is_set() or any(run.failure is not None for run in runs):
+                _tell_not_started(waiting)
                 waiting.clear()
                 for run in runs:
                     run.request_stop()
@@ -145,6 +147,12 @@ def _run(
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
                 f" goes on where it stopped{JVM_OUTPUT.troubles()}"
+            ) from error
+        if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+            raise SinkUnavailable(
+                f"Spark's JVM does not answer as it should ({str(error).partition(chr(10))[0]}), perhaps for lack of"
+                " memory (spark.driver.memory); start again, every pipeline goes on where it stopped"
+                f"{JVM_OUTPUT.troubles()}"
             ) from error
         raise
     finally:
@@ -202,6 +210,12 @@ def _take_hangups(ask: Callable[[], None]) -> None:
         signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
         if was_hung_up():
             ask()
+
+
+def _tell_not_started(waiting: Sequence[SupervisedPipeline]) -> None:
+    if waiting:
+        names = ", ".join(run.config.name for run in waiting)
+        log.warning("not started, because this run ends: %s; they go on from where they are when they are run", names)
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:

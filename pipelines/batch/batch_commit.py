@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from paimon_table import BucketId, Snapshot
 from paimon_table.errors import LanesDoNotFit, TidemarkError
+from paimon_table.surroundings import now_ms
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.compacted_tables import by_table
@@ -24,7 +25,6 @@ from sinks import faults
 from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask, Failed, WriteTask
 from sinks.write.discard import discard
-from sinks.write.unsent import unsent_texts
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,8 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         written.discard(plan.write)
         raise first_failure(plan.identifiers, result.failures)
     check_accounted(plan.batch.id, result.reports)
-    _warn_of_unsent(plan, result)
+    for index, name in enumerate(plan.identifiers):
+        tables.unsent_warnings.note(plan.batch.id, name, result.unsent(index), now_ms())
     tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
     offsets = greatest(report.ends for report in result.reports)
@@ -202,12 +203,6 @@ def _read_offsets(reports: Iterable[DecodeReport]) -> dict[TopicPartition, ReadO
     for place, read in (item for report in reports for item in report.read.items()):
         found[place] = found[place] + read if place in found else read
     return found
-
-
-def _warn_of_unsent(plan: BatchPlan, result: JobResult) -> None:
-    for index, identifier in enumerate(plan.identifiers):
-        for text in unsent_texts(result.unsent(index)):
-            log.warning("batch %d: table %s: %s", plan.batch.id, identifier, text)
 
 
 def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> set[str]:

@@ -78,11 +78,34 @@ def check_together(
                     " each pipeline its own"
                 )
             clashes += _shared(paths[i], later, first, earlier, environment)
+            masters = later.spark.master, earlier.spark.master
+            if None not in masters and masters[0] != masters[1]:
+                clashes.append(
+                    f"{paths[i]}: spark.master {masters[0]} is {masters[1]} in {first}; one process has one: say the"
+                    " same, or run them apart"
+                )
+            group = _common_group(later, earlier)
+            if group is not None:
+                warn_once(
+                    "%s: group_id %s is also that of %s: Kafka's tools show the offsets of whichever commits last; give"
+                    " each its own",
+                    paths[i],
+                    group,
+                    first,
+                )
             for key, mine, other in (("metrics", later.metrics, earlier.metrics), ("ui", later.ui, earlier.ui)):
                 if mine is not None and other is not None and mine != other:
                     clashes.append(f"{paths[i]}: `{key}` differs from that of {first}; one process serves one of them")
     if clashes:
         raise ConfigError("\n".join(clashes))
+
+
+def _common_group(config: PipelineConfig, other: PipelineConfig) -> str | None:
+    """The consumer group of both, if they have one of the same cluster."""
+    mine, its = config.source.kafka, other.source.kafka
+    if mine is None or its is None or mine.bootstrap_servers != its.bootstrap_servers:
+        return None
+    return mine.group_id if mine.group_id == its.group_id else None
 
 
 def _shared(

@@ -90,6 +90,9 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
     return session
 
 
+_NO_ROOM = ("No space left on device", "Failed to create any local dir")
+
+
 def _started(name: str, master: str, properties: Mapping[str, str], user: NamelessUser | None) -> SparkSession:
     at_launch = without_sensitive(properties)
     on_command_line = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
@@ -105,6 +108,7 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
                 builder = builder.config(property_name, value)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
+        _check_room(properties, error)
         packages = properties.get("spark.jars.packages")
         remedy = (
             f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
@@ -115,9 +119,21 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
     except (Py4JNetworkError, ConnectionError) as error:
+        _check_room(properties, error)
         raise SinkUnavailable(
             "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
             f" ends once more{JVM_OUTPUT.tail()}"
+        ) from error
+
+
+def _check_room(properties: Mapping[str, str], error: Exception) -> None:
+    """Raise what helps where the JVM could not make its files."""
+    output = JVM_OUTPUT.tail()
+    if any(sign in output for sign in _NO_ROOM):
+        raise SinkUnavailable(
+            "Spark did not start: it cannot make its local files, perhaps for want of room in"
+            f" {properties.get(LOCAL_PARENT, 'TMPDIR')}; make room there, or let spark.local.dir name a directory"
+            " elsewhere"
         ) from error
 
 

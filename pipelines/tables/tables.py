@@ -34,6 +34,7 @@ from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule
 from pipelines.tables.table_failure import TableFailure, blaming
+from pipelines.tables.unsent_warnings import UnsentWarnings
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
@@ -97,6 +98,7 @@ class PipelineTables:
         """The rule of each source table; several rules may write one table."""
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
+        self.unsent_warnings = UnsentWarnings()
         self._key_warnings = MessageKeyWarnings()
         if beside is None:
             self._open_written()

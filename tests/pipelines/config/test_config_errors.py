@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,31 @@ def test_pipelines_do_not_share_a_quarantine(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"b\.yaml: the quarantine is also the one of .*a\.yaml, and a retry takes"):
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+
+
+def test_pipelines_of_different_masters_do_not_run_together(tmp_path: Path) -> None:
+    for name, master in (("a", "local[1]"), ("b", "local[2]"), ("c", None)):
+        spark = "" if master is None else f"spark: {{ master: '{master}' }}\n"
+        (tmp_path / f"{name}.yaml").write_text(GOOD.format(name=name, checkpoint=name) + spark)
+    with pytest.raises(ConfigError, match=r"b\.yaml: spark\.master local\[2\] is local\[1\] in .*a\.yaml; one process"):
+        load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+    load_pipelines([tmp_path / "a.yaml", tmp_path / "c.yaml"])
+
+
+def test_a_consumer_group_of_two_pipelines_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def written(name: str, servers: str) -> Path:
+        kafka = f"kafka: {{ bootstrap_servers: '{servers}', topics: [{name}], group_id: {tmp_path.name} }}"
+        text = GOOD.format(name=name, checkpoint=name)
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(re.sub(r"files: \{[^}]*\}", kafka, text))
+        return file
+
+    with caplog.at_level("WARNING", logger="pipelines"):
+        load_pipelines([written("a", "127.0.0.1:1"), written("b", "127.0.0.1:2")])
+        assert not [r for r in caplog.records if "group_id" in r.getMessage()]
+        load_pipelines([written("a", "127.0.0.1:1"), written("c", "127.0.0.1:1")])
+    (told,) = [r.getMessage() for r in caplog.records if "group_id" in r.getMessage()]
+    assert f"c.yaml: group_id {tmp_path.name} is also that of" in told
 
 
 @pytest.mark.parametrize(
