@@ -230,6 +230,8 @@ def delete_tags(path: str, names: Sequence[str], dry_run: bool, storage: Options
     """Delete tags with the files that only they needed."""
     table = open_table(path, storage, for_reading=False)
     store = TagStore(table.io, table.paths)
+    if not dry_run:
+        finish_interrupted(table.context)  # that of a deletion which was killed, of the same tag perhaps
     tags = [store.read(name) for name in dict.fromkeys(names)]
     for tag in tags:
         _delete_tag(table, tag, dry_run)
