@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.config_file import load_pipelines
+from pipelines.config.config_file import check_together, load_pipeline, load_pipelines
 from pipelines.control.request_desk import Handler
 from pipelines.control.request_desk import Tell as TellAnswer
 from pipelines.control.requests import Answer, Request, State
@@ -48,12 +48,22 @@ class Reloading:
             name, tell = self._asked.get()
             try:
                 self._check()
-                configs = load_pipelines(self._files)
-                for run, config in zip(runs, configs, strict=True):
-                    if name in (None, run.config.name):
-                        _reload(run, config, tell)
+                for run, config in self._read(runs, name):
+                    _reload(run, config, tell)
             except ConfigError as error:
                 tell(False, f"the pipelines go on as they were: {error}")
+
+    def _read(
+        self, runs: Sequence[SupervisedPipeline], name: str | None
+    ) -> list[tuple[SupervisedPipeline, PipelineConfig]]:
+        """The pipelines to change with their files as they are now; mistakes in the files of others are no matter."""
+        if name is None:
+            return list(zip(runs, load_pipelines(self._files), strict=True))
+        configs = [run.config for run in runs]
+        at = [config.name for config in configs].index(name)
+        configs[at] = load_pipeline(self._files[at])
+        check_together(self._files, configs)
+        return [(runs[at], configs[at])]
 
     def _check(self) -> None:
         if self._once or not self._files:

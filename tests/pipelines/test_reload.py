@@ -157,3 +157,24 @@ def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Pa
     ]
     assert "name: it is whom" in answers[1].text and f"{file}:1:" in answers[3].text
     assert answers[5].text == "changed: trigger.interval"
+
+
+def test_a_mistake_in_the_file_of_another_pipeline_is_no_matter_to_a_request(tmp_path: Path) -> None:
+    one = Supervised([Query(runs_on=True), Query(runs_on=True)])
+    other = Supervised([Query(runs_on=True)])
+    other.run.config = other.run.config.model_copy(update={"name": "other", "checkpoint": "/elsewhere"})
+    for each in (one, other):
+        each.run.start()
+    one.play(lambda: one.run._is_running)
+    files = [tmp_path / "shop.yaml", tmp_path / "other.yaml"]
+    files[0].write_text(json.dumps(one.config).replace('"retry": {}', '"trigger": {"interval": "5s"}'))
+    files[1].write_text("version: 1\nname: other\ntrigger: { intervall: 5s }\n")
+    reloading = Reloading(files, ["shop", "other"], once=False)
+    answers: list[Answer] = []
+
+    request = Request("0", "reload", {"file": str(files[0])}, 0, "me")
+    assert reloading.handlers("shop")["reload"](request, answers.append) is None
+    reloading.work([one.run, other.run])
+    one.play(lambda: len(answers) == 2)
+
+    assert (answers[1].state, answers[1].text) == (State.DONE, "changed: trigger.interval")
