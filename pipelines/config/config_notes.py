@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from paimon_table.options.names import BUCKET
+from paimon_table.options.names import AGGREGATION_REMOVE_ON_DELETE, BUCKET, PARTIAL_UPDATE_REMOVE_ON_DELETE
 from pipelines.config.config import PipelineConfig
 
 _POSTPONED = "-2"
@@ -15,8 +15,23 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     postponed = sorted(
         {rule.into for rule in config.target_rules if (rule.options.get(BUCKET) or "").strip() == _POSTPONED}
     )
+    removing = sorted({rule.into for rule in config.target_rules if any(map(_is_on, _removals(rule.options)))})
+    if removing:
+        yield (
+            f"'remove-record-on-delete' ({', '.join(removing)}): where a key is deleted and inserted again within one"
+            " batch, columns that the insert leaves NULL keep their old values, as in Paimon (docs/SEMANTICS.md,"
+            " Partial-update and Aggregation); take merge-engine deduplicate where that matters"
+        )
     if postponed:
         yield (
             f"'bucket' = -2 ({', '.join(postponed)}): readers see rows only after `tidemark table compact`, or a"
             " compaction of Paimon's own"
         )
+
+
+def _removals(options: Mapping[str, str]) -> Iterator[str]:
+    return (options.get(name, "") for name in (AGGREGATION_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_DELETE))
+
+
+def _is_on(text: str) -> bool:
+    return text.strip().lower() == "true"

@@ -73,6 +73,18 @@ def test_what_an_author_should_know_is_noted_on_stderr(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"{file}: 'bucket' = -2 (lake.orders): readers see rows only after `tidemark table")
 
 
+def test_what_removal_on_delete_does_within_a_batch_is_told(tmp_path: Path) -> None:
+    file = write(tmp_path, "a")
+    options = "{ merge-engine: partial-update, partial-update.remove-record-on-delete: true }"
+    rules = f"tables:\n  - {{ match: {{ table: orders }}, into: lake.orders, options: {options} }}\n"
+    file.write_text(file.read_text().replace("otherwise: create", rules + "otherwise: skip"))
+    done = tidemark("validate", file)
+    assert done.returncode == 0
+    assert f"{file}: 'remove-record-on-delete' (lake.orders): where a key is deleted and inserted again" in done.stderr
+    file.write_text(file.read_text().replace("on-delete: true", "on-delete: false"))
+    assert tidemark("validate", file).stderr == ""
+
+
 def test_problems_go_to_stderr_and_the_code_is_2(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text(GOOD.format(name="x").replace("version: 1", "versoin: 1").replace("otherwise", "otherwize"))
