@@ -31,7 +31,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.splits import Split
-from paimon_table.scan.time_travel import chosen_snapshot
+from paimon_table.scan.time_travel import as_of, chosen_snapshot
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import FileIO, file_io_for
@@ -165,14 +165,16 @@ class Table:
         predicate: pc.Expression | None = None,
         snapshot_id: int | None = None,
         timestamp_ms: int | None = None,
+        snapshot: Snapshot | None = None,
     ) -> Iterator[pa.Table]:
         """The rows of a snapshot (default: the latest) in pieces of bounded size, in no order.
 
-        A snapshot is chosen by its id or as the newest one not after a time; it is read with the schema it was written
-        with. ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
+        A snapshot is chosen by its id, as the newest one not after a time, or given, such as that of a tag; it is read
+        with the schema it was written with. ``predicate`` is an Arrow expression over the table's columns; only rows
+        for which it is true are given.
         Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
         """
-        return self._read(columns, predicate, snapshot_id, timestamp_ms)[1]
+        return self._read(columns, predicate, snapshot_id, timestamp_ms, snapshot)[1]
 
     def to_arrow(
         self,
@@ -180,9 +182,10 @@ class Table:
         predicate: pc.Expression | None = None,
         snapshot_id: int | None = None,
         timestamp_ms: int | None = None,
+        snapshot: Snapshot | None = None,
     ) -> pa.Table:
         """Like ``read``, as one table; needs memory for all of it."""
-        schema, pieces = self._read(columns, predicate, snapshot_id, timestamp_ms)
+        schema, pieces = self._read(columns, predicate, snapshot_id, timestamp_ms, snapshot)
         return pa.concat_tables([schema.empty_table(), *pieces])
 
     def _read(
@@ -191,10 +194,14 @@ class Table:
         predicate: pc.Expression | None,
         snapshot_id: int | None,
         timestamp_ms: int | None,
+        snapshot: Snapshot | None,
     ) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        snapshot, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
+        if snapshot is None:
+            chosen, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
+        else:
+            chosen, ctx = as_of(self.context, snapshot)
         scan = TableScan.make(ctx, columns, predicate)
-        splits = scan.plan(snapshot)
+        splits = scan.plan(chosen)
         return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
 
     def plan(self, predicate: pc.Expression | None = None) -> tuple[Split, ...]:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from paimon_table import Table
+from paimon_table import Table, TableName
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
@@ -112,6 +112,8 @@ class PipelineQuery:
         self._called_by: ClientServerConnection | None = None
         """The connection on which the JVM calls us; the thread of the query never closes it."""
         self._drained = threading.Event()
+        self._brought_up: set[str] = set()
+        """The tables that got rows beside the stream."""
         self._compactions = Compactions()
         scratch_dir = process_directory(tempfile.gettempdir())
         self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
@@ -147,7 +149,7 @@ class PipelineQuery:
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
-            note_away(config, self._counts, self._left_out, lambda name: self._catalog.files(name).created_ms())
+            note_away(config, self._own, self._counts, self._left_out, self._read_topics)
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(
@@ -189,8 +191,9 @@ class PipelineQuery:
     def written_tables(self) -> dict[str, Table]:
         """The tables that the pipeline has written, by identifier; those of this run as it knows them."""
         known = {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
-        others = [found.name for found in self._own.written() if str(found.name) not in known]
-        return {str(name): self._catalog.load(name) for name in others} | known
+        names = {str(found.name) for found in self._own.written()} | self._brought_up
+        others = {name: self._catalog.find(TableName.of(name)) for name in names - known.keys()}
+        return {name: table for name, table in others.items() if table is not None} | known
 
     def open_tables(self) -> dict[str, TableSink]:
         """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
@@ -406,7 +409,8 @@ class PipelineQuery:
 
     def _known_tables(self) -> set[str]:
         fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
-        return {*map(str, self._own.names()), *self.open_tables(), *fixed}
+        named = {*map(str, self._own.names()), *self.open_tables(), *fixed}
+        return {name for name in named if not self._left_out.is_away(name)}
 
     def _pause(self, identifier: str, reason: str) -> None:
         """Leave a table out by hand from the next batch on, which may have run before."""
@@ -430,12 +434,16 @@ class PipelineQuery:
         topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
         return topics is None or topic in topics
 
+    def _read_topics(self) -> Collection[str] | None:
+        """The topics that the stream has read records of; None where that is not known."""
+        closed = self._checkpoint.closed_batch
+        return () if closed is None else self._reader.slices().topics(self._checkpoint.offset_after(closed))
+
     def _note_new_tables(self) -> None:
         closed = self._checkpoint.closed_batch
         if closed is not None:
-            read = self._reader.slices().topics(self._checkpoint.offset_after(closed))
             written = {str(name) for name in self._own.names()}
-            note_new_tables(self.config, self._left_out, written, read, closed + 1)
+            note_new_tables(self.config, self._left_out, written, self._read_topics(), closed + 1)
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
         """Let the checkpoint know what the tables have by now."""
@@ -456,6 +464,9 @@ class PipelineQuery:
             report = slices.run(batch, own, piece, topics)
             pace.done(report.record_count, time.monotonic() - began_s)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
+            self._brought_up.add(identifier)
+            for observer in self._observers:
+                observer.beside(identifier, report)
             return report
 
         def open_tables(mark: BehindMark) -> PipelineTables:

@@ -202,6 +202,9 @@ class SupervisedPipeline:
         """What there was to read and is not whole; see ``SourceReader``."""
         return () if self._reader is None else self._reader.unfinished
 
+    def beside(self, identifier: str, report: BatchReport) -> None:
+        """See ``BatchObserver``."""
+
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
 

@@ -21,7 +21,12 @@ def chosen_snapshot(
     """
     snapshot = _snapshot(ctx, snapshot_id, timestamp_ms)
     travels = snapshot_id is not None or timestamp_ms is not None
-    if not travels or snapshot is None or snapshot.schema_id == ctx.schema.id:
+    return (snapshot, ctx) if not travels or snapshot is None else as_of(ctx, snapshot)
+
+
+def as_of(ctx: TableContext, snapshot: Snapshot) -> tuple[Snapshot, TableContext]:
+    """A snapshot, such as that of a tag, and the table with the schema that it was written with."""
+    if snapshot.schema_id == ctx.schema.id:
         return snapshot, ctx
     schema = ctx.schemas[snapshot.schema_id]
     return snapshot, replace(ctx, schema=schema, options=reading_options(schema))

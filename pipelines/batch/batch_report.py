@@ -72,6 +72,10 @@ class BatchObserver(Protocol):
         """Rows, compactions and changelog of a batch are in the tables."""
         ...
 
+    def beside(self, identifier: str, report: BatchReport) -> None:
+        """A slice that is read beside the stream is in its table; called while no batch runs."""
+        ...
+
 
 class Stopwatch:
     """Wall time between laps, by name."""

@@ -7,39 +7,81 @@ is caught up from there, like a table that was paused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from paimon_table import TableName
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.known_routes import possible_rules, rules_for
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.known_routes import known_sources, possible_rules, rules_for, topics_for
 from pipelines.tables.left_out import LeftOut
+from pipelines.tables.own_tables import OwnTables
+from sinks.commit.positions import FedBy
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """What has fed a table, as its snapshots, the checkpoint and its mark say."""
+
+    topics: frozenset[str]
+    sources: frozenset[FedBy]
+
+
 def note_away(
     config: PipelineConfig,
+    own: OwnTables,
     counts: CommitCounts,
     left_out: LeftOut,
-    created_ms: Callable[[TableName], int | None],
+    read: Callable[[], Collection[str] | None],
 ) -> None:
     """Keep the places of tables that no rule writes, and let those come back that one writes again.
 
-    ``created_ms`` says when a table was made: one that was dropped meanwhile, or made anew, lacks all that it had.
+    ``read`` gives the topics that the stream has read, None where that is not known. A table that cannot be read now
+    stays as it is.
     """
-    if left_out.is_first_batch:
-        return
-    for identifier, commits in counts.all.items():
+    for identifier, fed in sorted(_fed(own, counts, left_out).items()):
         name = TableName.of(identifier)
-        rules = rules_for(config, name, commits.topics) if commits.topics else possible_rules(config, name)
+        rules = _rules(config, name, fed)
         if not rules:
             if not left_out.is_away(identifier):
-                left_out.go_away(identifier, commits.topics)
+                left_out.go_away(identifier, fed.topics)
                 log.info("table %s: no rule writes it; its place is kept for one that does again", identifier)
         elif left_out.is_away(identifier):
-            has_rows = created_ms(name) == commits.created_ms
-            is_filled = any(rule.backfill for rule in rules)
-            mark = left_out.come_back(identifier, has_rows=has_rows, is_filled=is_filled)
+            commits, topics = counts.all.get(identifier), read()
+            mark = left_out.come_back(
+                identifier,
+                None if topics is None else topics_for(config, name, topics),
+                has_rows=commits is None or own.catalog.files(name).created_ms() == commits.created_ms,
+                is_filled=any(rule.backfill for rule in rules),
+            )
             if mark.is_behind:
-                log.warning("table %s: %s; it is caught up beside the stream", identifier, mark.reason)
+                end = "it is caught up beside the stream" if mark.tries_again else "it stays paused, as it was"
+                log.warning("table %s: %s; %s", identifier, mark.reason, end)
+
+
+def _fed(own: OwnTables, counts: CommitCounts, left_out: LeftOut) -> dict[str, _Fed]:
+    """The tables of the pipeline; those that cannot be read are left out."""
+    unreadable: set[str] = set()
+    positions = {str(found.name): found.position for found in own.written(lambda name, _: unreadable.add(str(name)))}
+    marks = left_out.missing
+    found: dict[str, _Fed] = {}
+    for identifier in {*positions, *counts.all, *marks} - unreadable:
+        topics: set[str] = set()
+        sources: frozenset[FedBy] = frozenset()
+        if identifier in positions:
+            topics |= {topic for topic, _ in positions[identifier].offsets}
+            sources = frozenset(positions[identifier].sources)
+        topics |= {*counts.all[identifier].topics} if identifier in counts.all else set()
+        topics |= {*marks[identifier].topics} if identifier in marks else set()
+        found[identifier] = _Fed(frozenset(topics), sources)
+    return found
+
+
+def _rules(config: PipelineConfig, name: TableName, fed: _Fed) -> Collection[TargetRule]:
+    """The rules that still lead to a table what has fed it, as far as that is known."""
+    if fed.sources:
+        return known_sources(config, name, fed.sources).values()
+    return rules_for(config, name, sorted(fed.topics)) if fed.topics else possible_rules(config, name)

@@ -42,8 +42,8 @@ def note_new_tables(
             without[table] = None
     if without:
         log.info(
-            "%s: not written so far, although topics were read; rows from records before batch %d will be missing: set"
-            " `backfill: true` in the rule to read them too",
+            "%s: not written so far, although topics were read; records before batch %d that would have been for it are"
+            " not in it: if there were any, set `backfill: true` in the rule to read them too",
             ", ".join(first_of(list(without), NAMES_SHOWN)),
             next_batch,
         )

@@ -68,10 +68,18 @@ class BehindMark:
     slice: SlicePlan | None = None
     public_reason: str = WHERE_MORE
     """The reason without values of rows."""
+    is_held: bool = False
+    """Of a table that is away: somebody had paused it before, and only a request ends that."""
 
     @property
     def is_behind(self) -> bool:
+        """Whether the stream leaves the table out."""
         return self.cause not in (Cause.JOINED, Cause.AWAY)
+
+    @property
+    def misses_records(self) -> bool:
+        """Whether it lacks what the stream has passed: it is behind, or no rule writes it for now."""
+        return self.cause is not Cause.JOINED
 
     @property
     def tries_again(self) -> bool:
@@ -124,7 +132,8 @@ class BehindMarks:
     def add_topics(self, table: str, topics: Iterable[str]) -> None:
         """Topics of which the table has missed records too."""
         mark = self._marks[table]
-        self.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
+        if mark.topics:  # none stands for all
+            self.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
 
     def forget(self, places: Collection[tuple[str, int]]) -> None:
         """Let the tables that are behind begin anew in these partitions of Kafka: their topics were made anew."""

@@ -51,5 +51,7 @@ def without_key_options(options: Mapping[str, str]) -> dict[str, str]:
 def _is_of_keys(name: str, options: Mapping[str, str]) -> bool:
     if name == BUCKET:
         return options[name].strip() != "-1" and BUCKET_KEY.name not in options
+    if name == BUCKET_KEY.name:
+        return options.get(BUCKET, "-1").strip() == "-1"
     declared = declaration(name)
     return name in _OF_KEYS or is_field_option(name) or (declared is not None and declared.with_key is True)

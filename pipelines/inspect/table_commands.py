@@ -51,12 +51,13 @@ def scan(
             "--timestamp", help="The table as of this time: ISO (UTC without a zone), or milliseconds since 1970."
         ),
     ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="The table as of the snapshot of this tag.")] = None,
     option: Storage = None,
 ) -> None:
     """Print the rows of the table."""
     from pipelines.inspect import table_views
 
-    table_views.scan(path, format, columns, where, limit, snapshot, timestamp, option)
+    table_views.scan(path, format, columns, where, limit, snapshot, timestamp, tag, option)
 
 
 @table_app.command()

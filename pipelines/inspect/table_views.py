@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from paimon_table import POSTPONED, Snapshot, Table, TableSchema
 from paimon_table.errors import ConfigError
+from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.row_kind import VALUE_KIND
 from paimon_table.storage.file_io import file_io_for
@@ -60,20 +61,22 @@ def scan(
     limit: int | None,
     snapshot: int | None,
     timestamp: str | None,
+    tag: str | None,
     storage: Options,
 ) -> None:
     """The rows of the table."""
-    if snapshot is not None and timestamp is not None:
-        raise ConfigError("--snapshot and --timestamp exclude each other; give one of them")
+    if sum(chosen is not None for chosen in (snapshot, timestamp, tag)) > 1:
+        raise ConfigError("--snapshot, --timestamp and --tag exclude each other; give one of them")
     table = open_table(path, storage)
-    if snapshot is None and timestamp is None:
+    if snapshot is None and timestamp is None and tag is None:
         _tell_reading_options(table)
         _tell_postponed(table, table.snapshots.latest())
     moment = _milliseconds(timestamp) if timestamp is not None else None
-    schema = _schema_at(table, snapshot, moment)
+    tagged = None if tag is None else TagStore(table.io, table.paths).read(tag).snapshot
+    schema = _schema_at(table, snapshot, moment) if tagged is None else table.context.schemas[tagged.schema_id]
     predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
     names = _column_names(columns, schema.column_names)
-    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment)
+    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment, snapshot=tagged)
     empty = schema.arrow_schema.empty_table()
     _print(_with_header(empty.select(names) if names else empty, rows), form, limit)
 

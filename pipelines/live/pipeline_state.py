@@ -206,6 +206,9 @@ class PipelineState:
         with self._lock:
             self._retries[what] += 1
 
+    def beside(self, identifier: str, report: BatchReport) -> None:
+        """See ``BatchObserver``; ``slice_done`` hears of it with the table."""
+
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
         with self._lock:

@@ -147,7 +147,7 @@ def _undone_batches(checkpoint: Checkpoint) -> dict[str, int]:
         return {}
     undone = {query: 0 if closed is None else closed + 1}
     for mark in BehindMarks(checkpoint).all.values():
-        if mark.is_behind:
+        if mark.misses_records:
             undone[aside_owner(query, mark)] = 0 if mark.slice is None else mark.slice.number
     for state in Replays(checkpoint).all():
         undone[replay_owner(state)] = state.number

@@ -10,15 +10,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from paimon_table.maintenance.take_over import adds_files
 from paimon_table.options.names import (
-    AGGREGATION_REMOVE_ON_DELETE,
     BUCKET,
-    DELETION_VECTORS,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_GROUP,
-    ROWKIND_FIELD,
 )
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
@@ -26,20 +18,13 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.replay.replay_job import REPLAY_PROPERTY
 from pipelines.tables.known_routes import known_sources, rules_for
-from pipelines.tables.rule_options import option_changes
+from pipelines.tables.rule_options import OF_MERGING, option_changes
 from pipelines.tables.writable_tables import check_keys
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import PIPELINE_PROPERTY, newest_position
 from sources.wording import first_of
 
 _SHOWN = 5
-
-_OF_MERGING = (
-    *(MERGE_ENGINE, ROWKIND_FIELD, DELETION_VECTORS, IGNORE_DELETE, IGNORE_UPDATE_BEFORE),
-    *(f"{engine}.ignore-delete" for engine in ("deduplicate", "first-row", "partial-update")),
-    *(AGGREGATION_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_GROUP),
-)
-"""Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
 
 
 def changed_options(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> dict[str, str]:
@@ -84,12 +69,12 @@ def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str
 
 
 def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> None:
-    if name in _OF_MERGING:
+    if name in OF_MERGING:
         return
     remedy = "rescale the table first (tidemark table rescale)" if name == BUCKET else "take it back"
     raise ConfigError(
         f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do: it"
-        f" changes how rows are merged ({', '.join(_OF_MERGING[:2])} and such), not where they lie; {remedy}, or write"
+        f" changes how rows are merged ({', '.join(OF_MERGING[:2])} and such), not where they lie; {remedy}, or write"
         " into a new table (another `into`, with `backfill: true`)",
         option=name,
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from pipelines.catchup.older_tables import missing_count
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.behind_marks import BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays, ReplayState
@@ -94,6 +94,11 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
     That would come on top of what a rebuild has read of it.
     """
     mark = BehindMarks(checkpoint).all.get(identifier)
+    if mark is not None and mark.cause is Cause.AWAY:
+        raise ConfigError(
+            f"table {identifier} lacks what the stream has read while no rule wrote it: start the pipeline with a rule"
+            " for it, which catches it up, then replay"
+        )
     if mark is not None and mark.is_behind:
         raise ConfigError(f"table {identifier} is behind the stream ({mark.reason}): resume it first, then replay")
     missing = missing_count(config, CommitCounts(checkpoint), identifier, table)

@@ -47,6 +47,27 @@ class ProgressLine:
         extra = {"event": "batch", "pipeline": self.pipeline, "fields": batch_fields(report, seconds)}
         log.log(level, "%s: %s", self.pipeline, line, extra=extra)
 
+    def beside(self, identifier: str, report: BatchReport) -> None:
+        """What brings the table up tells of it; bad records are told here."""
+        if report.counts.quarantined:
+            where = f" in {self._quarantine}" if self._quarantine else ""
+            reasons = reasons_text(report.quarantined_reasons)
+            log.warning(
+                "%s: table %s: of %s records read beside the stream %s are quarantined%s%s",
+                self.pipeline,
+                identifier,
+                f"{report.record_count:,}",
+                f"{report.counts.quarantined:,}",
+                where,
+                f": {reasons}" if reasons else "",
+                extra={
+                    "event": "slice",
+                    "pipeline": self.pipeline,
+                    "table": identifier,
+                    "fields": slice_fields(report),
+                },
+            )
+
     def tick(self, is_busy_beside: bool = False) -> str:
         """Print what is due; gives what is going on now. ``is_busy_beside`` as for ``Heartbeat.now``."""
         due = self._heartbeat.due(self._now(), is_busy_beside)
@@ -66,6 +87,11 @@ def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
         "skipped": report.counts.skipped,
         "step_seconds": {step: round(took, 3) for step, took in report.seconds.items()},
     }
+
+
+def slice_fields(report: BatchReport) -> Mapping[str, object]:
+    """What a slice beside the stream did, for machines."""
+    return {"records": report.record_count, "quarantined": dict(report.quarantined_reasons)}
 
 
 def progress_line(report: BatchReport, seconds: float, is_first: bool = False, quarantine: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipelines.batch.batch_report import BatchReport
 from sinks.write.unsent import Unsent
@@ -27,6 +27,10 @@ class Totals:
     """Those of the first batch, in which Spark's workers start."""
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
     """Per table: values that the source left out and no row tells for certain."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Records that were read for tables beside the stream, by table; those that are quarantined are among them."""
+    beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of these the bad ones, by table and kind of reason."""
 
 
 class RunTotals:
@@ -43,16 +47,28 @@ class RunTotals:
         seconds = report.seconds_since(self._ended_s)
         so_far = self.totals
         is_first = self._ended_s == -math.inf
-        self.totals = Totals(
-            so_far.record_count + report.record_count,
-            so_far.counts + report.counts,
-            so_far.seconds + seconds,
-            dict(Counter(so_far.quarantined_reasons) + Counter(report.quarantined_reasons)),
-            report.record_count if is_first else so_far.first_record_count,
-            seconds if is_first else so_far.first_seconds,
-            _with_unsent(so_far.unsent, report),
+        self.totals = replace(
+            so_far,
+            record_count=so_far.record_count + report.record_count,
+            counts=so_far.counts + report.counts,
+            seconds=so_far.seconds + seconds,
+            quarantined_reasons=dict(Counter(so_far.quarantined_reasons) + Counter(report.quarantined_reasons)),
+            first_record_count=report.record_count if is_first else so_far.first_record_count,
+            first_seconds=seconds if is_first else so_far.first_seconds,
+            unsent=_with_unsent(so_far.unsent, report),
         )
         self._ended_s = report.ended_s
+
+    def beside(self, identifier: str, report: BatchReport) -> None:
+        so_far = self.totals
+        records = so_far.beside.get(identifier, 0) + report.record_count
+        bad = Counter(so_far.beside_quarantined.get(identifier, {})) + Counter(report.quarantined_reasons)
+        self.totals = replace(
+            so_far,
+            beside={**so_far.beside, identifier: records},
+            beside_quarantined={**so_far.beside_quarantined, identifier: bad} if bad else so_far.beside_quarantined,
+            unsent=_with_unsent(so_far.unsent, report),
+        )
 
 
 def _with_unsent(so_far: Mapping[str, Unsent], report: BatchReport) -> Mapping[str, Unsent]:

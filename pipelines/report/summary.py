@@ -74,6 +74,8 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     """Print to stdout."""
     out = console or Console(highlight=False)
     _say(out, headline(summary), "bold")
+    for line in beside_lines(summary):
+        _say(out, line)
     if summary.waited_s:
         _say(out, f"waited {duration_words(summary.waited_s)} for trouble to pass")
     for loss in summary.losses:
@@ -109,6 +111,8 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
 def headline(summary: RunSummary) -> str:
     """One line: how much came in how fast, or that there was nothing new."""
     totals = summary.totals
+    if not totals.record_count and totals.beside:
+        return f"{summary.pipeline}: nothing new for the stream"
     if not totals.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
     line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"
@@ -118,6 +122,19 @@ def headline(summary: RunSummary) -> str:
         reasons = reasons_text(totals.quarantined_reasons, len(totals.quarantined_reasons))
         line += f": {reasons}" if reasons else ""
     return line + asides(totals.counts)
+
+
+def beside_lines(summary: RunSummary) -> list[str]:
+    """How much was read beside the stream, and what of it is bad."""
+    lines = []
+    for identifier, count in sorted(summary.totals.beside.items()):
+        line = f"{identifier}: {count:,} records read beside the stream, to bring it up"
+        bad = summary.totals.beside_quarantined.get(identifier, {})
+        if bad:
+            where = f" in {summary.quarantine}" if summary.quarantine else ""
+            line += f"; {sum(bad.values()):,} could not be decoded and lie{where}: {reasons_text(bad, len(bad))}"
+        lines.append(line)
+    return lines
 
 
 def _rate_text(totals: Totals) -> str:

@@ -43,6 +43,15 @@ def possible_rules(config: PipelineConfig, name: TableName) -> list[TargetRule]:
     return rules if created is None or _told_names(created.into, name) is None else [*rules, created]
 
 
+def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> set[str]:
+    """Those of ``topics`` whose records the rules may bring into ``name``."""
+    created = config.created_rule()
+    if created is not None and _told_names(created.into, name) is not None:
+        return set(topics)
+    patterns = [rule.match.topic for rule in config.tables if _told_names(rule.into, name) is not None]
+    return {topic for topic in topics for pattern in patterns if pattern is None or name_matches(pattern, topic)}
+
+
 def may_write(config: PipelineConfig, name: TableName) -> bool:
     """Whether any rule may give the name, from whatever topic."""
     return bool(possible_rules(config, name))

@@ -62,6 +62,11 @@ class LeftOut:
         """The marks of the tables that are behind, by table."""
         return {name: mark for name, mark in self._marks.all.items() if mark.is_behind}
 
+    @property
+    def missing(self) -> Mapping[str, BehindMark]:
+        """As ``marks``, with those of tables that no rule writes."""
+        return {name: mark for name, mark in self._marks.all.items() if mark.misses_records}
+
     def was_behind(self, identifier: str) -> bool:
         """Whether the table has been caught up once under this checkpoint."""
         mark = self._marks.all.get(identifier)
@@ -135,21 +140,28 @@ class LeftOut:
         """
         batch_id, has_begun = self.next_batch
         known = self.marks.get(identifier)
+        is_held = known is not None and known.cause is Cause.ASKED
         if known is None:
             known = self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun)
         with self._lock:
-            self._marks.put(replace(known, cause=Cause.AWAY, reason=_AWAY, public_reason=_AWAY))
+            self._marks.put(replace(known, cause=Cause.AWAY, reason=_AWAY, public_reason=_AWAY, is_held=is_held))
 
-    def come_back(self, identifier: str, *, has_rows: bool, is_filled: bool) -> BehindMark:
+    def come_back(
+        self, identifier: str, topics: Collection[str] | None, *, has_rows: bool, is_filled: bool
+    ) -> BehindMark:
         """A rule writes the table again: it is behind by what came meanwhile; durable when this returns.
 
-        Without its rows it is a new table: with ``is_filled`` it misses all records that there are, else none.
+        ``topics`` may feed it now beside those that did, None for all. One that was paused by hand stays so. Without
+        its rows it is a new table: with ``is_filled`` it misses all records that there are, else none.
         """
         with self._lock:
             mark = self._marks.all[identifier]
+            fed = () if topics is None or not mark.topics else tuple(sorted({*mark.topics, *topics}))
+            mark = replace(mark, topics=fed, is_held=False)
             if has_rows:
                 reason = f"no rule wrote it from batch {mark.batch} on"
-                back = replace(mark, cause=Cause.FAILED, reason=reason, public_reason=reason)
+                cause = Cause.ASKED if self._marks.all[identifier].is_held else Cause.FAILED
+                back = replace(mark, cause=cause, reason=reason, public_reason=reason)
             elif is_filled:
                 new = replace(mark, begin=None, after=None, slice=None)
                 back = replace(new, cause=Cause.NEW, reason=FILLED, public_reason=FILLED, since_ms=self._now_ms())
@@ -162,7 +174,8 @@ class LeftOut:
         """What has changed in the mark of a table that is behind."""
         with self._lock:
             topics = self._marks.all[mark.table].topics
-            self._marks.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
+            both = mark.topics and topics  # none stands for all
+            self._marks.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics})) if both else ()))
 
     def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
         """More topics that feed a table; durable when this returns."""

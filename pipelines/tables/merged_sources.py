@@ -20,10 +20,16 @@ def fed_by(source: SourceTable) -> FedBy:
 
 def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:
     """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
-    if rule.merge_sources is not None or rule.on_change is not None:
+    if rule.merge_sources is not None or (rule.on_change is not None and not rule.is_log_assumed):
         return
     others = [told(other) for other in sink.sources if not other.is_same(fed_by(source))]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
+    if others and rule.is_log_assumed:
+        raise ConfigError(
+            f"table {sink.identifier} is a log of the events of {others[0]}, now events of {told(fed_by(source))} come:"
+            " say `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
+            " each its own table, with {database}, {schema}, {table} or {topic} in `into`"
+        ).without_values()
     if others:
         key = ", ".join(sink.table.schema.primary_keys)
         raise ConfigError(

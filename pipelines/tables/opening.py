@@ -26,6 +26,12 @@ from sources.changes import SourceTable
 log = logging.getLogger(__name__)
 
 
+_BELOW = (
+    ": records of dump files with lower offsets are left out as stored already, also those of a file that was never"
+    " read (where offsets do not rise with the names of files)"
+)
+
+
 class Opening:
     """Opens tables of one pipeline, and makes those that are not there."""
 
@@ -55,17 +61,18 @@ class Opening:
         self._made: list[TableName] = []
 
     def open_or_create(
-        self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool
+        self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool, is_keyed: bool
     ) -> Table:
         """The table as its rule says, made with what a source table shows where there is none yet.
 
-        ``feeds_one`` says whether the topic of the source feeds a table already. Raises ConfigError where rule and
-        table do not go together, Rejected where the source does not show enough to make the table.
+        ``feeds_one`` says whether the topic of the source feeds a table already, ``is_keyed`` whether it has records
+        with keys. Raises ConfigError where rule and table do not go together, Rejected where the source does not show
+        enough to make the table.
         """
         identifier = str(name)
         table = self._catalog.find(name)
-        # Where the topic feeds another table, records without key are stray ones rather than a log.
-        message_key = () if feeds_one else seen.key_columns
+        # Beside records with keys in the topic, those without one are stray ones rather than a log.
+        message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one)
@@ -125,5 +132,9 @@ class Opening:
                     " restore that checkpoint, or set on_lost_checkpoint to resume or restart"
                 )
             if policy == "resume":
-                log.warning("%s: written under another checkpoint; goes on from the positions in the table", identifier)
+                log.warning(
+                    "%s: written under another checkpoint; goes on from the positions in the table%s",
+                    identifier,
+                    "" if self._config.source.files is None else _BELOW,
+                )
         return sink

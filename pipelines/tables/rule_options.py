@@ -14,10 +14,18 @@ from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
 from paimon_table.options.names import (
+    AGGREGATION_REMOVE_ON_DELETE,
     BUCKET,
+    DELETION_VECTORS,
     DELETION_VECTORS_MODIFIABLE,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_GROUP,
     RECORD_EXPIRE_TIME,
     RECORD_TIME_FIELD,
+    ROWKIND_FIELD,
 )
 from paimon_table.options.option_facts import columns_named_by, is_typed
 from paimon_table.options.option_parsing import parse_options
@@ -31,6 +39,14 @@ _PARTNERS = {RECORD_EXPIRE_TIME: RECORD_TIME_FIELD}
 """Options that are refused without another one, which names a column."""
 
 _KEYS = tuple(option.name for option in KEY_OPTIONS)
+
+
+OF_MERGING = (
+    *(MERGE_ENGINE, ROWKIND_FIELD, DELETION_VECTORS, IGNORE_DELETE, IGNORE_UPDATE_BEFORE),
+    *(f"{engine}.ignore-delete" for engine in ("deduplicate", "first-row", "partial-update")),
+    *(AGGREGATION_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_GROUP),
+)
+"""Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
 
 
 def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
@@ -74,10 +90,13 @@ def _tried(
         return (evolve(changes) if changes else table), changes, waiting
     except ConfigError as error:
         wanted = ", ".join(_told(table.schema, c) for c in changes)
+        is_rebuilt = error.option in OF_MERGING and bool(table.schema.primary_keys)
+        rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
+        rebuilt = f" build the table anew by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
         raise error.told(
             f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
-            " of the pipeline file, or write into a new table (another `into`)"
+            f" of the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
         ) from error
 
 

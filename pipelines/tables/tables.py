@@ -93,6 +93,8 @@ class PipelineTables:
         self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_new)
         self._topics: set[str] = set()
         """Topics that feed a table."""
+        self._keyed_topics: set[str] = set()
+        """Those that have records with keys, or feed a table with a primary key."""
         self._rules: dict[str, TargetRule] = {}
         self._rule_of: dict[SourceTable, TargetRule] = {}
         """The rule of each source table; several rules may write one table."""
@@ -109,8 +111,9 @@ class PipelineTables:
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
         """
-        changed = False
-        for source, seen in merged(observations).items():
+        changed, found = False, merged(observations)
+        self._keyed_topics |= {source.topic for source, seen in found.items() if seen.key_columns}
+        for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
             if source not in self.routes:
                 changed |= self._route(source, seen)
                 if source in self.rejections or self.is_left_out(self.routes[source]):
@@ -283,6 +286,9 @@ class PipelineTables:
             level = logging.INFO if rejected.waits else logging.WARNING
             log.log(level, "%s: %s", source.topic, rejected.rejection.reason)
             return True
+        identifier = self.routes[source]
+        if identifier is not None and identifier in self.sinks and self.sinks[identifier].table.schema.primary_keys:
+            self._keyed_topics.add(source.topic)
         if len(self.sinks) > known_sinks:  # it may be the table that others had to do without
             self.rejections = {s: r for s, r in self.rejections.items() if not r.is_unmade}
         self._topics.add(source.topic)
@@ -354,7 +360,14 @@ class PipelineTables:
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self._rules:
             first = self._rules.setdefault(identifier, rule)
-            table = self._opening.open_or_create(target, first, source, seen, feeds_one=source.topic in self._topics)
+            table = self._opening.open_or_create(
+                target,
+                first,
+                source,
+                seen,
+                feeds_one=source.topic in self._topics,
+                is_keyed=source.topic in self._keyed_topics,
+            )
             self._rules[identifier] = first.for_table(table.schema)
             self.sinks[identifier] = self._opening.sink(identifier, table)
         sink = self.sinks[identifier]
@@ -436,6 +449,8 @@ class PipelineTables:
     def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
         identifier = str(found.name)
         table = opened = self.catalog.load(found.name)
+        if table.schema.primary_keys:
+            self._keyed_topics |= {topic for topic, _ in found.position.offsets}
         rule = agreed_rule([each.for_table(table.schema) for each in rules])
         if rule is not None:
             self._rules[identifier] = rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -150,14 +151,26 @@ def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
     return at
 
 
-def head_of(path: str, size_bytes: int) -> int | None:
-    """The checksum of the first ``size_bytes`` of the text of a file, never 0; None if it has not so many."""
+def head_text(path: str) -> bytes:
+    """The first bytes of the text of a file, at most ``HEAD_BYTES``."""
     file = DumpFile(path)
     try:
-        text = file.read(0, size_bytes)
+        return file.read(0, HEAD_BYTES)
     finally:
         file.close()
-    return zlib.crc32(text) or 1 if len(text) == size_bytes else None
+
+
+def head_of(text: bytes) -> int:
+    """The checksum of a head, never 0."""
+    return zlib.crc32(text) or 1
+
+
+def heads_of(text: bytes, sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(size, checksum) of the beginnings of a head that have these sizes, as far as it is so long; rising."""
+    checksum, at = 0, 0
+    for size in sorted(size for size in sizes if 0 < size <= len(text)):
+        checksum, at = zlib.crc32(text[at:size], checksum), size
+        yield size, checksum or 1
 
 
 def rest_at(file: DumpFile, end: FilePosition) -> Rest:

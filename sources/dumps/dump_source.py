@@ -11,6 +11,7 @@ import glob
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from sources.dumps.dump_file import (
     Rest,
     advanced,
     head_of,
+    head_text,
+    heads_of,
     is_compressed,
     line_boundary,
     rest_at,
@@ -60,6 +63,9 @@ class DumpRange:
 
 Positions = dict[str, FilePosition]
 
+_RECORD = b'"offset"'
+"""What a line has that is a record."""
+
 
 class DumpPlanner:
     """What the batches of a dump hold. Offsets are JSON; lives as long as the query, in the driver."""
@@ -72,6 +78,7 @@ class DumpPlanner:
         self._read: Positions | None = None
         """Where the batch begins that was asked for last: what lies before it is done."""
         self.unfinished = UnfinishedFiles()
+        self._heads = _Heads()
 
     @property
     def unread_bytes(self) -> int | None:
@@ -90,6 +97,7 @@ class DumpPlanner:
     def latest_offset(self, start: str) -> str:
         """The end of a batch that begins at ``start``; ``start`` itself when there is nothing more."""
         positions = positions_of(start)
+        self._heads.keep(positions)
         self._read = dict(positions)
         left = self._settings.max_records_per_batch
         for name, path in dump_files(self._settings.path):
@@ -99,11 +107,12 @@ class DumpPlanner:
             if not _has_more(path, begin):
                 self.unfinished.look(path, begin, begin.rest)
                 continue
-            self._check_known(name, path, begin, positions)
+            self._check_known(path, begin)
             end, rest = self._advanced(path, begin, left)
             self.unfinished.look(path, end, rest)
             left -= end.records - begin.records
             positions |= {name: end} if end != begin else {}
+            self._heads.put(name, end)
         return offset_text(positions)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
@@ -123,23 +132,22 @@ class DumpPlanner:
         if self._open_file is not None:
             self._open_file.close()
 
-    def _check_known(self, name: str, path: str, begin: FilePosition, positions: Positions) -> None:
+    def _check_known(self, path: str, begin: FilePosition) -> None:
         """Refuse a file with another content than it had, and a new one that begins as one that was read."""
+        text = head_text(path)
         if begin.bytes:
-            if begin.head and head_of(path, begin.head_bytes) != begin.head:
+            if begin.head and head_of(text[: begin.head_bytes]) != begin.head:
                 raise CorruptFile(
                     f"{path} does not begin as it did when {begin.records:,} lines of it were read: dump files may only"
                     " grow; put the new content into a new file"
                 )
             return
-        for size_bytes in {known.head_bytes for known in positions.values() if known.head}:
-            head = head_of(path, size_bytes)
-            same = (n for n, known in positions.items() if (known.head_bytes, known.head) == (size_bytes, head))
-            other = next(same, None)
-            if other is not None:
+        for size, head in heads_of(text, self._heads.sizes):
+            other = self._heads.names.get((size, head))
+            if other is not None and _RECORD in text[:size]:
                 raise CorruptFile(
-                    f"{path} begins with the records of {other}, which was read: they would be read a second time. If"
-                    " it was renamed, give it its name back; if it holds the topic from the start again, leave the"
+                    f"{path} begins with the same records as {other}, which would be read a second time. If it was"
+                    " renamed, give it its name back; if it holds the topic from the start again, leave the"
                     " lines that were read out of it, or take it out of the directory"
                 )
 
@@ -150,8 +158,41 @@ class DumpPlanner:
             self._open_file = DumpFile(path)
         end = advanced(self._open_file, start, limit)
         if end.bytes > start.bytes:
-            end = replace(end, head=head_of(path, end.head_bytes) or 0)
+            end = replace(end, head=head_of(head_text(path)[: end.head_bytes]))
         return end, rest_at(self._open_file, end) if end == start else end.rest
+
+
+class _Heads:
+    """How the files begin that were read: their names by size and checksum, kept up from batch to batch."""
+
+    def __init__(self) -> None:
+        self.names: dict[tuple[int, int], str] = {}
+        self.sizes: Counter[int] = Counter()
+        self._of: dict[str, tuple[int, int]] = {}
+
+    def keep(self, positions: Positions) -> None:
+        """Know these files and no others: a batch may be planned anew from an earlier place."""
+        for name in self._of.keys() - positions.keys():
+            self._forget(name)
+        for name, position in positions.items():
+            self.put(name, position)
+
+    def put(self, name: str, end: FilePosition) -> None:
+        """Note how far a file is read now."""
+        key = (end.head_bytes, end.head)
+        if not end.head or self._of.get(name) == key:
+            return
+        self._forget(name)
+        self._of[name] = key
+        self.names[key] = name
+        self.sizes[key[0]] += 1
+
+    def _forget(self, name: str) -> None:
+        key = self._of.pop(name, None)
+        if key is not None:
+            self.sizes -= Counter([key[0]])
+            if self.names.get(key) == name:
+                del self.names[key]
 
 
 @dataclass(frozen=True, slots=True)

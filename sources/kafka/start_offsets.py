@@ -116,20 +116,23 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
 def refusal_of(losses: Sequence[Loss], checkpoint: str, closed: Mapping[Place, int]) -> RecordsLost:
     """What a checkpoint whose next records are lost ends with; ``closed`` is where its last closed batch ended."""
     lost = {loss.place[0] for loss in losses}
+    anew = {loss.place[0] for loss in losses if loss.end is None or loss.how is How.WENT_BACK}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
         f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
-        f" to continue to go on with what is left; or, {way_on(checkpoint, closed, lost)}"
+        f" to continue to go on with what is left; or, {way_on(checkpoint, closed, anew, [x.place for x in losses])}"
     )
 
 
 MOST_OFFSETS_TOLD = 20
 
 
-def way_on(checkpoint: str, closed: Mapping[Place, int], lost: Collection[str]) -> str:
-    """What a user does to go on with what is left of the topics ``lost``, without reading the others again."""
-    kept = {place: at for place, at in closed.items() if place[0] not in lost}
-    start = "take `start` from its newest file under offsets/, without the topics named here"
+def way_on(checkpoint: str, closed: Mapping[Place, int], anew: Collection[str], lost: Collection[Place] = ()) -> str:
+    """What a user does to go on with what is left of topics made ``anew``, and of partitions that are behind their
+    begin, without reading the others again.
+    """
+    kept = {place: at for place, at in closed.items() if place[0] not in anew and place not in lost}
+    start = "take `start` from its newest file under offsets/, without the topics and partitions that are lost"
     if len(kept) <= MOST_OFFSETS_TOLD:
         start = (
             f"set source.kafka.start to {{offsets: {json.dumps(_nested(kept))}}}" if kept else "leave `start` as it is"

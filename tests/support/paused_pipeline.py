@@ -143,7 +143,7 @@ class PausedPipeline:
         self.topics = TopicRecord(self.checkpoint)
         self._slices = ListSlices(records)
         self.counts = CommitCounts(self.checkpoint)
-        note_away(self.config, self.counts, self.left_out, lambda name: catalog.files(name).created_ms())
+        note_away(self.config, self._own, self.counts, self.left_out, self._read_topics)
         leave_out_older(self.config, self._own, self.counts, self.left_out, self._slices, {})
         record.start()
         self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)
@@ -235,6 +235,10 @@ class PausedPipeline:
 
     def _aside(self, mark: BehindMark) -> PipelineTables:
         return PipelineTables(self.config, aside_user(USER, mark.since_ms), self._own, only=mark.table)
+
+    def _read_topics(self) -> frozenset[str] | None:
+        closed = self.checkpoint.closed_batch
+        return frozenset() if closed is None else self._slices.topics(self.checkpoint.offset_after(closed))
 
     def _log(self, directory: str, number: int, content: str) -> None:
         self.checkpoint.write(f"{directory}/{number}", content.encode())

@@ -118,6 +118,52 @@ def test_a_rule_that_says_how_keys_are_merged_needs_one(tmp_path: Path, more: di
         run_batches(tables, [records(*inserts(1))], tmp_path)
 
 
+def test_all_tables_of_one_topic_without_keys_are_logs(tmp_path: Path) -> None:
+    rules: dict[str, object] = {"match": {"topic": "shop.public.clicks"}, "into": "lake.{table}"}
+    config = config_of(tmp_path, rules)
+    both = [event("c", {"id": n}, table=name) for n, name in enumerate(("clicks", "views"))]
+    quarantine = run_batches(PipelineTables(config, "user"), [records(*both)], tmp_path)
+    third = event("c", {"id": 2}, table="pages")
+    run_batches(PipelineTables(config, "user"), [records(third, first_offset=2)], tmp_path, 1)
+    assert reasons(quarantine) == []
+    for n, name in enumerate(("clicks", "views", "pages")):
+        assert kinds_and_ids(table_at(tmp_path, f"lake.db/{name}")) == [("+I", n)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("cuts", [1, 2])
+def test_beside_records_with_keys_those_without_are_stray(tmp_path: Path, order: int, cuts: int) -> None:
+    """Whatever comes first, and in whatever batch: where both are seen at once no log is made."""
+    rules: dict[str, object] = {"match": {"topic": "shop.public.clicks"}, "into": "lake.{table}"}
+    both = [event("c", {"id": 0}, key={"id": 0}), event("c", {"id": 1}, table="views")][::order]
+    if cuts == 2 and order == -1:
+        return  # the log is there before anybody can know
+    parts = [records(*both)] if cuts == 1 else [records(both[0]), records(both[1], first_offset=1)]
+    quarantine = run_batches(PipelineTables(config_of(tmp_path, rules), "user"), parts, tmp_path)
+    assert len(reasons(quarantine)) == 1 and "have no key" in reasons(quarantine)[0]
+    assert not (tmp_path / "warehouse" / "lake.db" / "views").exists()
+
+
+def test_one_log_is_not_that_of_two_source_tables_unasked(tmp_path: Path) -> None:
+    rules: dict[str, object] = {"match": {"table": "clicks|views"}, "into": "lake.clicks"}
+    tables = PipelineTables(config_of(tmp_path, rules), "user")
+    run_batches(tables, [records(*inserts(1))], tmp_path)
+    later = records(event("c", {"id": 5}, key={"id": 5}, table="views")).to_pylist()
+    other = type(records()).from_pylist([{**later[0], "topic": "shop.public.views"}], schema=records().schema)
+    with pytest.raises(
+        ConfigError, match=r"is a log of the events of .*clicks.*say `mode: append` and `on_change: log`"
+    ):
+        run_batches(tables, [other], tmp_path, 1)
+
+
+@pytest.mark.parametrize("buckets", [{}, {"bucket": "2"}, {"bucket": "-1"}], ids=str)
+def test_a_bucket_key_of_the_defaults_needs_buckets(tmp_path: Path, buckets: dict[str, str]) -> None:
+    config = config_of(tmp_path, RULE, **{"bucket-key": "id", **buckets})
+    run_batches(PipelineTables(config, "user"), [records(*inserts(2))], tmp_path)
+    expected = {"bucket": "2", "bucket-key": "id"} if buckets.get("bucket") == "2" else {"bucket": "-1"}
+    assert table_at(tmp_path).schema.options == expected
+
+
 @pytest.mark.parametrize("key", [7, "k", [1]], ids=str)
 def test_a_key_without_names_is_a_key(tmp_path: Path, key: Any) -> None:
     with pytest.raises(ConfigError, match="its messages have a key without names of columns"):

@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.checkpoint.behind_marks import Cause
+from pipelines.replay.replay_requests import check_in_stream
+from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
@@ -67,7 +70,7 @@ def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cause", [Cause.FAILED, Cause.ASKED])
-def test_a_table_that_was_behind_keeps_its_place(tmp_path: Path, cause: Cause) -> None:
+def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, cause: Cause) -> None:
     first = process(tmp_path, SUMS, ITEMS)
     first.run(2)
     first.left_out.leave_out("lake.sums", cause, "why", 2, ["shop.public.sums"])
@@ -76,9 +79,99 @@ def test_a_table_that_was_behind_keeps_its_place(tmp_path: Path, cause: Cause) -
     away.run(2)
     assert away.behind == {}
     back = process(tmp_path, SUMS, ITEMS)
+    assert back.left_out.marks["lake.sums"].cause is cause
     back.caught_up()
     back.run()
     assert sums(back) == ALL
+
+
+@pytest.mark.parametrize("slices", [0, 2])
+def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> None:
+    process(tmp_path, ITEMS).run(4)
+    filling = process(tmp_path, ITEMS, {**SUMS, "backfill": True})
+    filling.run(1)
+    if slices:
+        catch_up = filling.catch_up("lake.sums")
+        for _ in range(slices):
+            catch_up.step()
+    away = process(tmp_path, ITEMS)
+    away.run(2)
+    assert away.behind == {}
+    back = process(tmp_path, ITEMS, {**SUMS, "backfill": True})
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: Path) -> None:
+    first = process(tmp_path, ITEMS)
+    first.run(1)
+    first.left_out.leave_out("lake.sums", Cause.FAILED, "why", 1, ["shop.public.sums"])
+    process(tmp_path, ITEMS).run(2)
+    back = process(tmp_path, SUMS, ITEMS)
+    assert list(back.behind) == ["lake.sums"]
+    back.caught_up()
+    back.run()
+    assert sum(sums(back).values()) == COUNT - 5
+
+
+@pytest.mark.parametrize("how", ["misspelt", "taken by an earlier rule"])
+def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path, how: str) -> None:
+    """By the source tables that fed the table, where the names of table and topic do not tell."""
+    process(tmp_path, SUMS, ITEMS).run(2)
+    other = {**SUMS, "match": {"table": "sumz"}} if how == "misspelt" else {**SUMS, "into": "lake.elsewhere"}
+    rules = [other, ITEMS] if how == "misspelt" else [other, SUMS, ITEMS]
+    away = process(tmp_path, *rules)
+    away.run(2)
+    assert away.left_out.is_away("lake.sums")
+    back = process(tmp_path, SUMS, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_topic_that_began_meanwhile_is_caught_up_too(tmp_path: Path) -> None:
+    rule = {"match": {"table": "s[12]"}, "into": "lake.sums", "options": SUM_OPTIONS, "merge_sources": "same_rows"}
+    rows: list[dict[str, Any]] = []
+    for n in range(COUNT):
+        name = "s2" if n % 2 and n >= 20 else "s1"
+        row = records(event("c", n % 5, {"id": n % 5, "amount": 1}, table=name)).to_pylist()[0]
+        rows.append({**row, "topic": f"shop.public.{name}", "offset": n})
+    batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+    PausedPipeline(tmp_path, batch, [rule]).run(2)
+    PausedPipeline(tmp_path, batch, [ITEMS]).run(2)
+    back = PausedPipeline(tmp_path, batch, [rule])
+    back.run(1)
+    back.caught_up(batch_between=True)
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "reached", lambda point, _: _killed() if point == "before-closing" else None)
+    with pytest.raises(Killed):
+        process(tmp_path, SUMS, ITEMS).run(1)
+    monkeypatch.undo()
+    process(tmp_path, ITEMS).run(2)
+    back = process(tmp_path, SUMS, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def _killed() -> None:
+    raise Killed
+
+
+def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    away = process(tmp_path, ITEMS)
+    away.run(2)
+    back = process(tmp_path, ITEMS)
+    with pytest.raises(ConfigError, match=r"read while no rule wrote it: start the pipeline with a rule for it"):
+        check_in_stream(back.config, back.checkpoint, "lake.sums", back.table("lake.sums"))
 
 
 @pytest.mark.parametrize("is_filled", [False, True])

@@ -98,6 +98,17 @@ def test_expire_refuses_what_it_does_not_understand(path: Path, asked: tuple[str
     assert files(path) == before
 
 
+def test_a_tag_is_read_also_when_its_snapshot_has_expired(path: Path) -> None:
+    before = rows("scan", path, "--snapshot", "2")
+    done("tags", "create", path, "monday", "--snapshot", "2")
+    done("expire", path, "--retain-min", "1", "--retain-max", "1")
+    assert rows("scan", path, "--tag", "monday") == before != rows("scan", path)
+    refused = tidemark("table", "scan", path, "--tag", "tuesday")
+    assert refused.returncode == 2 and "monday" in refused.stderr
+    both = tidemark("table", "scan", path, "--tag", "monday", "--snapshot", "6")
+    assert both.returncode == 2 and "exclude each other" in both.stderr
+
+
 def test_expire_says_which_tags_it_would_make(tmp_path: Path) -> None:
     table(tmp_path, {"tag.automatic-creation": "process-time", "tag.creation-period": "daily"})
     path = tmp_path / "t"

@@ -17,7 +17,15 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.report.progress import ProgressLine, progress_line, reasons_text
 from pipelines.report.run_summary import summarize
 from pipelines.report.run_totals import RunTotals, Totals
-from pipelines.report.summary import RunSummary, TableSample, TableSummary, headline, next_commands, print_summary
+from pipelines.report.summary import (
+    RunSummary,
+    TableSample,
+    TableSummary,
+    beside_lines,
+    headline,
+    next_commands,
+    print_summary,
+)
 from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
 from tests.support.small_table import SmallTable
@@ -158,6 +166,28 @@ def test_values_that_nobody_knows_are_told_for_each_table() -> None:
 def test_a_run_of_one_batch_has_no_rate() -> None:
     summary = RunSummary("shop", Totals(10, seconds=4.0, first_record_count=10, first_seconds=4.0), ())
     assert headline(summary) == "shop: 10 events in 4.0 s, most of it the start of Spark's workers"
+
+
+def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
+    totals = RunTotals()
+    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), quarantined_reasons={"no number": 3})
+    for part in (bad, report(records=20)):
+        totals.beside("lake.orders", part)
+    summary = RunSummary("shop", totals.totals, (ORDERS,), quarantine="/q")
+    assert headline(summary) == "shop: nothing new for the stream"
+    assert beside_lines(summary) == [
+        "lake.orders: 520 records read beside the stream, to bring it up; 3 could not be decoded and lie in /q:"
+        " 3 no number"
+    ]
+
+
+def test_bad_records_of_a_slice_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), quarantined_reasons={"no number": 3})
+    for part in (bad, report(records=20)):
+        ProgressLine("shop", "/q").beside("lake.orders", part)
+    assert [r.getMessage() for r in caplog.records] == [
+        "shop: table lake.orders: of 500 records read beside the stream 3 are quarantined in /q: 3 no number"
+    ]
 
 
 def test_a_run_without_events_says_so() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from paimon_table.errors import CorruptFile
-from sources.dumps.dump_file import HEAD_BYTES
+from sources.dumps import dump_source
+from sources.dumps.dump_file import HEAD_BYTES, head_text
 from sources.dumps.dump_source import DumpPlanner, offset_text, positions_of
 from sources.dumps.settings import DumpSettings
 from sources.topics import TopicSelection
@@ -75,7 +78,9 @@ def test_records_that_come_under_another_name_are_refused(dumps: Dumps, count: i
     else:
         dumps.put(name, lines(0, count + (5 if how == "dumped again" else 0)))
     before = dumps.offset
-    with pytest.raises(CorruptFile, match=rf"{name}\.jsonl\S* begins with the records of b\.jsonl.*give it its name"):
+    with pytest.raises(
+        CorruptFile, match=rf"{name}\.jsonl\S* begins with the same records as b\.jsonl.*give it its name"
+    ):
         dumps.read()
     assert dumps.offset == before
     if how == "renamed":
@@ -89,9 +94,42 @@ def test_copies_are_refused_before_one_of_them_is_read_behind_the_other(tmp_path
     dumps = Dumps(tmp_path, "", 1000)
     for name in ("a", "b"):
         dumps.put(name, lines(0, 10))
-    with pytest.raises(CorruptFile, match=r"b\.jsonl begins with the records of a\.jsonl"):
+    with pytest.raises(CorruptFile, match=r"b\.jsonl begins with the same records as a\.jsonl"):
         dumps.read()
     assert positions_of(dumps.offset) == {}
+
+
+@pytest.mark.parametrize("text", [b"\n", b"{}\n", b"% Reached end of topic\n", b'{"topic": "t"}\n'], ids=repr)
+def test_lines_that_are_no_records_tell_no_files_apart(dumps: Dumps, text: bytes) -> None:
+    dumps.put("a", text)
+    dumps.read()
+    dumps.put("b", text + lines(0, 3))
+    dumps.put("c", text + lines(3, 5))
+    assert dumps.read() == 7
+
+
+def test_many_small_files_are_planned_at_once(tmp_path: Path) -> None:
+    """Every file is looked at once, whatever the number of those that were read; a bound on work, not on time."""
+    dumps = Dumps(tmp_path, "", 500)
+    for n in range(300):
+        dumps.put(f"{n:04}", lines(n * 100, n * 100 + 1 + n % 20))
+    with counted_reads() as reads:
+        dumps.read()
+    assert reads[0] <= 3 * 300
+
+
+@contextmanager
+def counted_reads() -> Iterator[list[int]]:
+    """How often the head of a file is read."""
+    count, read = [0], head_text
+
+    def counting(path: str) -> bytes:
+        count[0] += 1
+        return read(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dump_source, "head_text", counting)
+        yield count
 
 
 @pytest.mark.parametrize("count", [1, 20, LINES])
