@@ -150,6 +150,7 @@ class PipelineQuery:
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
             note_away(config, self._own, self._counts, self._left_out, self._read_topics)
+            self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
             self._note_new_tables()
             leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
         self._side = SideWork(

@@ -208,8 +208,11 @@ class TableCommit:
         watermark: int | None = None,
         *,
         started_ms: int | None = None,
+        also_empty: bool = False,
     ) -> CommitResult:
         """Publish the messages' APPEND part, then their COMPACT part; parts that are there already are skipped.
+
+        With ``also_empty`` an APPEND without files is published too, for its properties.
 
         ``started_ms`` is a time at which this identifier had certainly not been committed yet (the first start of its
         batch): snapshots older than that need no look, expired or not. Without it, a search that ends at expired
@@ -224,7 +227,11 @@ class TableCommit:
             self.refresh()
             replayed = self._is_committed(request, CommitKind.APPEND)
             added, compacted = append_delta(messages), compact_delta(messages)
-            append = None if replayed else self._commit_part(request, CommitKind.APPEND, lambda _: added)
+            append = (
+                None
+                if replayed
+                else self._commit_part(request, CommitKind.APPEND, lambda _: added, also_empty=also_empty)
+            )
             compact = self._commit_part(request, CommitKind.COMPACT, lambda _: compacted)
         return CommitResult(append, compact, replayed)
 
@@ -310,10 +317,12 @@ class TableCommit:
 
     # ------------------------------------------------------------ one part
 
-    def _commit_part(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot | None:
+    def _commit_part(
+        self, request: Commit, kind: CommitKind, delta_at: DeltaAt, *, also_empty: bool = False
+    ) -> Snapshot | None:
         """Publish one snapshot; None when there is nothing to publish or it is there already."""
         delta = delta_at(self._state)
-        if delta.is_empty or self._is_committed(request, kind):
+        if (delta.is_empty and not also_empty) or self._is_committed(request, kind):
             return None
         wrong = find_inconsistency(delta.entries)
         if wrong is not None:

@@ -218,6 +218,7 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
         if (messages := [m for m in result.messages(index) if not m.is_empty])
     }
     left_out = tables.left_out
+    messages_of.update({name: [] for name in _with_bad_records(result, tables) if name not in messages_of})
     messages_of = {name: messages for name, messages in messages_of.items() if name not in left_out}
     tables.will_commit(messages_of)
     for identifier, messages in messages_of.items():
@@ -231,6 +232,21 @@ def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables)
         if committed.is_compaction_lost:
             lost.add(identifier)
     return lost
+
+
+def _with_bad_records(result: JobResult, tables: PipelineTables) -> set[str]:
+    """The tables that would have bad records of the batch: their positions go past these.
+
+    A new checkpoint would read them again otherwise, also those that have been mended and applied since.
+    """
+    bad = {(topic, source) for report in result.reports for topic, source, _ in report.bad_kinds}
+    fed = {
+        name
+        for topic, source in bad
+        for known, name in tables.routes.items()
+        if (known == source if source is not None else known.topic == topic)
+    }
+    return {name for name in fed if name is not None and name in tables.sinks and name not in tables.left_out}
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:

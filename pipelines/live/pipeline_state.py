@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -168,6 +168,12 @@ class PipelineState:
             counts = self._tables.setdefault(name, _TableCounts())
             counts.since_s = None if standing is Standing.RUNNING else since_s or counts.since_s or self._now()
             counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
+
+    def without_tables(self, names: Collection[str]) -> None:
+        """The pipeline writes these no more: they are not shown any longer."""
+        with self._lock:
+            for name in names:
+                self._tables.pop(name, None)
 
     def put_beside(self, works: Mapping[str, Beside]) -> None:
         """What goes on beside the stream now, by table; all else has ended."""

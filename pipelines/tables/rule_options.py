@@ -110,8 +110,8 @@ def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetO
     if wanted is None or not _had_buckets(table, wanted.strip()):
         return changes
     warn_once(
-        "table %s has option 'bucket' %d since it was rescaled, and the rule into %s states %s, which it had before: it"
-        " goes on with %d; state that in the pipeline file%s",
+        "table %s has option 'bucket' %d by now (it was rescaled, or altered), and the rule into %s states %s, which it"
+        " had before: it goes on with %d; state that in the pipeline file%s",
         identifier,
         table.options.bucket,
         rule.into,

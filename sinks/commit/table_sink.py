@@ -344,6 +344,8 @@ class TableSink:
     ) -> CommitResult:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
+        Without any it is an empty snapshot, which has the position.
+
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
         against another writer's, or against a rescale, is dropped, which the result says: ``pending_compactions`` has
         what is to be compacted anew.
@@ -355,7 +357,9 @@ class TableSink:
             self._on_step = on_step
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
-                result = self._commit.commit(batch_id, messages, properties, started_ms=started_ms)
+                result = self._commit.commit(
+                    batch_id, messages, properties, started_ms=started_ms, also_empty=not messages
+                )
             except (CommitConflict, BucketCountChanged):
                 self._commit.refresh()
                 if not self.is_appended(batch_id, started_ms):

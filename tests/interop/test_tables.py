@@ -148,6 +148,26 @@ def test_overwritten_tables_read_equal_and_are_continued_by_java(
     assert readers.assert_equal(path, scenario) == sorted_rows(left)
 
 
+@pytest.mark.parametrize("has_rows", [False, True], ids=["first snapshot", "between others"])
+def test_a_snapshot_without_files_is_nothing_to_any_reader(has_rows: bool, tmp_path: Path, readers: Readers) -> None:
+    """That of a batch whose records of the table were all bad, which tells how far it is read."""
+    path = tmp_path / "empty"
+    columns = tuple((name, parse_type(text)) for name, text in {"k": "INT", "v": "STRING"}.items())
+    steps = (Step(tuple(["+I", k, f"{k}"] for k in range(40))), Step(tuple(["+U", k, "new"] for k in range(20, 60))))
+    scenario = Scenario("empty", columns, ("k",), steps, (), {"changelog-producer": "lookup"})
+    create_by_tidemark(scenario, path)
+    if has_rows:
+        write_by_tidemark(path, steps[:1])
+    result = Table.open(str(path)).new_commit("stream").commit(7, [], {"note": "empty"}, also_empty=True)
+    assert result.append is not None and result.append.delta_record_count == 0
+    assert readers.assert_equal(path, scenario) == sorted_rows([[k, f"{k}"] for k in range(40)] if has_rows else [])
+    readers.java.write(str(path), [["+U", 3, "java"]], identifier=100, compact=True)
+    write_by_tidemark(path, steps[1:], first_identifier=200)
+    rows = {k: f"{k}" for k in range(40)} if has_rows else {}
+    rows |= {3: "java"} | dict.fromkeys(range(20, 60), "new")
+    assert readers.assert_equal(path, scenario) == sorted_rows([[k, v] for k, v in rows.items()])
+
+
 def test_time_travel_gives_equal_rows_at_every_snapshot(tmp_path: Path, readers: Readers) -> None:
     path = tmp_path / "evolution"
     create_by_tidemark(EVOLUTION, path)

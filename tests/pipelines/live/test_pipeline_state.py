@@ -134,6 +134,13 @@ def test_a_table_that_is_paused_says_why_and_since_when() -> None:
     assert state.view().tables[0].since_s is None
 
 
+def test_a_table_that_no_rule_writes_is_not_shown_as_running() -> None:
+    state = PipelineState("shop")
+    state.end(report(0, tables=(TableReport("lake.orders", 5, 5, 5), TableReport("lake.items", 5, 5, 5))))
+    state.without_tables(["lake.orders", "lake.unknown"])
+    assert [table.name for table in state.view().tables] == ["lake.items"]
+
+
 def test_values_that_nobody_knows_are_added_up() -> None:
     state = PipelineState("shop")
     for batch, count in enumerate([0, 2, 3]):
