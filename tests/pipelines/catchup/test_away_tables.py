@@ -15,6 +15,7 @@ from pipelines.checkpoint.behind_marks import Cause
 from pipelines.replay.replay_requests import check_in_stream
 from sinks import faults
 from sources.changes import RECORD_SCHEMA
+from tests.support import paused_pipeline
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
 
@@ -159,6 +160,23 @@ def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
     back.caught_up()
     back.run()
     assert sums(back) == ALL
+
+
+def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    process(tmp_path, ITEMS).run(2)
+    shutil.rmtree(tmp_path / "checkpoint")
+    monkeypatch.setattr(paused_pipeline, "USER", "tidemark-shop-other")
+    for _ in range(2):
+        process(tmp_path, ITEMS).run(2)
+    back = process(tmp_path, SUMS, ITEMS)
+    back.run(1)
+    back.caught_up()
+    back.run()
+    assert (back.behind, sums(back)) == ({}, ALL)
+    assert sorted(back.rows("lake.items")) == [*range(COUNT)]
 
 
 def _killed() -> None:
