@@ -60,6 +60,12 @@ def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
     return _compact(ctx, commit, job, due, fully)
 
 
+def would_compact_pending(table: Table, chosen: Chosen) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+    """The buckets that ``compact_pending`` would compact now, with all of their files."""
+    state = table.state()
+    return {bucket: state.files[bucket] for bucket in unseen(table, state) if chosen(bucket.partition)}
+
+
 def unseen(table: Table, state: TableState) -> list[BucketId]:
     """The buckets with rows that compaction has not shown yet to readers of the table or of its changelog."""
     options = replace(table.options, lookup_compact="radical")

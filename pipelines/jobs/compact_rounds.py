@@ -19,7 +19,7 @@ import typer
 
 from paimon_table import FilesystemCatalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
-from paimon_table.maintenance.compaction import compact, compact_pending, would_compact
+from paimon_table.maintenance.compaction import compact, compact_pending, would_compact, would_compact_pending
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
@@ -145,11 +145,14 @@ class Rounds:
             try:
                 table = catalog.load(name)
                 if self.chosen.takes(table):
-                    due = would_compact(table, self.job, lambda _: True, fully=self.fully)
-                    tell_due(table, due, str(name))
-            except (TidemarkError, OSError) as error:
-                self.troubles[name] = str(error)
-                self.warn(f"{name}: {error}")
+                    pending = would_compact_pending(table, lambda _: True)
+                    tell_due(
+                        table, pending | would_compact(table, self.job, lambda _: True, fully=self.fully), str(name)
+                    )
+            except Exception as error:  # as in a round: the other tables go on
+                text = str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}"
+                self.troubles[name] = text
+                self.warn(f"{name}: {text}")
 
 
 def _compacted(table: Table, job: Job, fully: bool) -> Iterator[tuple[str, Compacted]]:

@@ -143,7 +143,7 @@ class EventSorter:
         elif value.get("op") == LETTERS[MESSAGE]:
             self._message(position)
         else:
-            found = f"op is {value['op']!r}" if "op" in value else "it has no field op"
+            found = f"op is {value['op']!r}" if "op" in value else "it has no field op (is ExtractNewRecordState on?)"
             self._outcome.quarantine(position, f"value is no Debezium envelope: {found}")
 
     def _message(self, position: int) -> None:

@@ -74,11 +74,13 @@ def test_tables_that_nobody_else_compacts_are_compacted(tmp_path: Path) -> None:
 def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
     first = table(tmp_path, "lake.a")
     table(tmp_path, "lake.late", commits=1)
+    table(tmp_path, "lake.full", {**WRITE_ONLY, "changelog-producer": "full-compaction"}, commits=1)
     table(tmp_path, "lake.own", {"bucket": "2"})
     before = sorted(path for path in tmp_path.rglob("*"))
     done = tidemark("compact", tmp_path / "w", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "lake.a: would compact 2 buckets:"
+    assert "lake.full: would compact 2 buckets:" in done.stdout.splitlines()
     assert done.stdout.splitlines()[-1] == "lake.late: nothing to compact"
     assert sorted(path for path in tmp_path.rglob("*")) == before and levels(first) == {0}
     both = tidemark("compact", tmp_path / "w", "--dry-run", "--watch")
