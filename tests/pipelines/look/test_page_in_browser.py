@@ -163,6 +163,17 @@ def test_a_compaction_is_asked_for_with_the_token_and_its_end_is_told(page: Live
     keep_screenshot(browser, "compacted")
 
 
+def test_bad_records_are_retried_by_their_button(page: LivePage, browser: Chrome) -> None:
+    use_token(browser, page.token)
+    button(browser, "Show bad records")
+    wait_for(browser, "4 ×")
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    button(browser, "retry")
+    wait_for(browser, "retried 4 records: 0 are in their tables; 4 failed again and stay in the quarantine")
+    keep_screenshot(browser, "retried")
+    nothing_was_run(browser)
+
+
 def test_a_table_is_paused_and_resumed_by_the_running_pipeline(page: LivePage, browser: Chrome) -> None:
     with desk(page) as taken:
         use_token(browser, page.token)
