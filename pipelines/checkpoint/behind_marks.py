@@ -10,6 +10,7 @@ records read twice.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -19,6 +20,8 @@ from urllib.parse import quote
 from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import known_fields
+
+log = logging.getLogger(__name__)
 
 DIRECTORY = "tidemark/behind"
 
@@ -138,6 +141,8 @@ class BehindMarks:
     def forget(self, places: Collection[tuple[str, int]]) -> None:
         """Let the tables that are behind begin anew in these partitions of Kafka: their topics were made anew."""
         for mark in self._marks.values() if places else ():
+            if mark.misses_records:
+                _tell_gone(mark, places)
             plan = mark.slice
             if plan is not None:
                 begin, end = _without(plan.begin, places), _without(plan.end, places) or "{}"
@@ -151,6 +156,22 @@ class BehindMarks:
     def _read(self) -> dict[str, BehindMark]:
         marks = [] if self._checkpoint.is_new else self._checkpoint.documents(DIRECTORY, BehindMark.from_bytes)
         return {mark.table: mark for mark in marks}
+
+
+def _tell_gone(mark: BehindMark, places: Collection[tuple[str, int]]) -> None:
+    """Warn of records that a table which is behind had still to read."""
+    offsets = {} if mark.position is None else json.loads(mark.position)
+    for topic, partition in sorted(places):
+        at = offsets.get(topic, {}).get(str(partition), 0)
+        if not mark.topics or topic in mark.topics:
+            log.warning(
+                "table %s: topic %s partition %d is another one now: what the old one had from offset %s on, and the"
+                " table had still to read, is gone",
+                mark.table,
+                topic,
+                partition,
+                f"{at:,}",
+            )
 
 
 def _without(position: str | None, places: Collection[tuple[str, int]]) -> str | None:

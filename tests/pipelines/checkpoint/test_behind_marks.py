@@ -38,7 +38,7 @@ def test_a_mark_is_read_back_with_all_that_it_says(tmp_path: Path) -> None:
     assert BehindMarks(checkpoint).all[MARK.table].topics == ("a", "b", "c")
 
 
-def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path) -> None:
+def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = _checkpoint(tmp_path)
     known, other = BehindMarks(checkpoint), BehindMarks(checkpoint)
     known.put(MARK)
@@ -46,6 +46,11 @@ def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path) -> None:
 
     other.forget([("a", 0), ("x", 1)])
 
+    (told,) = [record.getMessage() for record in caplog.records]
+    at = json.loads(END)["a"]["0"]
+    assert told.startswith(
+        f"table {MARK.table}: topic a partition 0 is another one now: what the old one had from offset {at}"
+    )
     known.reload()
     mark = known.all[MARK.table]
     assert mark.begin is not None
