@@ -99,8 +99,8 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
         data_file.unlink()
     shutil.rmtree(tmp_path / "local")  # lookup files hold the same rows
     write_dump(tmp_path / "later", [History("orders", seed=10).extend(310)])
-    (later,) = (tmp_path / "later").iterdir()
-    later.rename(tmp_path / "dumps" / "later.jsonl")
+    (later,), (dump,) = (tmp_path / "later").iterdir(), (tmp_path / "dumps").iterdir()
+    later.rename(dump)  # the dump has grown
     log = tmp_path / "tidemark.log"
 
     with running(file, log) as process:
