@@ -149,10 +149,12 @@ class PipelineQuery:
         with in_pipeline(config.name):
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
-            note_away(config, self._own, self._counts, self._left_out, self._read_topics)
+            positions = self._own.positions()
+            note_away(config, self._own, positions, self._counts, self._left_out, self._read_topics)
             self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
             self._note_new_tables()
-            leave_out_older(config, self._own, self._counts, self._left_out, self._reader.slices(), self._topics.ids)
+            left_out, slices = self._left_out, self._reader.slices()
+            leave_out_older(config, self._own, positions, self._counts, left_out, slices, self._topics.ids)
         self._side = SideWork(
             self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure, self._stops_with
         )

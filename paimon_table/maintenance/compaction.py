@@ -34,13 +34,19 @@ def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted
     return _compact(compacting(table.context), commit, job, due, fully)
 
 
-def would_compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-    """The buckets that ``compact`` would change now, with all of their files; of postponed ones those that wait."""
+def would_compact(
+    table: Table, job: Job, chosen: Chosen, *, fully: bool, also_pending: bool = False
+) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+    """The buckets that ``compact`` would change now, with all of their files; of postponed ones those that wait.
+
+    With ``also_pending`` those too that ``compact_pending`` would.
+    """
     state, ctx = table.state(), compacting(table.context)
     live = state.live_files()
+    pending = frozenset(unseen(table, state) if also_pending else ())
 
     def is_due(bucket: BucketId) -> bool:
-        if bucket.bucket == POSTPONED:
+        if bucket.bucket == POSTPONED or bucket in pending:
             return True
         return open_writer(ctx, bucket, live.of(bucket), job.environment).needs_compaction(full_compact=fully)
 
@@ -58,12 +64,6 @@ def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
     ctx = compacting(table.context)
     ctx = replace(ctx, options=replace(ctx.options, lookup_compact="radical"))
     return _compact(ctx, commit, job, due, fully)
-
-
-def would_compact_pending(table: Table, chosen: Chosen) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-    """The buckets that ``compact_pending`` would compact now, with all of their files."""
-    state = table.state()
-    return {bucket: state.files[bucket] for bucket in unseen(table, state) if chosen(bucket.partition)}
 
 
 def unseen(table: Table, state: TableState) -> list[BucketId]:

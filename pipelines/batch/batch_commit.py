@@ -15,7 +15,6 @@ from paimon_table.surroundings import now_ms
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.compacted_tables import by_table
-from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
@@ -25,7 +24,6 @@ from sinks import faults
 from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask, Failed, WriteTask
 from sinks.write.discard import discard
-from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
 
@@ -83,12 +81,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         if identifier is not None:
             topics[identifier].add(source.topic)
     ends = {name: {place: end for place, end in offsets.items() if place[0] in topics[name]} for name in topics}
-    read = _read_offsets(result.reports)
-    tables.note_offsets(
-        plan.batch.id,
-        plan.batch.started_ms,
-        {name: {place: read[place] for place in places} for name, places in ends.items()},
-    )
+    tables.note_offsets(plan.batch.id, plan.batch.started_ms, ends, (report.read for report in result.reports))
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
     appended = AppendedBatch(
@@ -197,14 +190,6 @@ def unfinished_batches(
     return unfinished
 
 
-def _read_offsets(reports: Iterable[DecodeReport]) -> dict[TopicPartition, ReadOffsets]:
-    """What all tasks together have read of each partition."""
-    found: dict[TopicPartition, ReadOffsets] = {}
-    for place, read in (item for report in reports for item in report.read.items()):
-        found[place] = found[place] + read if place in found else read
-    return found
-
-
 def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> set[str]:
     """Commit the messages of each table; gives the tables whose compaction was dropped."""
     batch, lost = appended.batch, set()
@@ -240,13 +225,8 @@ def _with_bad_records(result: JobResult, tables: PipelineTables) -> set[str]:
     A new checkpoint would read them again otherwise, also those that have been mended and applied since.
     """
     bad = {(topic, source) for report in result.reports for topic, source, _ in report.bad_kinds}
-    fed = {
-        name
-        for topic, source in bad
-        for known, name in tables.routes.items()
-        if (known == source if source is not None else known.topic == topic)
-    }
-    return {name for name in fed if name is not None and name in tables.sinks and name not in tables.left_out}
+    fed = {name for topic, source in bad for name in tables.fed_by_records(topic, source)}
+    return {name for name in fed if name is not None and name in tables.sinks}
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:

@@ -45,10 +45,8 @@ BadKind: TypeAlias = tuple[str, SourceTable | None, str]
 class DecodeReport:
     """What one decode task saw; travels to the driver beside the blobs."""
 
-    ends: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Next offset after the records read, per (topic, partition)."""
     read: dict[tuple[str, int], ReadOffsets] = field(default_factory=dict)
-    """What was read of each."""
+    """What was read, per (topic, partition)."""
     newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records, where they have one."""
     events: Counter[int] = field(default_factory=Counter)
@@ -75,6 +73,11 @@ class DecodeReport:
     """Per source table and partition."""
     refusals: list[Refusal] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Next offset after the records read, per (topic, partition)."""
+        return {place: read.end for place, read in self.read.items()}
 
     @property
     def quarantined_reasons(self) -> Counter[str]:
@@ -135,7 +138,7 @@ class DecodeTask:
         report.record_count += batch.num_rows
         if self.notes_gaps:
             _note_gaps(batch, report)
-        _note_ends(batch, report)
+        _note_read(batch, report)
         batch, malformed = without_malformed(batch)
         decoded = self.decoder.decode(batch, self.decode_targets)
         decoded_at = time.perf_counter()
@@ -233,12 +236,13 @@ def _note_gaps(batch: pa.RecordBatch, report: DecodeReport) -> None:
             is_of = pc.and_(pc.equal(batch.column("topic"), place[0]), pc.equal(batch.column("partition"), place[1]))
             offsets = all_offsets[np.asarray(is_of)]
         report.begins.setdefault(place, int(offsets[0]))
-        follow = np.concatenate([[report.ends.get(place, offsets[0]) - 1], offsets])
+        before = report.read[place].end if place in report.read else offsets[0]
+        follow = np.concatenate([[before - 1], offsets])
         at = np.flatnonzero(np.diff(follow) > 1)
         report.gaps.setdefault(place, []).extend(zip((follow[at] + 1).tolist(), follow[at + 1].tolist(), strict=True))
 
 
-def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
+def _note_read(batch: pa.RecordBatch, report: DecodeReport) -> None:
     columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
     # As numbers: Kafka takes times that Python has no date for.
     columns["time_us"] = batch.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -249,7 +253,6 @@ def _note_ends(batch: pa.RecordBatch, report: DecodeReport) -> None:
         place = (row["topic"], row["partition"])
         read = ReadOffsets(row["offset_min"], row["offset_max"] + 1, row["offset_count"])
         report.read[place] = report.read[place] + read if place in report.read else read
-        report.ends[place] = report.read[place].end
         if row["time_us_max"] is not None:
             report.newest_s[place] = max(report.newest_s.get(place, -math.inf), row["time_us_max"] / 1e6)
 

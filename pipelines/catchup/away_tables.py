@@ -16,7 +16,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import known_sources, possible_rules, rules_for, topics_for
 from pipelines.tables.left_out import LeftOut
-from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.own_tables import OwnPositions, OwnTables
 from sinks.commit.positions import FedBy
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class _Fed:
 def note_away(
     config: PipelineConfig,
     own: OwnTables,
+    positions: OwnPositions,
     counts: CommitCounts,
     left_out: LeftOut,
     read: Callable[[], Collection[str] | None],
@@ -42,7 +43,7 @@ def note_away(
     ``read`` gives the topics that the stream has read, None where that is not known. A table that cannot be read now
     stays as it is.
     """
-    for identifier, fed in sorted(_fed(own, counts, left_out).items()):
+    for identifier, fed in sorted(_fed(positions, counts, left_out).items()):
         name = TableName.of(identifier)
         rules = _rules(config, name, fed)
         if not rules:
@@ -62,18 +63,16 @@ def note_away(
                 log.warning("table %s: %s; %s", identifier, mark.reason, end)
 
 
-def _fed(own: OwnTables, counts: CommitCounts, left_out: LeftOut) -> dict[str, _Fed]:
+def _fed(positions: OwnPositions, counts: CommitCounts, left_out: LeftOut) -> dict[str, _Fed]:
     """The tables of the pipeline; those that cannot be read are left out."""
-    unreadable: set[str] = set()
-    positions = {str(found.name): found.position for found in own.written(lambda name, _: unreadable.add(str(name)))}
     marks = left_out.missing
     found: dict[str, _Fed] = {}
-    for identifier in {*positions, *counts.all, *marks} - unreadable:
+    for identifier in {*positions.known, *counts.all, *marks} - positions.unreadable:
         topics: set[str] = set()
         sources: frozenset[FedBy] = frozenset()
-        if identifier in positions:
-            topics |= {topic for topic, _ in positions[identifier].offsets}
-            sources = frozenset(positions[identifier].sources)
+        if identifier in positions.known:
+            topics |= {topic for topic, _ in positions.known[identifier].offsets}
+            sources = frozenset(positions.known[identifier].sources)
         topics |= {*counts.all[identifier].topics} if identifier in counts.all else set()
         topics |= {*marks[identifier].topics} if identifier in marks else set()
         found[identifier] = _Fed(frozenset(topics), sources)

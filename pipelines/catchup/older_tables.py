@@ -15,7 +15,7 @@ from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.left_out import LeftOut
-from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.own_tables import OwnPositions, OwnTables
 from sinks.commit.positions import Position, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
@@ -38,20 +38,17 @@ class OlderTable:
         return self.known.count - (0 if self.position is None else self.position.commit_count)
 
 
-def older_tables(counts: CommitCounts, own: OwnTables, topic_ids: Mapping[str, str]) -> Iterator[OlderTable]:
+def older_tables(
+    counts: CommitCounts, own: OwnTables, positions: OwnPositions, topic_ids: Mapping[str, str]
+) -> Iterator[OlderTable]:
     """The tables that are older than what the checkpoint remembers of them; those that cannot be read are left out.
 
     One whose snapshots do not say any more what the pipeline has committed, because others have expired them, is not.
     ``topic_ids`` are the topics that are read.
     """
-    if not counts.all:
-        return
-    unreadable: set[str] = set()
-    written = own.written(lambda name, _: unreadable.add(str(name)))
-    positions = {str(table.name): table.position for table in written}
     for name, known in counts.all.items():
-        position = positions.get(name)
-        if name in unreadable or (position is not None and position.commit_count >= known.count):
+        position = positions.known.get(name)
+        if name in positions.unreadable or (position is not None and position.commit_count >= known.count):
             continue
         files = own.catalog.files(TableName.of(name))
         if files.created_ms() != known.created_ms:
@@ -77,13 +74,14 @@ def commits_of(sink: TableSink) -> Commits:
 def leave_out_older(
     config: PipelineConfig,
     own: OwnTables,
+    positions: OwnPositions,
     counts: CommitCounts,
     left_out: LeftOut,
     reader: SliceReader,
     topic_ids: Mapping[str, str],
 ) -> None:
     """Let the older tables be caught up from where they stand; ConfigError where the source cannot go back to there."""
-    for table in older_tables(counts, own, topic_ids):
+    for table in older_tables(counts, own, positions, topic_ids):
         if not may_write(config, TableName.of(table.name)):
             continue
         commits = counted(table.missing_count, "commit")

@@ -19,7 +19,7 @@ import typer
 
 from paimon_table import FilesystemCatalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
-from paimon_table.maintenance.compaction import compact, compact_pending, would_compact, would_compact_pending
+from paimon_table.maintenance.compaction import compact, compact_pending, would_compact
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
@@ -95,8 +95,7 @@ class Rounds:
             try:
                 changed += self._compact(name)
             except Exception as error:  # the outer loop: whatever it is, the other tables go on
-                text = str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}"
-                self.troubles[name] = text
+                text = self.troubles[name] = _trouble(error)
                 if told != text:
                     self.warn(f"{name}: {text}{_next(error)}")
             self.between()
@@ -145,14 +144,11 @@ class Rounds:
             try:
                 table = catalog.load(name)
                 if self.chosen.takes(table):
-                    pending = would_compact_pending(table, lambda _: True)
-                    tell_due(
-                        table, pending | would_compact(table, self.job, lambda _: True, fully=self.fully), str(name)
-                    )
+                    due = would_compact(table, self.job, lambda _: True, fully=self.fully, also_pending=True)
+                    tell_due(table, due, str(name))
             except Exception as error:  # as in a round: the other tables go on
-                text = str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}"
-                self.troubles[name] = text
-                self.warn(f"{name}: {text}")
+                self.troubles[name] = _trouble(error)
+                self.warn(f"{name}: {self.troubles[name]}")
 
 
 def _compacted(table: Table, job: Job, fully: bool) -> Iterator[tuple[str, Compacted]]:
@@ -177,6 +173,10 @@ def _text(done: Compacted) -> str:
     after = f"{counted(done.files_after, 'file')} of {done.bytes_after:,} bytes"
     ids = done.snapshot_ids
     return f"{before} -> {after}, snapshot{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+
+
+def _trouble(error: Exception) -> str:
+    return str(error) if isinstance(error, TidemarkError | OSError) else f"unexpected {error!r}"
 
 
 def _next(error: Exception) -> str:
@@ -216,16 +216,12 @@ def compact_warehouse(
         if interval_s is not None:
             _watch(rounds, progress, interval_s)
             return
-        if not dry_run:
-            changed = rounds.go_round()
+        changed = 0 if dry_run else rounds.go_round()
     if dry_run:
         rounds.tell_due()
-        if rounds.troubles:
-            raise typer.Exit(1)
-        return
-    whole = counted(found, "table")
-    failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
-    tell(f"{whole} looked at, {changed} compacted{failed}")
+    else:
+        failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
+        tell(f"{counted(found, 'table')} looked at, {changed} compacted{failed}")
     if rounds.troubles:
         raise typer.Exit(1)
 

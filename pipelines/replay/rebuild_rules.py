@@ -9,9 +9,7 @@ from paimon_table import Snapshot, Table, TableName, apply_changes
 from paimon_table.errors import ConfigError
 from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from paimon_table.maintenance.take_over import adds_files
-from paimon_table.options.names import (
-    BUCKET,
-)
+from paimon_table.options.names import BUCKET
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config import PipelineConfig

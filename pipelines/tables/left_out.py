@@ -140,9 +140,10 @@ class LeftOut:
         """
         batch_id, has_begun = self.next_batch
         known = self.marks.get(identifier)
-        is_held = known is not None and known.cause is Cause.ASKED
         if known is None:
-            known = self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun)
+            self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun, public_reason=_AWAY)
+            return
+        is_held = known.cause is Cause.ASKED
         with self._lock:
             self._marks.put(replace(known, cause=Cause.AWAY, reason=_AWAY, public_reason=_AWAY, is_held=is_held))
 
@@ -156,11 +157,11 @@ class LeftOut:
         """
         with self._lock:
             mark = self._marks.all[identifier]
+            cause = Cause.ASKED if mark.is_held else Cause.FAILED
             fed = () if topics is None or not mark.topics else tuple(sorted({*mark.topics, *topics}))
             mark = replace(mark, topics=fed, is_held=False)
             if has_rows:
                 reason = f"no rule wrote it from batch {mark.batch} on"
-                cause = Cause.ASKED if self._marks.all[identifier].is_held else Cause.FAILED
                 back = replace(mark, cause=cause, reason=reason, public_reason=reason)
             elif is_filled:
                 new = replace(mark, begin=None, after=None, slice=None)

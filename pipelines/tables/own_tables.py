@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from paimon_table import Catalog, Table, TableName
@@ -11,6 +12,15 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import WrittenTable, search_tables, unmarked_of, written_tables
 from sinks.commit.pipeline_mark import write_mark
+from sinks.commit.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPositions:
+    """The positions of a pipeline's own tables at a moment, by identifier; of those that cannot be read the names."""
+
+    known: Mapping[str, Position]
+    unreadable: frozenset[str]
 
 
 class OwnTables:
@@ -54,6 +64,12 @@ class OwnTables:
         ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
         """
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
+
+    def positions(self) -> OwnPositions:
+        """How far each table of earlier runs has come, and which of them cannot be read."""
+        unreadable: set[str] = set()
+        written = self.written(lambda name, _: unreadable.add(str(name)))
+        return OwnPositions({str(table.name): table.position for table in written}, frozenset(unreadable))
 
     def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
         """Record what was found, and that these tables are written under this checkpoint too."""

@@ -7,7 +7,7 @@ and publishes schema versions; the batch is then decoded again under the new pla
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from paimon_table import CommitKind, Table, TableName
@@ -224,18 +224,38 @@ class PipelineTables:
                 self._vanished.note(source.topic, identifier, self._rules[identifier], absent)
 
     def note_offsets(
-        self, batch_id: int, started_ms: int | None, read: Mapping[str, Mapping[TopicPartition, ReadOffsets]]
+        self,
+        batch_id: int,
+        started_ms: int | None,
+        fed: Mapping[str, Collection[TopicPartition]],
+        read: Iterable[Mapping[TopicPartition, ReadOffsets]],
     ) -> None:
-        """Warn of records that dump files bring again or late; ``read`` has the partitions that feed each table."""
+        """Warn of records that dump files bring again or late.
+
+        ``fed`` has the partitions that feed each table, ``read`` what each task has read of them.
+        """
         if self.config.source.files is None or self._beside is not None:
             return
-        for identifier, places in read.items():
+        known: dict[TopicPartition, ReadOffsets] = {}
+        for place, part in (item for of_task in read for item in of_task.items()):
+            known[place] = known[place] + part if place in known else part
+        for identifier, places in fed.items():
             if identifier in self.sinks and not self.is_left_out(identifier):
-                self._repeated.note(batch_id, started_ms, self.sinks[identifier], places)
+                of_table = {place: known[place] for place in places}
+                self._repeated.note(batch_id, started_ms, self.sinks[identifier], of_table)
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""
         self._own.will_commit((identifier, self.sinks[identifier].table) for identifier in identifiers)
+
+    def fed_by_records(self, topic: str, source: SourceTable | None) -> set[str | None]:
+        """The tables that records of a source table are for, None for skipped ones; none where it is not known.
+
+        Records that name no source table are for all that their topic feeds.
+        """
+        if source is None:
+            return {name for known, name in self.routes.items() if known.topic == topic}
+        return {self.routes[source]} if source in self.routes else set()
 
     def budgets(self, topic: str, source: SourceTable | None) -> dict[str, ErrorBudget]:
         """How many bad records the tables may have that a bad record counts for; without those that have no limit.
@@ -244,9 +264,7 @@ class PipelineTables:
         """
         if self._beside is not None:
             return {}
-        names = {name for known, name in self.routes.items() if known.topic == topic} if source is None else set()
-        if source is not None and source in self.routes:
-            names = {self.routes[source]}
+        names = self.fed_by_records(topic, source)
         left_out = self.left_out
         healthy = names - left_out
         found = {name: self._rules[name].max_bad_records for name in healthy if name is not None}

@@ -158,7 +158,8 @@ class DumpPlanner:
             self._open_file = DumpFile(path)
         end = advanced(self._open_file, start, limit)
         if end.bytes > start.bytes:
-            end = replace(end, head=head_of(head_text(path)[: end.head_bytes]))
+            is_known = start.head and start.head_bytes == end.head_bytes
+            end = replace(end, head=start.head if is_known else head_of(head_text(path)[: end.head_bytes]))
         return end, rest_at(self._open_file, end) if end == start else end.rest
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,15 +81,22 @@ def dump_batches(path: Path, max_records: int) -> Iterator[pa.RecordBatch]:
 
 def pipeline_tables(directory: Path, tables: list[dict[str, object]], **options: str) -> PipelineTables:
     """A pipeline named shop with these table rules, and its tables below ``directory``."""
-    config = PipelineConfig.model_validate(
+    return PipelineTables(shop_config(directory, tables, {"bucket": "2", **options}), "tidemark-shop-test")
+
+
+def shop_config(
+    directory: Path, tables: Sequence[dict[str, object]], options: Mapping[str, str], **keys: object
+) -> PipelineConfig:
+    """The configuration of a pipeline named shop that reads files; ``options`` are its defaults."""
+    return PipelineConfig.model_validate(
         {
             "version": 1,
             "name": "shop",
             "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
             "checkpoint": str(directory / "checkpoint"),
             "catalog": {"warehouse": str(directory / "warehouse")},
-            "defaults": {"options": {"bucket": "2", **options}},
-            "tables": tables,
+            "defaults": {"options": dict(options)},
+            "tables": list(tables),
+            **keys,
         }
     )
-    return PipelineTables(config, "tidemark-shop-test")

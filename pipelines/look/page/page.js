@@ -150,14 +150,19 @@ function besideWords(section, beside) {
     element("div", { class: "faint" }, words), element("div", { class: "faint" }, "next at ", text(beside.position, 200), `; ${ago}`));
 }
 
+// What a table that nobody has looked at since the start shows in place of zeros.
+function seen(table, words) {
+  return table.snapshot_id ? words : "–";
+}
+
 function tableRows(section) {
   return section.pipeline.tables.map((table) => [
     element("button", { type: "button", class: "name", "aria-expanded": String(section.open === table.name), onclick: () => openDetails(section, table.name) }, text(table.name, 120)),
     element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.since_s === null ? "" : element("span", { class: "faint" }, ` for ${duration(Math.max(0, section.time - table.since_s))}`), table.reason ? element("div", { class: standingClass(table.standing) === "bad" ? "reason" : "reason between" }, text(table.reason)) : "", table.beside ? besideWords(section, table.beside) : ""),
-    number(table.events), number(table.rows), table.snapshot_id ? number(table.snapshot_id) : "–",
+    number(table.events), number(table.rows), seen(table, number(table.snapshot_id)),
     table.snapshot_time_s === null ? "–" : duration(section.time - table.snapshot_time_s),
-    table.snapshot_id ? number(table.shape.files) : "–", table.snapshot_id ? bytes(table.shape.size_bytes) : "–",
-    element("span", { class: table.shape.backlog_buckets ? "between" : "" }, table.snapshot_id ? `${number(table.shape.level0_runs)} / ${number(table.shape.most_runs)}` : "–"),
+    seen(table, number(table.shape.files)), seen(table, bytes(table.shape.size_bytes)),
+    element("span", { class: table.shape.backlog_buckets ? "between" : "" }, seen(table, `${number(table.shape.level0_runs)} / ${number(table.shape.most_runs)}`)),
     actionButtons(section, table),
   ]);
 }

@@ -16,6 +16,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import DecodeCounts
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.positions import ReadOffsets
 from tests.support.item_batches import TOPIC, event, filled, records, run
 from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, reported_batches, task_settings
 
@@ -181,7 +182,7 @@ def test_a_table_of_a_topic_with_tables_that_cannot_be_made_rejects_its_records(
 
 
 def test_a_record_of_which_nothing_becomes_stops_the_batch() -> None:
-    report = DecodeReport(ends={(TOPIC, 0): 12}, record_count=10)
+    report = DecodeReport(read={(TOPIC, 0): ReadOffsets(2, 12, 10)}, record_count=10)
     report.counts = DecodeCounts(with_rows=5, quarantined=2, tombstones=2)
 
     with pytest.raises(BrokenInvariant, match=r"batch 7: of 10 records, 5 .* 2 .* 2 .* leaves 1; .*partition 0 up to"):

@@ -19,24 +19,13 @@ from pipelines.config.config import PipelineConfig
 from pipelines.replay.rebuild_rules import changed_options
 from pipelines.tables.tables import PipelineTables
 from tests.support.clicks import event, inserts, reasons, records, rule
-from tests.support.local_batches import run_batches
+from tests.support.local_batches import run_batches, shop_config
 
 RULE: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.clicks"}
 
 
 def config_of(directory: Path, *rules: dict[str, object], otherwise: str = "skip", **options: str) -> PipelineConfig:
-    return PipelineConfig.model_validate(
-        {
-            "version": 1,
-            "name": "shop",
-            "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
-            "checkpoint": str(directory / "checkpoint"),
-            "catalog": {"warehouse": str(directory / "warehouse")},
-            "defaults": {"options": options},
-            "tables": list(rules),
-            "otherwise": otherwise,
-        }
-    )
+    return shop_config(directory, rules, options, otherwise=otherwise)
 
 
 def table_at(directory: Path, name: str = "lake.db/clicks") -> Table:

@@ -181,9 +181,10 @@ def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: l
     own = OwnTables(config, catalog_of(config))
     counts.note({name: replace(of, count=of.count + 3) for name, of in counts.all.items()})
 
-    assert {table.missing_count for table in older_tables(counts, own, {})} == {3}
+    assert {table.missing_count for table in older_tables(counts, own, own.positions(), {})} == {3}
     with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
-        leave_out_older(config, own, counts, process(tmp_path, histories).left_out, slices, {})
+        left_out = process(tmp_path, histories).left_out
+        leave_out_older(config, own, own.positions(), counts, left_out, slices, {})
 
 
 def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:

@@ -90,12 +90,8 @@ def test_what_is_no_table_is_refused_with_the_nearest_name(office: Office) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "tries"), [(SchemaChangeRefused("column n is narrower"), 1), (OSError("no such directory"), 5)]
-)
-def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
-    office: Office, error: Exception, tries: int
-) -> None:
+def paused_and_failing(office: Office, error: Exception) -> list[str]:
+    """Pause the table of items, which ``error`` keeps from being caught up; gives its name once for each try."""
     failed: list[str] = []
 
     def fails(name: str) -> object:
@@ -104,6 +100,16 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
 
     office.pipeline.pause("lake.items")
     office.side._new_catch_up = _raising_at_step(office, fails)
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(SchemaChangeRefused("column n is narrower"), 1), (OSError("no such directory"), 5)]
+)
+def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
+    office: Office, error: Exception, tries: int
+) -> None:
+    failed = paused_and_failing(office, error)
     office.asked("resume")
     for _ in range(60):
         office.round()
@@ -120,14 +126,7 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
 )
 def test_with_stop_what_fails_again_ends_the_pipeline(office: Office, error: Exception, tries: int) -> None:
     """The table stays behind as it was: the next start goes on with it."""
-    failed: list[str] = []
-
-    def fails(name: str) -> object:
-        failed.append(name)
-        raise error
-
-    office.pipeline.pause("lake.items")
-    office.side._new_catch_up = _raising_at_step(office, fails)
+    failed = paused_and_failing(office, error)
     office.side._stops_with = "lake.items".__eq__
     with pytest.raises(type(error), match=str(error)):
         office.asked("resume")
