@@ -48,6 +48,7 @@ from pipelines.catchup.standing import Standing, tell_tables_behind
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.catchup.table_requests import COMMANDS, TableRequests
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
@@ -150,7 +151,8 @@ class PipelineQuery:
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
             positions = self._own.positions()
-            note_away(config, self._own, positions, self._counts, self._left_out, self._read_topics)
+            away = SourcesAway(self._checkpoint)
+            note_away(config, self._own, positions, self._counts, self._left_out, away, self._read_topics)
             self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
             self._note_new_tables()
             left_out, slices = self._left_out, self._reader.slices()

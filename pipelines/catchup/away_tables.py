@@ -1,21 +1,26 @@
 """Tables whose rule was away for a while: the stream has gone on without them, and they miss what came meanwhile.
 
 Where no rule writes a table when the pipeline begins, its place in the stream is kept. Once a rule writes it again it
-is caught up from there, like a table that was paused.
+is caught up from there, like a table that was paused. A table that only some of its source tables are led to goes on
+without the others: what came of them meanwhile could be read again only together with what the table has, so that is
+told.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from paimon_table import TableName
+from paimon_table.errors import ConfigError
 from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import known_sources, possible_rules, rules_for, topics_for
 from pipelines.tables.left_out import LeftOut
+from pipelines.tables.merged_sources import told
 from pipelines.tables.own_tables import OwnPositions, OwnTables
 from sinks.commit.positions import FedBy
 
@@ -36,6 +41,7 @@ def note_away(
     positions: OwnPositions,
     counts: CommitCounts,
     left_out: LeftOut,
+    sources_away: SourcesAway,
     read: Callable[[], Collection[str] | None],
 ) -> None:
     """Keep the places of tables that no rule writes, and let those come back that one writes again.
@@ -43,9 +49,17 @@ def note_away(
     ``read`` gives the topics that the stream has read, None where that is not known. A table that cannot be read now
     stays as it is.
     """
+    known_away = sources_away.read()
+    away: dict[str, Mapping[FedBy, int]] = {
+        table: of_table for table, of_table in known_away.items() if table in positions.unreadable
+    }
     for identifier, fed in sorted(_fed(positions, counts, left_out).items()):
         name = TableName.of(identifier)
         rules = _rules(config, name, fed)
+        known = known_away.get(identifier, {})
+        of_table = known if not rules else _sources_away(config, name, fed, known, left_out)
+        if of_table:
+            away[identifier] = of_table
         if not rules:
             if not left_out.is_away(identifier):
                 left_out.go_away(identifier, fed.topics)
@@ -61,6 +75,44 @@ def note_away(
             if mark.is_behind:
                 end = "it is caught up beside the stream" if mark.tries_again else "it stays paused, as it was"
                 log.warning("table %s: %s; %s", identifier, mark.reason, end)
+    sources_away.write(away)
+
+
+def _sources_away(
+    config: PipelineConfig, name: TableName, fed: _Fed, known: Mapping[FedBy, int], left_out: LeftOut
+) -> dict[FedBy, int]:
+    """Which of the sources of a table that others still feed are led elsewhere or nowhere; tells what has changed."""
+    batch_id, _ = left_out.next_batch
+    away = {source: known.get(source, batch_id) for source in fed.sources if _is_led_elsewhere(config, name, source)}
+    for source in sorted(away.keys() - known.keys(), key=told):
+        log.warning(
+            "table %s: no rule leads records of %s to it any more; from batch %d on they are not in it, and one that"
+            " does again does not bring them",
+            name,
+            told(source),
+            batch_id,
+        )
+    for source in sorted(known.keys() & fed.sources - away.keys(), key=told):
+        log.warning(
+            "table %s: no rule led records of %s to it from batch %d on; those that came before batch %d are not in it:"
+            " `tidemark replay FILE --table %s` reads them again, with --rebuild in any table",
+            name,
+            told(source),
+            known[source],
+            batch_id,
+            name,
+        )
+    return away
+
+
+def _is_led_elsewhere(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
+    """Whether no rule leads a source table to ``name``; False where only its events can tell."""
+    names = (source.database, source.schema, source.table, source.topic)
+    rule = config.rule_for(*names)
+    try:
+        return rule is None or rule.target(*names) != name
+    except ConfigError:
+        return False
 
 
 def _fed(positions: OwnPositions, counts: CommitCounts, left_out: LeftOut) -> dict[str, _Fed]:

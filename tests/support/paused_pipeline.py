@@ -29,6 +29,7 @@ from pipelines.catchup.stream_end import StreamEnd
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.quarantine.once import keep_once_behind
@@ -144,7 +145,8 @@ class PausedPipeline:
         self._slices = ListSlices(records)
         self.counts = CommitCounts(self.checkpoint)
         positions = self._own.positions()
-        note_away(self.config, self._own, positions, self.counts, self.left_out, self._read_topics)
+        away = SourcesAway(self.checkpoint)
+        note_away(self.config, self._own, positions, self.counts, self.left_out, away, self._read_topics)
         leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {})
         record.start()
         self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)

@@ -179,6 +179,30 @@ def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
     assert sorted(back.rows("lake.items")) == [*range(COUNT)]
 
 
+def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The table goes on with the others; nobody could read what it misses without reading their records twice."""
+    both = {**SUMS, "match": {"table": "sums|items"}, "merge_sources": "same_rows"}
+    one = {**both, "match": {"table": "sums"}}
+    told: list[list[str]] = []
+    other = {"match": {"table": "else"}, "into": "lake.else"}
+    for rules in ([both], [both], [one], [one], [other], [one], [both], [both]):
+        caplog.clear()
+        pipeline = process(tmp_path, *rules)
+        pipeline.run(1)
+        pipeline.caught_up()
+        told.append([r.getMessage() for r in caplog.records if "shop.public.items" in r.getMessage()])
+    assert [len(texts) for texts in told] == [0, 0, 1, 0, 0, 0, 1, 0]
+    assert told[2][0].startswith(
+        "table lake.sums: no rule leads records of shop.public.items (topic shop.public.items) to it any more; from batch 2 on"
+    )
+    assert (
+        "no rule led records of shop.public.items (topic shop.public.items) to it from batch 2 on; those that came before"
+        " batch 6 are not in it: `tidemark replay FILE --table lake.sums`"
+    ) in told[6][0]
+
+
 def _killed() -> None:
     raise Killed
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import CorruptFile, UnsupportedFeature
-from pipelines.checkpoint import behind_marks, commit_counts, lock, replay_state, topic_record
+from pipelines.checkpoint import behind_marks, commit_counts, lock, replay_state, sources_away, topic_record
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause, SlicePlan
 from pipelines.checkpoint.checkpoint import WAY_OUT, Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
@@ -28,6 +28,7 @@ from pipelines.checkpoint.replay_state import (
     ReplayState,
     Switch,
 )
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.control import requests as requests_of
@@ -35,6 +36,7 @@ from pipelines.control.requests import Answer, Requests, State
 from pipelines.quarantine.applying import Applied
 from pipelines.tables import checkpoint_record
 from pipelines.tables.checkpoint_record import CheckpointRecord, Record
+from sinks.commit.positions import FedBy
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
 
 Reading = Callable[[PipelineConfig], object]
@@ -44,6 +46,7 @@ KINDS: dict[str, Reading] = {
     f"{replay_state.DIRECTORY}/one.json": lambda config: Replays(Checkpoint(config)).all(),
     topic_record.FILE: lambda config: TopicRecord(Checkpoint(config)).ids,
     commit_counts.FILE: lambda config: CommitCounts(Checkpoint(config)).all,
+    sources_away.FILE: lambda config: SourcesAway(Checkpoint(config)).read(),
     checkpoint_record.FILE: lambda config: Checkpoint(config).document(checkpoint_record.FILE, Record.from_bytes),
 }
 
@@ -104,6 +107,7 @@ def _written(config: PipelineConfig) -> dict[str, dict[str, Any]]:
     )
     TopicRecord(checkpoint).add({"t": "id"})
     CommitCounts(checkpoint).note({"lake.a": Commits(1, 2, ("t",))})
+    SourcesAway(checkpoint).write({"lake.a": {FedBy("t", "shop", None, "a"): 3}})
     CheckpointRecord(config, checkpoint).start()
     return {name: json.loads((Path(config.checkpoint) / name).read_bytes()) for name in KINDS}
 
