@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_table import Table
 from paimon_table.ids import Offset
+from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from sources.changes import (
     OFFSET_COLUMN,
@@ -23,6 +24,7 @@ from sources.changes import (
     QuarantineRow,
     SourceTable,
 )
+from sources.wording import first_of
 
 EVEN_IF_OLDER = "--even-if-older"
 
@@ -30,6 +32,8 @@ _IN_ANY_ORDER = frozenset(
     ("sum", "product", "count", "max", "min", "bool_or", "bool_and", "hll_sketch", "theta_sketch", "rbm32", "rbm64")
 )
 """Aggregate functions whose result does not tell in which order values came."""
+
+_SHOWN = 5
 
 _LATE_DELETE = (
     "a delete does not say what it is older than, and would take away a newer row of its key: look at the row, then"
@@ -43,18 +47,25 @@ def refusal(identifier: str, table: Table) -> str | None:
     if not schema.primary_keys or options.merge_engine == "first-row" or options.sequence_fields:
         return None
     values = [name for name in schema.column_names if name not in schema.primary_keys]
-    named = options.field_options
+    named, told = options.field_options, ""
     if options.merge_engine == "aggregation":
-        functions = {name: named.of(name).aggregate_function or options.default_aggregate_function for name in values}
-        if all(function in _IN_ANY_ORDER for function in functions.values()):
+        functions = {
+            name: named.of(name).aggregate_function or options.default_aggregate_function or DEFAULT_FUNCTION
+            for name in values
+        }
+        ordered = [f"{name} ({of})" for name, of in functions.items() if of not in _IN_ANY_ORDER]
+        if not ordered:
             return None
+        told = f" in {', '.join(first_of(ordered, _SHOWN, 'columns'))}"
     if options.merge_engine == "partial-update":
         grouped = {name for group in named.sequence_groups for name in (*group.sequence, *group.protected)}
-        if grouped.issuperset(values):
+        alone = [name for name in values if name not in grouped]
+        if not alone:
             return None
+        told = f" in {', '.join(first_of(alone, _SHOWN, 'columns'))}, outside of any sequence group" if grouped else ""
     return (
-        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key: look"
-        f" whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
+        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key{told}:"
+        f" look whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
     )
 
 

@@ -208,12 +208,25 @@ def test_a_late_record_does_not_win_over_a_newer_row(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == {**ALL, 5: 1000}
 
 
-@pytest.mark.parametrize("options", [{}, {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}], ids=str)
-def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(tmp_path: Path, options: dict[str, str]) -> None:
+WINS = {
+    "its key: look": [{}, {"merge-engine": "partial-update"}],
+    "its key in n (last_non_null_value), v (last_non_null_value): look": [{"merge-engine": "aggregation"}],
+    "its key in v (last_non_null_value): look": [{"merge-engine": "aggregation", "fields.n.aggregate-function": "max"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "options"), [(where, options) for where, of in WINS.items() for options in of], ids=str
+)
+def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(
+    tmp_path: Path, where: str, options: dict[str, str]
+) -> None:
     file = filled(tmp_path, options)
     widen(file)
 
-    assert "table lake.orders has no sequence.field, so " in retry(file, "--table", "lake.orders", code=2).stderr
+    told = retry(file, "--table", "lake.orders", code=2).stderr
+    assert "table lake.orders has no sequence.field, so a record that comes late wins over newer rows of " in told
+    assert where in told
     assert "3 records not retried: table lake.orders has no sequence.field" in retry(file).stderr
     assert offsets_left(tmp_path) == [4, 5, 6]
     assert retry(file, "--even-if-older").stdout == "retried 3 records: 3 are in their tables\n"
