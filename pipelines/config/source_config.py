@@ -208,7 +208,11 @@ class FilesSource(ConfigModel):
     were read before, which are applied again.
     """
 
-    path: Location = Field(description="A file, a directory or a glob, relative to the YAML file.")
+    path: Location = Field(
+        description="A file, a directory or a glob, relative to the YAML file. Of a directory its files whose names"
+        " end in `.jsonl` or `.json`, maybe with `.gz` or `.zst`; not those of its subdirectories (`DIR/**/*.jsonl`"
+        " reads them)."
+    )
     topics: TopicFilter = Field(
         default_factory=TopicFilter, description="Which topics of the dump are read; all of them by default."
     )

@@ -39,6 +39,9 @@ from sources.dumps.settings import DumpSettings
 from sources.dumps.unfinished import UnfinishedFiles
 from sources.topics import TopicSelection
 
+DUMP_ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst")
+"""Of the names of dump files in a directory that is read."""
+
 _LEAST_RANGE_BYTES = 8 << 20
 _READ_BYTES = 8 << 20
 _BATCH_ROWS = 10_000
@@ -289,6 +292,26 @@ def dump_files(path: str) -> list[tuple[str, str]]:
     return sorted((Path(p).relative_to(base).as_posix(), p) for p in found)
 
 
+def unread_files(path: str) -> list[str]:
+    """Names of what a directory holds beside its dump files: subdirectories with dumps (``2025/``), other files.
+
+    Hidden names and those that begin with ``_`` do not count. Nothing for a file or a glob: they say what is meant.
+    """
+    path = path.removeprefix("file://")
+    if glob.has_magic(path) or not os.path.isdir(path):
+        return []
+    found = []
+    for entry in sorted(Path(path).iterdir()):
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir():
+            if any(_is_dump(name) for _, _, names in os.walk(entry) for name in names):
+                found.append(f"{entry.name}/")
+        elif not _is_dump(entry.name):
+            found.append(entry.name)
+    return found
+
+
 def _until_magic(parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
         if glob.has_magic(part):
@@ -297,7 +320,7 @@ def _until_magic(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _is_dump(name: str) -> bool:
-    return not name.startswith((".", "_")) and name.endswith((".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst"))
+    return not name.startswith((".", "_")) and name.endswith(DUMP_ENDINGS)
 
 
 def offset_text(positions: Positions) -> str:

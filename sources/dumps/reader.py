@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,7 +10,7 @@ from contextlib import suppress
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import ConfigError, TidemarkError
-from sources.dumps.dump_source import DumpPlanner, DumpReader, dump_files
+from sources.dumps.dump_source import DUMP_ENDINGS, DumpPlanner, DumpReader, dump_files, unread_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
@@ -18,6 +19,8 @@ from sources.loss import Losses
 from sources.positions import Place, Positions, Reading
 from sources.reader import OnStart, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
+
+log = logging.getLogger(__name__)
 
 
 class DumpFilesReader:
@@ -54,17 +57,32 @@ class DumpFilesReader:
         """Files have no end that could be compared: more may come."""
 
     def check(self) -> None:
-        """There is something to read; or a directory, into which files may come."""
+        """There is something to read; or a directory, into which files may come. Tells what it holds beside them."""
         if self._standing.is_new and not dump_files(self._settings.path) and not os.path.isdir(self._settings.path):
             raise ConfigError(
                 f"source.files.path: no file matches {self._settings.path}; correct the path, or write the files first"
             )
+        self._tell_unread()
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         on_start(files_words(self._settings.path, dump_files(self._settings.path)), False)
         self._planner = DumpPlanner(self._settings)
         return planned_stream(spark, "dumps", self._planner)
+
+    def _tell_unread(self) -> None:
+        path = self._settings.path
+        unread = unread_files(path)
+        if unread:
+            log.warning(
+                "%s: in %s these are not read: %s; files of a directory are, with names that end in %s. A glob reads"
+                " others too, such as %s/**/*.jsonl",
+                self._standing.pipeline,
+                path,
+                ", ".join(first_of(unread, NAMES_SHOWN)),
+                ", ".join(DUMP_ENDINGS),
+                path.rstrip("/"),
+            )
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
         """Files that a batch names are there, or its tasks fail."""

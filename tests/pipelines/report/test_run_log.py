@@ -23,6 +23,7 @@ from pipelines.report.run_log import Activity, ConsoleHandler, in_pipeline
 from pipelines.report.start_line import start_line
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
+from sources.dumps.dump_source import dump_files
 from sources.dumps.reader import DumpFilesReader, files_words
 from sources.dumps.settings import DumpSettings
 from sources.kafka.reader import topics_words
@@ -148,6 +149,28 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
     checkpoint = Checkpoint(config)
     standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), TopicRecord(checkpoint))
     DumpFilesReader(waiting, standing).check()
+
+
+def test_what_lies_in_a_directory_and_is_not_read_is_told(
+    config: PipelineConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dumps = tmp_path / "dumps"
+    hidden, deeper = [".c.jsonl", "_d.txt"], ["2025/e.jsonl", "2026/01/f.json", "notes/g.md"]
+    for name in ["a.jsonl", "b.json.zst", "orders.txt", *hidden, *deeper]:
+        (dumps / name).parent.mkdir(parents=True, exist_ok=True)
+        (dumps / name).write_text("")
+    checkpoint = Checkpoint(config)
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), TopicRecord(checkpoint))
+    assert [name for name, _ in dump_files(str(dumps))] == ["a.jsonl", "b.json.zst"]
+
+    DumpFilesReader(DumpSettings(str(dumps)), standing).check()
+    assert f"in {dumps} these are not read: 2025/, 2026/, orders.txt; files of a directory are" in caplog.text
+    assert f"others too, such as {dumps}/**/*.jsonl" in caplog.text
+
+    caplog.clear()
+    for path in (dumps / "2025", dumps / "*.jsonl", dumps / "a.jsonl"):
+        DumpFilesReader(DumpSettings(str(path)), standing).check()
+    assert caplog.text == ""
 
 
 def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:
