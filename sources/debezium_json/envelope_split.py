@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.json_changes.exact_parse import parse_json
@@ -51,26 +50,29 @@ class Heads:
         is_before = None if self.is_before is None else self.is_before[indices]
         return Heads(taken(self.lines, indices), is_before)
 
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """How many bytes of each text lie before its tail."""
-        lines = np.asarray(pc.binary_length(self.lines)).astype(np.int64)
-        if self.is_before is None:
-            return lines - len(b"}\n")
-        around = np.where(self.is_before, sum(map(len, _BEFORE_ALONE)), len(_AFTER_ALONE))
-        return lines - len(b"\n") + around
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """The other parts of split texts, by shape: those of one shape differ in digits alone, so not in length either.
+
+    ``firsts[i]`` is the tail of the first text of shape i; ``shape_of`` has one number per split text.
+    """
+
+    firsts: tuple[bytes, ...]
+    shape_of: npt.NDArray[np.int64]
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> Tails:
+        return Tails(self.firsts, self.shape_of[indices])
 
 
 @dataclass(frozen=True, slots=True)
 class SplitEnvelopes:
-    """Texts that were split: their indices, heads, and tails by shape.
-
-    ``shapes[i]`` is the parsed tail of the first text of shape i; ``shape_of`` has one number per split text.
-    """
+    """Texts that were split: their indices, heads and tails; ``shapes[i]`` is the parsed first tail of shape i."""
 
     indices: npt.NDArray[np.int64]
     heads: Heads
+    tails: Tails
     shapes: tuple[Mapping[str, Any], ...]
-    shape_of: npt.NDArray[np.int64]
 
 
 def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
@@ -90,10 +92,10 @@ def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     if blanked is None or len(blanked.dictionary) > _MOST_SHAPES:
         return None
     shape_of = np.asarray(blanked.indices).astype(np.int64)
-    shapes, usable = _parsed_shapes(shape_of, len(blanked.dictionary), data, cuts, ends)
+    firsts, shapes, usable = _parsed_shapes(shape_of, len(blanked.dictionary), data, cuts, ends)
     usable &= data[starts] == ord("{")
     heads = _heads(texts, data, starts[usable], cuts[usable])
-    return SplitEnvelopes(found[usable], heads, shapes, shape_of[usable])
+    return SplitEnvelopes(found[usable], heads, Tails(firsts, shape_of[usable]), shapes)
 
 
 def _heads(
@@ -196,8 +198,8 @@ def _parsed_shapes(
     data: npt.NDArray[np.uint8],
     cuts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
-) -> tuple[tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
-    """The parsed first tail of each shape, and which tails it stands for.
+) -> tuple[tuple[bytes, ...], tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
+    """The first tail of each shape, what it says, and which tails it stands for.
 
     Names that hold digits are compared in every tail of the shape.
     """
@@ -205,6 +207,7 @@ def _parsed_shapes(
     firsts[shape_of[::-1]] = np.arange(len(shape_of))[::-1]
     usable = np.ones(len(shape_of), np.bool_)
     shapes: list[Mapping[str, Any]] = []
+    tails: list[bytes] = []
     for shape, first in enumerate(firsts.tolist()):
         tail = data[cuts[first] : ends[first]].tobytes()
         members = _members(tail)
@@ -215,7 +218,8 @@ def _parsed_shapes(
             same = np.flatnonzero(shape_of == shape)
             usable[same] &= stands_at(data, cuts[same] + tail.index(literal), literal)
         shapes.append(members or {})
-    return tuple(shapes), usable
+        tails.append(tail)
+    return tuple(tails), tuple(shapes), usable
 
 
 def _members(tail: bytes) -> Mapping[str, Any] | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import SourceTable
-from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, split_envelopes
+from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, Tails, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
 from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
@@ -34,13 +34,15 @@ _SCHEMA_CHANGE_FIELDS = {"databaseName", "ddl", "tableChanges"}
 class TableEvents:
     """Texts of one source table with their operation codes (r, c, u, d, t).
 
-    ``heads`` are the parts of the texts with the row images (see ``envelope_split``), None for texts not split.
+    ``heads`` are the parts of the texts with the row images, ``tails`` the others (see ``envelope_split``), both None
+    for texts not split.
     ``values`` are the parsed envelopes of texts that only the exact parser takes.
     """
 
     texts: Texts
     ops: npt.NDArray[np.int8]
     heads: Heads | None = None
+    tails: Tails | None = None
     values: tuple[Mapping[str, Any], ...] | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
@@ -48,8 +50,9 @@ class TableEvents:
             return self
         indices = np.flatnonzero(mask)
         heads = None if self.heads is None else self.heads.taken(indices)
+        tails = None if self.tails is None else self.tails.taken(indices)
         values = None if self.values is None else tuple(self.values[i] for i in indices)
-        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, values)
+        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values)
 
 
 class EventSorter:
@@ -81,13 +84,13 @@ class EventSorter:
             if source is not None and op is not None:
                 by_table.setdefault(source, []).append(shape)
                 codes[shape] = op
-        ops = codes[split.shape_of]
+        ops = codes[split.tails.shape_of]
         left[split.indices[ops == UNKNOWN_OP]] = True
         for source, shapes in by_table.items():
-            members = np.flatnonzero(np.isin(split.shape_of, shapes))
+            members = np.flatnonzero(np.isin(split.tails.shape_of, shapes))
             if len(members):
-                events = TableEvents(texts.taken(split.indices[members]), ops[members], split.heads.taken(members))
-                self._add(source, events)
+                heads, tails = split.heads.taken(members), split.tails.taken(members)
+                self._add(source, TableEvents(texts.taken(split.indices[members]), ops[members], heads, tails))
 
     def _sort_whole(self, texts: Texts) -> None:
         """Sort texts by parsing them for names and operation alone."""
