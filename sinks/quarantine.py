@@ -2,7 +2,8 @@
 
 A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be mended
 and read again by a pipeline whose source is files. The files of a batch lie in a directory of its own, which is emptied
-before the batch (re)runs: a replayed batch leaves each bad record once. Files are named after the task that writes them
+before the batch (re)runs: a replayed batch leaves each bad record once. Lines of tables that have the batch already
+stay, in a file of their own. Files are named after the task that writes them and its stretch of records, so two never
 and its stretch of records, so two never meet, and a task that Spark tries again writes the same ones.
 """
 
@@ -10,14 +11,20 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from paimon_table.storage.file_io import FileIO
 
 _TOPIC_CHARACTERS = 100
 """Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
+
+
+_KEPT = "kept.jsonl"
+"""The file of lines that outlast a run of their batch; those of tasks have dashes in their names."""
+
+_THOUGHT = ("reason", "source")
 
 
 class SourceNames(Protocol):
@@ -62,20 +69,35 @@ class Quarantine:
     path: str
     task: int = 0
     """Number of the decode task in its job."""
+    has_kept: bool = False
+    """Whether lines of an earlier run of the batch stay: their records are not written again."""
 
-    def clear(self, batch_id: int) -> None:
-        """Forget what an earlier run of this batch left; its directory holds nothing else."""
+    def clear(self, batch_id: int, keeps: Callable[[Mapping[str, Any] | None], bool] = lambda _: False) -> Quarantine:
+        """Forget what an earlier run of this batch left, but for the lines that ``keeps`` asks for; for its next run.
+
+        A line that is no JSON object is shown to it as None.
+        """
         directory = self.directory(batch_id)
-        for name in self.io.list_names(directory):
-            self.io.delete(f"{directory}/{name}")
+        names = self.io.list_names(directory)
+        kept = [line for name in names for line in self._lines(f"{directory}/{name}") if keeps(_fields(line))]
+        if kept:
+            self.io.write(f"{directory}/{_KEPT}", b"".join(line + b"\n" for line in dict.fromkeys(kept)))
+        for name in names:
+            if name != _KEPT or not kept:
+                self.io.delete(f"{directory}/{name}")
+        return replace(self, has_kept=bool(kept))
+
+    def _lines(self, path: str) -> list[bytes]:
+        return [line for line in self.io.read(path).split(b"\n") if line.strip()]
 
     def add(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
         """Write bad records; ``stretch`` counts how often this task has done that."""
-        rows = list(records)
+        directory = self.directory(batch_id)
+        kept = {_record(_fields(line)) for line in self._lines(f"{directory}/{_KEPT}")} if self.has_kept else set()
+        rows = [record for record in records if not kept or _record(record_line(record)) not in kept]
         if not rows:
             return
         first = rows[0]
-        directory = self.directory(batch_id)
         self.io.mkdirs(directory)
         name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}.jsonl"
         text = "".join(json.dumps(record_line(r), ensure_ascii=False) + "\n" for r in rows)
@@ -83,6 +105,19 @@ class Quarantine:
 
     def directory(self, batch_id: int) -> str:
         return f"{self.path}/batch-{batch_id:012d}"
+
+
+def _fields(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _record(line: Mapping[str, Any] | None) -> str:
+    """What a line holds of its record, without what was thought of it."""
+    return json.dumps({name: value for name, value in (line or {}).items() if name not in _THOUGHT})
 
 
 def record_line(record: BadRecord) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.batch.put_aside import cleared
 from pipelines.batch.rebuild_remedy import rebuild_remedy
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
@@ -123,10 +124,9 @@ def _append_planned(
         compactions.wait()
         clock.lap("wait")
     left_out = tables.left_out
+    settings = replace(settings, quarantine=cleared(settings.quarantine, batch, tables))
     plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
     decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
-    if settings.quarantine is not None:
-        settings.quarantine.clear(batch.id)
     clock.lap("plan")
 
     reports = exchange.decode(decode, None if plan is None else plan.write)
@@ -176,8 +176,7 @@ def keep_budgets(
     exceeded = exceeded_budgets(batch.id, reports, tables)
     if not exceeded:
         return
-    if settings.quarantine is not None:
-        settings.quarantine.clear(batch.id)
+    cleared(settings.quarantine, batch, tables)
     raise TableFailure(*next(iter(exceeded.items())))
 
 

@@ -49,8 +49,8 @@ def _shares(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 def publish(spark: SparkSession, task: DecodeTask) -> None:
     """Let the jobs that this thread starts from now on decode with ``task``."""
-    path = None if task.quarantine is None else task.quarantine.path
-    without_storage = (replace(task, quarantine=None), path)
+    bad = task.quarantine
+    without_storage = (replace(task, quarantine=None), None if bad is None else (bad.path, bad.has_kept))
     data = base64.b64encode(zlib.compress(pickle.dumps(without_storage), 1)).decode("ascii")
     spark.sparkContext.setLocalProperty(_PROPERTY, data)
 
@@ -61,7 +61,8 @@ def _published(quarantine_io: FileIO) -> DecodeTask:
     if context is None or data is None:
         raise BrokenInvariant("a decode task runs without the plan of its batch; publish it before the job starts")
     task: DecodeTask
-    task, path = pickle.loads(zlib.decompress(base64.b64decode(data)))
-    if path is None:
+    task, bad = pickle.loads(zlib.decompress(base64.b64decode(data)))
+    if bad is None:
         return task
-    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId()))
+    path, has_kept = bad
+    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId(), has_kept))

@@ -133,6 +133,11 @@ class PipelineTables:
         return frozenset() if self._left_out is None else self._left_out.tables
 
     @property
+    def own(self) -> OwnTables:
+        """What earlier runs have written."""
+        return self._own
+
+    @property
     def is_catch_up(self) -> bool:
         """Whether a single table is brought up to the stream."""
         return self._only is not None

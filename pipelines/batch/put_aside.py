@@ -1,0 +1,86 @@
+"""Clearing the quarantine of a batch that runs again, without what tables that have the batch already have left there.
+
+Such a table takes no row of the batch any more, whatever its rule says by now, and whether it is in the stream or not:
+a record that it has put aside is in the quarantine or nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from paimon_table import TableName
+from paimon_table.errors import ConfigError, TidemarkError
+from pipelines.batch.plan import BatchRun
+from pipelines.tables.tables import PipelineTables
+from sinks.commit.positions import FedBy
+from sinks.commit.table_sink import TableSink
+from sinks.quarantine import Quarantine
+
+
+def cleared(quarantine: Quarantine | None, batch: BatchRun, tables: PipelineTables) -> Quarantine | None:
+    """The quarantine for a run of ``batch``: empty, but for records of tables that have the batch."""
+    return None if quarantine is None else quarantine.clear(batch.id, _Holders(batch, tables).hold)
+
+
+class _Holders:
+    """The tables that have a batch; looked for once a line is there to be asked about."""
+
+    def __init__(self, batch: BatchRun, tables: PipelineTables) -> None:
+        self._batch = batch
+        self._tables = tables
+        self._known: dict[tuple[str, FedBy | None], bool] = {}
+
+    def hold(self, line: Mapping[str, Any] | None) -> bool:
+        """Whether a line is of a record for one of them; of one that cannot be read (None), whether there are any."""
+        if line is None:
+            return bool(self._fed)
+        names = line.get("source")
+        source = None if names is None else FedBy(line["topic"], *names)
+        about = (line["topic"], source)
+        if about not in self._known:
+            self._known[about] = any(self._is_for(table, *about) for table in self._fed)
+        return self._known[about]
+
+    @cached_property
+    def _fed(self) -> dict[str, tuple[frozenset[str], frozenset[FedBy]]]:
+        """Their topics and source tables, as far as these are known."""
+        own, sinks = self._tables.own, self._tables.sinks
+        positions = own.positions()
+        found = {}
+        for name in {*map(str, own.names()), *sinks}:
+            if name not in positions.unreadable and not self._has_batch(name):
+                continue
+            position = sinks[name].position if name in sinks else positions.known.get(name)
+            topics = frozenset[str]() if position is None else frozenset(topic for topic, _ in position.offsets)
+            sources = {} if position is None else position.sources
+            found[name] = (topics | {one.topic for one in sources}, frozenset(sources))
+        return found
+
+    def _has_batch(self, identifier: str) -> bool:
+        """Whether the batch is in a table; also where that cannot be told."""
+        tables = self._tables
+        table = tables.catalog.find(TableName.of(identifier))
+        if table is None:
+            return False
+        sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
+        try:
+            return sink.is_appended(self._batch.id, self._batch.started_ms)
+        except TidemarkError:
+            return True
+
+    def _is_for(self, table: str, topic: str, source: FedBy | None) -> bool:
+        topics, sources = self._fed[table]
+        if source is None:
+            return topic in topics
+        return any(map(source.is_same, sources)) or self._is_led(table, source)
+
+    def _is_led(self, table: str, source: FedBy) -> bool:
+        """Whether a rule leads a source table to the table now."""
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = self._tables.config.rule_for(*names)
+        try:
+            return rule is not None and str(rule.target(*names)) == table
+        except ConfigError:
+            return False
