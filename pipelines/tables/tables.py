@@ -48,7 +48,8 @@ log = logging.getLogger(__name__)
 _OLD_ROWS_STAY = (
     "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. The rows in"
     " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
-    " again. Drop the table first if it is to hold what the topics hold"
+    " again. Drop the table first if it is to hold what the topics hold, and if it has"
+    " no primary key or counts (sums): it would hold records twice"
 )
 _GOES_ON = (
     "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"

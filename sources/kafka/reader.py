@@ -34,7 +34,6 @@ from sources.kafka.start_offsets import (
     refusal_of,
     source_bounds,
     starting_options,
-    way_on,
 )
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
@@ -123,13 +122,14 @@ class KafkaReader:
         anew = self._standing.made_anew(ids)
         losses = self._losses(anew, closed, bounds)
         if losses and not self._settings.goes_on_after_loss:
-            raise refusal_of(losses, self._standing.checkpoint, closed)
+            raise refusal_of(losses, closed)
         ended = {loss.place[0] for loss in losses if loss.end is None}
         if ended and (hindered := sorted(ended & {*self._standing.taken_over(ids)})):
             raise RecordsLost(
                 f"{loss_words(losses)}; on_data_loss: continue cannot go on in {', '.join(hindered)}: tables took over"
                 " offsets of the topic from an earlier checkpoint, and would pass over as many records of a new one;"
-                f" {way_on(self._standing.checkpoint, closed, hindered)}"
+                f" move the checkpoint {self._standing.checkpoint} away: with on_lost_checkpoint: resume the next start"
+                " goes on from the positions in the tables, which are not of the new topic, and reads it from its begin"
             )
         moved: dict[Place, int | None] = {}
         if self._settings.goes_on_after_loss:
@@ -190,7 +190,7 @@ class KafkaReader:
             closed = self._standing.closed()
             losses = lost_records(closed, bounds)
             if losses and not self._settings.goes_on_after_loss:
-                raise refusal_of(losses, self._standing.checkpoint, closed)
+                raise refusal_of(losses, closed)
             check_readable(closed, bounds)
         except TidemarkError as error:
             found = error
@@ -312,7 +312,7 @@ class KafkaReader:
         losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, {})
         if losses and self._settings.goes_on_after_loss:
             return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
-        return refusal_of(losses, self._standing.checkpoint, closed) if losses else None
+        return refusal_of(losses, closed) if losses else None
 
 
 def _lost(loss: Loss) -> dict[str, object]:

@@ -8,7 +8,7 @@ already are dropped on the way), ``fail`` stops, ``restart`` reads from ``start`
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from paimon_table.errors import ConfigError, Outage
@@ -82,7 +82,8 @@ def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
     go_on = "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to go on without, or "
     return RecordsLost(
         f"the tables cannot go on where they stand: {loss_words(losses)}; {go_on}set on_lost_checkpoint to restart to"
-        " read what Kafka holds from `start` again (rows that no later record changes stay as they are)"
+        " read what Kafka holds from `start` again: drop the tables without primary key and those that count (sums)"
+        " before, they would hold records twice; in others rows that no later record changes stay as they are"
     )
 
 
@@ -113,33 +114,18 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
         )
 
 
-def refusal_of(losses: Sequence[Loss], checkpoint: str, closed: Mapping[Place, int]) -> RecordsLost:
-    """What a checkpoint whose next records are lost ends with; ``closed`` is where its last closed batch ended."""
+def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLost:
+    """What a checkpoint whose next records are lost ends with; ``closed`` is where its last closed batch ended.
+
+    There is no better way on: a start elsewhere, at offsets that somebody states, reads again what tables have beyond
+    the last closed batch, and passes over what tables that are behind have still to read.
+    """
     lost = {loss.place[0] for loss in losses}
-    anew = {loss.place[0] for loss in losses if loss.end is None or loss.how is How.WENT_BACK}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
         f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
-        f" to continue to go on with what is left; or, {way_on(checkpoint, closed, anew, [x.place for x in losses])}"
-    )
-
-
-MOST_OFFSETS_TOLD = 20
-
-
-def way_on(checkpoint: str, closed: Mapping[Place, int], anew: Collection[str], lost: Collection[Place] = ()) -> str:
-    """What a user does to go on with what is left of topics made ``anew``, and of partitions that are behind their
-    begin, without reading the others again.
-    """
-    kept = {place: at for place, at in closed.items() if place[0] not in anew and place not in lost}
-    start = "take `start` from its newest file under offsets/, without the topics and partitions that are lost"
-    if len(kept) <= MOST_OFFSETS_TOLD:
-        start = (
-            f"set source.kafka.start to {{offsets: {json.dumps(_nested(kept))}}}" if kept else "leave `start` as it is"
-        )
-    return (
-        f"to read from elsewhere, remove the checkpoint {checkpoint}, set on_lost_checkpoint to restart and"
-        f" {start}; rows that no later record changes stay as they are"
+        " to continue to go on with what is left, for one start or for good; rows that no later record changes stay as"
+        " they are"
     )
 
 

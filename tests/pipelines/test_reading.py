@@ -53,7 +53,7 @@ def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: Ka
     reading.note_topics({"a": "2", "b": "1"})
 
     assert isinstance(reading.failure, RecordsLost)
-    for part in ("made anew", "offsets from 50 on", "a-0 to offset 50", 'start to {offsets: {"b": {"0": 0}}}'):
+    for part in ("made anew", "offsets from 50 on", "a-0 to offset 50", "on_data_loss to continue"):
         assert part in str(reading.failure)
 
 
@@ -77,7 +77,7 @@ def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_
     ids, held = {"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)}
 
     monkeypatch.setattr(reading._standing, "taken_over", lambda _: {"a"})
-    with pytest.raises(RecordsLost, match="cannot go on in a: tables took over offsets of the topic"):
+    with pytest.raises(RecordsLost, match=r"cannot go on in a: tables took over .*; move the checkpoint .* away"):
         reading._go_on(ids, held)
     assert reading._standing.closed() == {("a", 0): 50, ("b", 0): 0}
 

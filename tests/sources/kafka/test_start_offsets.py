@@ -85,18 +85,9 @@ def test_what_a_checkpoint_goes_on_from_and_kafka_does_not_hold_is_told_with_the
     closed: dict[Place, int], held: dict[Place, Bounds], told: str
 ) -> None:
     positions = {**closed, ("b", 0): 7}
-    refusal = str(refusal_of(lost_records(positions, {**held, ("b", 0): Bounds(0, 9, 9)}), CHECKPOINT, positions))
-    assert told in refusal and CHECKPOINT in refusal and "on_data_loss to continue" in refusal
-    assert 'source.kafka.start to {offsets: {"b": {"0": 7}}}' in refusal
-
-
-def test_partitions_that_lost_nothing_are_not_read_again() -> None:
-    """Of a topic that has lost the begin of one partition, and of one that was made anew."""
-    closed = {("a", 0): 50, ("a", 1): 60, ("b", 0): 7, ("c", 0): 9, ("c", 1): 3}
-    held = {("a", 0): Bounds(120, 130, 130), ("a", 1): Bounds(0, 99, 99), ("b", 0): Bounds(0, 9, 9)}
-    held |= {("c", 0): Bounds(0, 2, 2), ("c", 1): Bounds(0, 9, 9)}
-    refusal = str(refusal_of(lost_records(closed, held), CHECKPOINT, closed))
-    assert 'source.kafka.start to {offsets: {"a": {"1": 60}, "b": {"0": 7}}}' in refusal
+    refusal = str(refusal_of(lost_records(positions, {**held, ("b", 0): Bounds(0, 9, 9)}), positions))
+    assert told in refusal and "on_data_loss to continue" in refusal
+    assert "(read: a-0 to offset 50)" in refusal
 
 
 def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_named() -> None:
