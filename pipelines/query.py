@@ -40,7 +40,7 @@ from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.away_tables import note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
-from pipelines.catchup.older_tables import commits_of, leave_out_older
+from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
 from pipelines.catchup.side_work import SideWork
 from pipelines.catchup.slice_pace import SLICE_S, SlicePace
 from pipelines.catchup.spark_slices import SparkSlices
@@ -72,6 +72,7 @@ from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.left_out import LeftOut
+from pipelines.tables.own_tables import OwnPositions
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier, found_tables
@@ -151,8 +152,9 @@ class PipelineQuery:
             tell_tables_behind(self._left_out.marks)
             self._shown.look()
             positions = self._own.positions()
-            away = SourcesAway(self._checkpoint)
-            note_away(config, self._own, positions, self._counts, self._left_out, away, self._read_topics)
+            self._has_noted_away = not self._checkpoint.is_new
+            if self._has_noted_away:
+                self._note_away(positions)
             self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
             self._note_new_tables()
             left_out, slices = self._left_out, self._reader.slices()
@@ -343,6 +345,7 @@ class PipelineQuery:
                 exchange = self._exchange(batch, self._compactions)
                 check = partial(self._check_read, batch_id)
                 process_batch(run, tables, self._settings, exchange, self._compactions, self._ended, check)
+                self._note_commits(tables.sinks)  # before Spark closes the batch
         finally:
             self._is_in_batch = False
 
@@ -359,7 +362,6 @@ class PipelineQuery:
         self._closed_batches.appended_batch = report.batch_id
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()
-        self._note_commits(opened)
         for table in report.tables:
             self._tidier.note(table.identifier, opened[table.identifier].table)
         for observer in self._observers:
@@ -444,6 +446,10 @@ class PipelineQuery:
         closed = self._checkpoint.closed_batch
         return () if closed is None else self._reader.slices().topics(self._checkpoint.offset_after(closed))
 
+    def _note_away(self, positions: OwnPositions) -> None:
+        away = SourcesAway(self._checkpoint)
+        note_away(self.config, self._own, positions, self._counts, self._left_out, away, self._read_topics)
+
     def _note_new_tables(self) -> None:
         closed = self._checkpoint.closed_batch
         if closed is not None:
@@ -457,16 +463,16 @@ class PipelineQuery:
 
     def _catch_up(self, identifier: str) -> CatchUp:
         """What brings a table up; called in a turn, once the pipeline's tables are known."""
-        mark, tables = self._left_out.marks[identifier], self.tables
+        tables = self.tables
         if tables is None:
             raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
-        user = aside_user(tables.commit_user, mark.since_ms)
-        slices = self._slices().of_mark(mark)
+        owner, slices = tables.commit_user, self._slices()
         pace = SlicePace(self.config.source.reader.max_records_per_batch)
 
         def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
             began_s = time.monotonic()
-            report = slices.run(batch, own, piece, topics)
+            report = slices.of_mark(self._left_out.marks[identifier]).run(batch, own, piece, topics)
+            self._note_commits(own.sinks)
             pace.done(report.record_count, time.monotonic() - began_s)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
             self._brought_up.add(identifier)
@@ -475,10 +481,12 @@ class PipelineQuery:
             return report
 
         def open_tables(mark: BehindMark) -> PipelineTables:
+            user = aside_user(owner, mark.since_ms)
             return PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids)
 
-        settle = partial(keep_once_behind, self.config)
-        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records, settle)
+        settle, reader = partial(keep_once_behind, self.config), self._reader.slices()
+        went_back = WentBack(self.config, self._own, self._counts, self._left_out, reader, self._topic_ids)
+        work = SliceWork(reader, run, open_tables, lambda: pace.records, settle, went_back)
         return CatchUp(identifier, self._left_out, self._stream, work)
 
     def _slices(self) -> SparkSlices:
@@ -513,6 +521,9 @@ class PipelineQuery:
         if query_id is None:
             raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
         self._record.start()
+        if not self._has_noted_away:  # a new checkpoint has a begin by now
+            self._note_away(self._own.positions())
+            self._has_noted_away = True
         if self.tables is None:
             self.tables = self._tables_of(query_id)
         if self.tables.commit_user != commit_user(self.config, query_id):

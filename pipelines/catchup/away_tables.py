@@ -17,8 +17,7 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import TargetRule
-from pipelines.tables.known_routes import known_sources, possible_rules, rules_for, topics_for
+from pipelines.tables.known_routes import leading_rules, topics_for
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.merged_sources import told
 from pipelines.tables.own_tables import OwnPositions, OwnTables
@@ -55,7 +54,7 @@ def note_away(
     }
     for identifier, fed in sorted(_fed(positions, counts, left_out).items()):
         name = TableName.of(identifier)
-        rules = _rules(config, name, fed)
+        rules = leading_rules(config, name, fed.sources, fed.topics)
         known = known_away.get(identifier, {})
         of_table = known if not rules else _sources_away(config, name, fed, known, left_out)
         if of_table:
@@ -129,10 +128,3 @@ def _fed(positions: OwnPositions, counts: CommitCounts, left_out: LeftOut) -> di
         topics |= {*marks[identifier].topics} if identifier in marks else set()
         found[identifier] = _Fed(frozenset(topics), sources)
     return found
-
-
-def _rules(config: PipelineConfig, name: TableName, fed: _Fed) -> Collection[TargetRule]:
-    """The rules that still lead to a table what has fed it, as far as that is known."""
-    if fed.sources:
-        return known_sources(config, name, fed.sources).values()
-    return rules_for(config, name, sorted(fed.topics)) if fed.topics else possible_rules(config, name)

@@ -5,7 +5,8 @@ batch without it as done. Each slice is written into the mark before it is read,
 code of batches, with this table's rules alone, and is committed under that number by a commit user of this mark. So a
 slice that is read again after a crash finds its own commit, as a batch of the stream does. Reading ends where the last
 batch that Spark has closed ends: a batch that Spark may run again is never read here. There the mark says ``joined``,
-durably, and the next batch of the stream writes the table again.
+durably, and the next batch of the stream writes the table again. All of that holds for a table that has what it had:
+before each step its commits are counted, for one that was rolled back or restored begins again where it stands.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class SliceWork:
     """Of the next slice."""
     settle: Callable[[BehindMark], bool] = lambda _: True
     """What is to be done before the table joins the stream, maybe again; False: it cannot be done just now."""
+    went_back: Callable[[str], bool] = lambda _: False
+    """Whether the table lacks what it had: it was rolled back or restored. Its mark says by then where it stands."""
 
 
 class CatchUp:
@@ -117,6 +120,8 @@ class CatchUp:
         Whoever has read all that is closed joins before the next batch comes: a stream without pauses would always be
         one batch ahead otherwise.
         """
+        if self._work.went_back(self.identifier):
+            self._tables, self._is_slice_done = None, False
         plan = self._plan()
         if plan is not None:
             mark = self._mark

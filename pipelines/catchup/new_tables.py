@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 
 NAMES_SHOWN = 5
 
+_ALL = ""
+"""Stands for all topics, where nobody knows which were read."""
+
 
 def note_new_tables(
     config: PipelineConfig, left_out: LeftOut, written: Collection[str], read: Collection[str] | None, next_batch: int
@@ -26,6 +29,7 @@ def note_new_tables(
     from their events are found when such an event comes.
     """
     without: dict[str, None] = {}
+    filled: dict[str, set[str]] = {}
     for rule in config.tables:
         table, pattern = rule.into, rule.match.topic
         if PLACEHOLDER.search(table) or table in written or table in left_out.tables or left_out.was_behind(table):
@@ -34,12 +38,13 @@ def note_new_tables(
         if topics is not None and not topics:
             continue
         if rule.backfill:
-            left_out.leave_out(
-                table, Cause.NEW, FILLED, next_batch, topics or (), from_start=True, public_reason=FILLED
-            )
-            log.info("table %s: %s", table, FILLED)
+            filled.setdefault(table, set()).update({_ALL} if topics is None else topics)
         else:
             without[table] = None
+    for table, named in filled.items():
+        of_topics = () if _ALL in named else sorted(named)
+        left_out.leave_out(table, Cause.NEW, FILLED, next_batch, of_topics, from_start=True, public_reason=FILLED)
+        log.info("table %s: %s", table, FILLED)
     if without:
         log.info(
             "%s: not written so far, although topics were read; records before batch %d that would have been for it are"

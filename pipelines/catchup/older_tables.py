@@ -6,7 +6,7 @@ Each says itself how far it has come, so it is left out and caught up from there
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from paimon_table import Table, TableName
@@ -82,21 +82,70 @@ def leave_out_older(
 ) -> None:
     """Let the older tables be caught up from where they stand; ConfigError where the source cannot go back to there."""
     for table in older_tables(counts, own, positions, topic_ids):
-        if not may_write(config, TableName.of(table.name)):
-            continue
-        commits = counted(table.missing_count, "commit")
-        offsets = {} if table.position is None else table.position.offsets
-        begin = reader.position_at_offsets(offsets) if offsets else None
-        if begin is None and offsets:
-            raise ConfigError(
-                f"table {table.name} lacks the last {commits} of pipeline {config.name} that"
-                f" checkpoint {config.checkpoint} has (was it restored from a backup, or rolled back?), and dump files"
-                " cannot be read again from there: move the checkpoint directory away and start again, a new one goes"
-                " on from the positions in the tables (on_lost_checkpoint: resume)"
-            )
-        reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
-        batch_id, _ = left_out.next_batch
-        left_out.go_back(table.name, reason, batch_id, begin, table.known.topics)
-        log.warning("table %s: %s; it is read again from where it stands", table.name, reason)
-        count = table.known.count - table.missing_count
-        counts.note({table.name: replace(table.known, count=count)})
+        if may_write(config, TableName.of(table.name)) and not left_out.is_away(table.name):
+            _leave_out(config, table, counts, left_out, reader)
+
+
+class WentBack:
+    """Looks whether a table on its way back into the stream was rolled back or restored meanwhile."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        own: OwnTables,
+        counts: CommitCounts,
+        left_out: LeftOut,
+        reader: SliceReader,
+        topic_ids: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._config = config
+        self._own = own
+        self._counts = counts
+        self._left_out = left_out
+        self._reader = reader
+        self._topic_ids = topic_ids
+
+    def __call__(self, identifier: str) -> bool:
+        """Whether it was; then its mark says that it is caught up from where it stands. ConfigError as above.
+
+        One that was dropped while it was filled from the first record is filled anew.
+        """
+        known = self._counts.all.get(identifier)
+        if known is None or known.count == 0:
+            return False
+        files = self._own.catalog.files(TableName.of(identifier))
+        if files.created_ms() != known.created_ms:
+            is_filled = self._left_out.marks[identifier].begin is None
+            if is_filled:
+                self._left_out.fill_anew(identifier)
+                self._counts.note({identifier: replace(known, count=0)})
+            return is_filled
+        position = newest_position(files.snapshots, self._config.name)
+        if known.count <= (0 if position is None else position.commit_count):
+            return False
+        if position is None and files.snapshots.latest_id() is not None:
+            return False  # others have let expire what the pipeline has committed
+        found = OlderTable(identifier, known, None if position is None else position.among(self._topic_ids()))
+        _leave_out(self._config, found, self._counts, self._left_out, self._reader)
+        return True
+
+
+def _leave_out(
+    config: PipelineConfig, table: OlderTable, counts: CommitCounts, left_out: LeftOut, reader: SliceReader
+) -> None:
+    commits = counted(table.missing_count, "commit")
+    offsets = {} if table.position is None else table.position.offsets
+    begin = reader.position_at_offsets(offsets) if offsets else None
+    if begin is None and offsets:
+        raise ConfigError(
+            f"table {table.name} lacks the last {commits} of pipeline {config.name} that"
+            f" checkpoint {config.checkpoint} has (was it restored from a backup, or rolled back?), and dump files"
+            " cannot be read again from there: move the checkpoint directory away and start again, a new one goes"
+            " on from the positions in the tables (on_lost_checkpoint: resume)"
+        )
+    reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
+    batch_id, _ = left_out.next_batch
+    left_out.go_back(table.name, reason, batch_id, begin, table.known.topics)
+    log.warning("table %s: %s; it is read again from where it stands", table.name, reason)
+    count = table.known.count - table.missing_count
+    counts.note({table.name: replace(table.known, count=count)})

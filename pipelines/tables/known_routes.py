@@ -75,6 +75,15 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
     return found
 
 
+def leading_rules(
+    config: PipelineConfig, name: TableName, sources: Collection[FedBy], topics: Collection[str]
+) -> Collection[TargetRule]:
+    """The rules that still lead to ``name`` what has fed it, as far as that is known."""
+    if sources:
+        return known_sources(config, name, sources).values()
+    return rules_for(config, name, sorted(topics)) if topics else possible_rules(config, name)
+
+
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
     """What ``into`` and the topic tell of the source table when it gives ``name``; None when it cannot give it."""
     names = _told_names(into, name)

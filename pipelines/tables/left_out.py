@@ -95,7 +95,9 @@ class LeftOut:
             if is_appended:
                 closed = self._batches.closed_batch
                 batch_id, is_running = max(batch_id, -1 if closed is None else closed) + 1, False
-            known = self.marks.get(identifier)
+            known = self.missing.get(identifier)
+            if known is not None and known.cause is Cause.AWAY:
+                return known  # no rule writes it: it keeps its place for one that does
             if known is not None:
                 mark = replace(known, cause=cause, reason=reason, public_reason=public_reason)
             else:
@@ -123,10 +125,16 @@ class LeftOut:
             known = self.marks.get(identifier)
             is_asked = known is not None and known.cause is Cause.ASKED
             cause = Cause.ASKED if is_asked else Cause.FAILED
-            named = tuple(sorted({*topics, *(() if known is None else known.topics)}))
+            is_all = known is not None and not known.topics
+            named = () if is_all else tuple(sorted({*topics, *(() if known is None else known.topics)}))
             mark = BehindMark(identifier, cause, reason, self._now_ms(), batch_id, begin, topics=named)
             self._marks.put(replace(mark, public_reason=reason))
         faults.reached("table-left-out", batch_id)
+
+    def fill_anew(self, identifier: str) -> None:
+        """Let a table that is behind be filled from the first record again; durable when this returns."""
+        with self._lock:
+            self._marks.put(replace(self.marks[identifier], slice=None, after=None, since_ms=self._now_ms()))
 
     def is_away(self, identifier: str) -> bool:
         """Whether no rule wrote the table when the pipeline was last begun."""
@@ -144,8 +152,9 @@ class LeftOut:
             self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun, public_reason=_AWAY)
             return
         is_held = known.cause is Cause.ASKED
+        away = replace(known, cause=Cause.AWAY, is_held=is_held)
         with self._lock:
-            self._marks.put(replace(known, cause=Cause.AWAY, reason=_AWAY, public_reason=_AWAY, is_held=is_held))
+            self._marks.put(away if is_held else replace(away, reason=_AWAY, public_reason=_AWAY))
 
     def come_back(
         self, identifier: str, topics: Collection[str] | None, *, has_rows: bool, is_filled: bool
@@ -162,7 +171,9 @@ class LeftOut:
             mark = replace(mark, topics=fed, is_held=False)
             if has_rows:
                 reason = f"no rule wrote it from batch {mark.batch} on"
-                back = replace(mark, cause=cause, reason=reason, public_reason=reason)
+                back = replace(mark, cause=cause)
+                if cause is not Cause.ASKED:  # which has the reason that somebody gave
+                    back = replace(back, reason=reason, public_reason=reason)
             elif is_filled:
                 new = replace(mark, begin=None, after=None, slice=None)
                 back = replace(new, cause=Cause.NEW, reason=FILLED, public_reason=FILLED, since_ms=self._now_ms())

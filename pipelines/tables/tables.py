@@ -21,7 +21,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.known_routes import agreed_rule, known_sources, possible_rules, rules_for
+from pipelines.tables.known_routes import agreed_rule, known_sources, leading_rules, possible_rules, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
@@ -55,6 +55,8 @@ _GOES_ON = (
     "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
     " below what the table holds: keep the table, its rows are not read again"
 )
+
+_NO_RULE = "no rule leads what has fed it to it: it misses records until one does, then resume it"
 
 MOST_TAKEN_UP = 16
 """Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
@@ -363,9 +365,25 @@ class PipelineTables:
             self.routes[source] = identifier
             return
         if self._left_out is not None and self._left_out.is_away(identifier):
-            self._left_out.readmit(identifier)  # a rule for other topics than those that fed it
+            self._take_from_elsewhere(identifier, source)
         with blaming(identifier):
             self._lead(source, seen, target, rule)
+
+    def _take_from_elsewhere(self, identifier: str, source: SourceTable) -> None:
+        """Let a table that is away into the stream for records of other sources than those that fed it."""
+        assert self._left_out is not None
+        mark = self._left_out.missing[identifier]
+        self._left_out.readmit(identifier)
+        log.warning(
+            "table %s: a rule leads records of %s to it now; its place in what fed it before (%s) is given up: what"
+            " came there from batch %d on is not in it, and a rule that brings such records again begins with new ones"
+            " (`tidemark replay FILE --table %s --rebuild` reads all)",
+            identifier,
+            told_source(fed_by(source)),
+            ", ".join(mark.topics) or "topics that are not known",
+            mark.batch,
+            identifier,
+        )
 
     def _is_late(self, identifier: str, topic: str) -> bool:
         """Whether a table is new to the pipeline, and the stream has passed records that may be its own."""
@@ -442,19 +460,22 @@ class PipelineTables:
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
         left_out, owner = self.left_out, checkpoint_user(self.commit_user)
+        away = frozenset() if self._left_out is None else self._left_out.missing.keys() - left_out
 
         def skip(name: TableName, error: Exception) -> None:
-            if str(name) not in left_out and self._only in (None, str(name)):
+            if str(name) not in left_out and str(name) not in away and self._only in (None, str(name)):
                 failures.append(TableFailure(str(name), error))
 
         for found in self._own.written(skip):
-            if str(found.name) in left_out or self._only not in (None, str(found.name)):
+            if str(found.name) in left_out | away or self._only not in (None, str(found.name)):
                 continue
             if found.position.commit_user != owner and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
+            if self._only is not None and not leading_rules(self.config, found.name, found.position.sources, topics):
+                raise TableFailure(str(found.name), ConfigError(_NO_RULE))
             if not rules:
                 continue
             self._topics |= topics

@@ -23,7 +23,7 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.catchup.away_tables import note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
-from pipelines.catchup.older_tables import commits_of, leave_out_older
+from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
 from pipelines.catchup.spark_slices import slice_settings
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
@@ -36,7 +36,7 @@ from pipelines.quarantine.once import keep_once_behind
 from pipelines.storage import catalog_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.left_out import LeftOut
-from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.own_tables import OwnPositions, OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import aside_user
@@ -77,8 +77,11 @@ class ListSlices:
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
         rows = self._records.select(["topic", "partition", "offset"]).to_pylist()
+        topics = {topic for topic, _ in offsets}
         beyond = [
-            at for at, row in enumerate(rows) if row["offset"] >= offsets.get((row["topic"], row["partition"]), 0)
+            at
+            for at, row in enumerate(rows)
+            if row["topic"] in topics and row["offset"] >= offsets.get((row["topic"], row["partition"]), 0)
         ]
         return position(min(beyond, default=len(rows)))
 
@@ -145,16 +148,24 @@ class PausedPipeline:
         self._slices = ListSlices(records)
         self.counts = CommitCounts(self.checkpoint)
         positions = self._own.positions()
-        away = SourcesAway(self.checkpoint)
-        note_away(self.config, self._own, positions, self.counts, self.left_out, away, self._read_topics)
+        self._has_noted_away = not self.checkpoint.is_new
+        if self._has_noted_away:
+            self._note_away(positions)
         leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {})
         record.start()
-        self.tables = PipelineTables(self.config, USER, self._own, left_out=self.left_out)
+        self.tables = self._opened()
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.left_out.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
         )
         self.reports: list[BatchReport] = []
+
+    def _opened(self) -> PipelineTables:
+        return PipelineTables(self.config, USER, self._own, left_out=self.left_out)
+
+    def _note_away(self, positions: OwnPositions) -> None:
+        away = SourcesAway(self.checkpoint)
+        note_away(self.config, self._own, positions, self.counts, self.left_out, away, self._read_topics)
 
     @property
     def behind(self) -> dict[str, str]:
@@ -168,15 +179,18 @@ class PausedPipeline:
         if first >= last:
             return False
         self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
+        if not self._has_noted_away:
+            self._note_away(self._own.positions())
+            self._has_noted_away, self.tables = True, self._opened()
         part = self.records.slice(first, last - first)
         self.topics.add({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
         compactions = Compactions()
         process_batch(
             BatchRun(number), self.tables, self.settings, LocalExchange([part]), compactions, self.reports.append
         )
+        self.counts.note({name: commits_of(sink) for name, sink in self.tables.sinks.items()})
         compactions.wait()
         self.stream.last_batch = number
-        self.counts.note({name: commits_of(sink) for name, sink in self.tables.sinks.items()})
         faults.reached("before-closing", number)
         self.close_batch(number)
         return True
@@ -198,10 +212,10 @@ class PausedPipeline:
         self.left_out.leave_out(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
 
     def catch_up(self, table: str) -> CatchUp:
-        mark = self.left_out.marks[table]
-        settings = slice_settings(self.settings, mark)
         settle = partial(keep_once_behind, self.config)
-        work = SliceWork(self._slices, self._runner(settings), self._aside, lambda: self._slice_size, settle)
+        went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices)
+        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table]))
+        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, went_back)
         return CatchUp(table, self.left_out, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:
@@ -226,12 +240,13 @@ class PausedPipeline:
     def table(self, table: str) -> Table:
         return self._own.catalog.load(TableName.of(table))
 
-    def _runner(self, settings: TaskSettings) -> Callable[..., BatchReport]:
+    def _runner(self, settings: Callable[[], TaskSettings]) -> Callable[..., BatchReport]:
         def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
             compactions, reports = Compactions(), list[BatchReport]()
             exchange = LocalExchange([self._slices.taken(piece, topics)])
-            process_batch(batch, tables, settings, exchange, compactions, reports.append)
+            process_batch(batch, tables, settings(), exchange, compactions, reports.append)
             compactions.wait()
+            self.counts.note({name: commits_of(sink) for name, sink in tables.sinks.items()})
             return reports[0]
 
         return run

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, CorruptFile, RolledBack
 from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.catchup.catch_up import Step
+from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import leave_out_older, older_tables
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import FILE, CommitCounts
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
+from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
+from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
 
 RULES = [
@@ -161,6 +167,117 @@ def test_a_paused_table_that_is_restored_stays_paused_and_goes_on_where_it_stand
     check(second, histories)
 
 
+def sum_records(*topics: str) -> pa.RecordBatch:
+    """Records of items and of these topics by turns, each adding 1 to a row of its own."""
+    parts = [records(*(event("c", n, {"id": n, "amount": 1}, table=t) for n in range(60))).to_pylist() for t in topics]
+    named = [[{**row, "topic": f"shop.public.{t}"} for row in rows] for t, rows in zip(topics, parts, strict=True)]
+    rows = [row for at_once in zip(*named, strict=True) for row in at_once]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
+SUMS = {
+    "match": {"table": "sums", "topic": "shop.public.sums"},
+    "into": "lake.sums",
+    "options": {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"},
+}
+
+
+def summing(root: Path, *rules: Mapping[str, Any]) -> PausedPipeline:
+    return PausedPipeline(root, sum_records("items", "sums"), rules or [SUMS, ITEMS], otherwise="skip")
+
+
+def back_to(pipeline: PausedPipeline, number: int, *, aside: bool) -> None:
+    """Roll lake.sums back to what a batch, or a slice beside the stream, left there."""
+    context = pipeline.table("lake.sums").context
+    found = [s for s in context.snapshots.newest_first() if s.commit_identifier == number]
+    of = [s.id for s in found if ("+" in s.commit_user) is aside]
+    roll_back(context, plan_rollback(context, max(of)))
+
+
+def check_sums(pipeline: PausedPipeline) -> None:
+    pipeline.caught_up()
+    pipeline.run()
+    assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(60), 1)
+
+
+@pytest.mark.parametrize("slices", [6, None], ids=["half way", "caught up"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["stopped", "running"])
+def test_a_rollback_of_what_came_beside_the_stream_is_noticed(
+    tmp_path: Path, slices: int | None, goes_on: bool
+) -> None:
+    summing(tmp_path).run(2)
+    first = summing(tmp_path)
+    first.pause("lake.sums")
+    first.run()
+    catch_up = first.catch_up("lake.sums")
+    for _ in range(slices or 99):
+        if catch_up.step() is Step.JOINED:
+            break
+    back_to(first, 2, aside=True)
+    if goes_on and slices is not None:
+        with contextlib.suppress(RolledBack):
+            catch_up.step()
+    check_sums(summing(tmp_path))
+
+
+def test_a_rollback_of_a_paused_table_is_noticed_when_it_is_resumed(tmp_path: Path) -> None:
+    pipeline = summing(tmp_path)
+    pipeline.run(4)
+    pipeline.pause("lake.sums")
+    pipeline.run(1)
+    back_to(pipeline, 1, aside=False)
+    check_sums(pipeline)
+
+
+@pytest.mark.parametrize("how", ["rolled back", "dropped", "dropped while away"])
+def test_a_table_that_is_being_filled_begins_again(tmp_path: Path, how: str) -> None:
+    fill = {**SUMS, "backfill": True}
+    summing(tmp_path, ITEMS).run()
+    first = summing(tmp_path, fill, ITEMS)
+    closed = first.checkpoint.closed_batch or 0
+    note_new_tables(first.config, first.left_out, {"lake.items"}, ["shop.public.sums"], closed + 1)
+    catch_up = first.catch_up("lake.sums")
+    for _ in range(8):
+        catch_up.step()
+    if how == "dropped while away":
+        summing(tmp_path, ITEMS)
+    if how == "rolled back":
+        back_to(first, 3, aside=True)
+    else:
+        shutil.rmtree(directory(tmp_path, "sums"))
+    check_sums(summing(tmp_path, fill, ITEMS))
+
+
+def test_a_table_that_is_older_and_away_keeps_its_place(tmp_path: Path) -> None:
+    named = {**SUMS, "match": {"table": "sums", "schema": "public"}, "into": "lake.{table}"}
+    first = summing(tmp_path, named, ITEMS)
+    first.run(4)
+    back_to(first, 1, aside=False)
+    away = summing(tmp_path, {**named, "match": {"table": "sums", "schema": "other"}}, ITEMS)
+    assert away.left_out.is_away("lake.sums")
+    away.run(2)
+    check_sums(summing(tmp_path, named, ITEMS))
+
+
+def test_a_batch_counts_before_it_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark closes it then."""
+    first = summing(tmp_path)
+    first.run(3)
+
+    def killed(point: str, _batch: int) -> None:
+        if point == "before-compact":
+            raise Killed
+
+    with monkeypatch.context() as patched, contextlib.suppress(Killed):
+        patched.setattr(faults, "reached", killed)
+        first.run(1)
+    first.close_batch(3)
+    back_to(first, 2, aside=False)
+    assert list(summing(tmp_path).behind) == ["lake.sums"]
+    check_sums(summing(tmp_path))
+
+
 def test_tables_without_rows_dropped_ones_and_those_of_no_rule_are_none_of_them(
     tmp_path: Path, histories: list[History]
 ) -> None:
@@ -179,7 +296,8 @@ def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: l
     config = process(tmp_path, histories).config
     slices, counts = DumpSlices(DumpSettings(str(tmp_path))), CommitCounts(Checkpoint(config))
     own = OwnTables(config, catalog_of(config))
-    counts.note({name: replace(of, count=of.count + 3) for name, of in counts.all.items()})
+    known = own.positions().known
+    counts.note({name: replace(of, count=known[name].commit_count + 3) for name, of in counts.all.items()})
 
     assert {table.missing_count for table in older_tables(counts, own, own.positions(), {})} == {3}
     with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
