@@ -14,6 +14,8 @@ from rich.console import Console
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.surroundings import now_ms
+from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
@@ -61,9 +63,22 @@ class Retry:
         self._even_if_older = even_if_older
         self._own = own_tables(quarantine.config)
         self._refusals: dict[str, str | None] = {}
+        marks = BehindMarks(Checkpoint(quarantine.config)).all.values()
+        self._missing = {mark.table: mark for mark in marks if mark.misses_records}
+
+    def is_read_again(self, line: BadLine) -> str | None:
+        """Why a record waits: a table that it is for, or may be for, is behind the stream and reads it again."""
+        table = self.quarantine.names.of(line)
+        for mark in self._missing.values():
+            is_of_topic = line.source is None and (not mark.topics or line.topic in mark.topics)
+            if mark.table == table or is_of_topic:
+                return _read_again(mark.table)
+        return None
 
     def refusal(self, table: str) -> str | None:
-        """Why late records of a table are not taken; a table that is not there takes all."""
+        """Why records of a table are not taken now: it is behind, or they are late. One that is not there takes all."""
+        if table in self._missing:
+            return _read_again(table)
         if table not in self._refusals and self._even_if_older:
             self._refusals[table] = None
         if table not in self._refusals:
@@ -120,7 +135,7 @@ class Retry:
             text = line.text if self._edited is None else self._edited.of(line)
             if text is None:
                 continue
-            why = self.refusal(table_of(line))
+            why = self.is_read_again(line) or self.refusal(table_of(line))
             if why is None:
                 yield line, text
             else:
@@ -166,6 +181,14 @@ class Retry:
         faults.reached("slice-taken-out", slice_.number)
         self.slices.forget(slice_)
         return applied
+
+
+def _read_again(table: str) -> str:
+    return (
+        f"table {table} is behind the stream and reads its topics again from where it stands, these records too"
+        " perhaps: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE --table"
+        f" {table}`, or a start)"
+    )
 
 
 def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_older: bool, dry_run: bool) -> None:

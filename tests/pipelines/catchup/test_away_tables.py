@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError
+from pipelines.catchup.new_tables import note_new_tables
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.replay.replay_requests import check_in_stream
+from pipelines.tables.table_failure import TableFailure
 from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from tests.support import paused_pipeline
@@ -202,6 +204,90 @@ def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
         "no rule led records of shop.public.items (topic shop.public.items) to it from batch 2 on; those that came"
         " before batch 6 are not in it: `tidemark replay FILE --table lake.sums`"
     ) in told[6][0]
+
+
+def snapshot_file(root: Path) -> Path:
+    return max((root / "warehouse/lake.db/sums/snapshot").glob("snapshot-*"), key=lambda file: int(file.name[9:]))
+
+
+def test_a_table_that_cannot_be_read_while_it_is_away_keeps_its_place(tmp_path: Path) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    process(tmp_path, ITEMS).run(2)
+    file = snapshot_file(tmp_path)
+    text = file.read_bytes()
+    file.write_bytes(b"{")
+    process(tmp_path, ITEMS).run(1)
+    file.write_bytes(text)
+    back = process(tmp_path, SUMS, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
+    """It could not be read when its rule went, so nobody noticed."""
+    process(tmp_path, SUMS, ITEMS).run(2)
+    file = snapshot_file(tmp_path)
+    text = file.read_bytes()
+    file.write_bytes(b"{")
+    process(tmp_path, SUMS, ITEMS).run(2)
+    away = process(tmp_path, ITEMS)
+    file.write_bytes(text)
+    with pytest.raises(TableFailure, match="no rule leads what has fed it to it"):
+        away.caught_up()
+    back = process(tmp_path, SUMS, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_table_that_is_away_is_not_compacted(tmp_path: Path) -> None:
+    """What that would commit would be taken for rows of the batch that a process was killed in."""
+    options = {**SUM_OPTIONS, "changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}
+    here = {"match": {"table": "sums", "schema": "public"}, "into": "lake.{table}", "options": options}
+    first = process(tmp_path, here, ITEMS)
+    first.run(3)
+    first._log("offsets", 3, f'v1\n{{"batchTimestampMs":0}}\n{paused_pipeline.position(40)}')
+    process(tmp_path, {**here, "match": {"table": "sums", "schema": "other"}}, ITEMS).run(3)
+    back = process(tmp_path, here, ITEMS)
+    back.caught_up()
+    back.run()
+    assert sums(back) == ALL
+
+
+def test_a_new_checkpoint_notes_where_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `restart` at the offsets behind those of the tables: the topics are not read again from their begin."""
+    process(tmp_path, SUMS, ITEMS).run(4)
+    shutil.rmtree(tmp_path / "checkpoint")
+    monkeypatch.setattr(paused_pipeline, "USER", "tidemark-shop-other")
+
+    def restarted(*rules: Mapping[str, Any]) -> PausedPipeline:
+        pipeline = process(tmp_path, *rules, on_lost_checkpoint="restart")
+        monkeypatch.setattr(pipeline.checkpoint, "offset_before", lambda _: paused_pipeline.position(40))
+        return pipeline
+
+    away = restarted(ITEMS)
+    away.run(1)
+    assert away.left_out.missing["lake.sums"].begin == paused_pipeline.position(40)
+
+
+def test_a_rule_for_another_topic_gives_the_place_up_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    process(tmp_path, SUMS, ITEMS).run(2)
+    other = {**SUMS, "match": {"table": "items"}, "merge_sources": "same_rows"}
+    process(tmp_path, other).run(1)
+    told = "its place in what fed it before (shop.public.sums) is given up: what came there from batch 2 on"
+    assert told in caplog.text
+
+
+def test_a_new_table_is_filled_by_all_its_rules(tmp_path: Path) -> None:
+    process(tmp_path, {"match": {"table": "else"}, "into": "lake.else"}).run()
+    fill = {"into": "lake.all", "backfill": True, "options": SUM_OPTIONS, "merge_sources": "same_rows"}
+    rules = [{**fill, "match": {"table": t, "topic": f"shop.public.{t}"}} for t in ("sums", "items")]
+    filling = process(tmp_path, *rules)
+    note_new_tables(filling.config, filling.left_out, [], filling._read_topics(), 1)
+    assert filling.left_out.marks["lake.all"].topics == ("shop.public.items", "shop.public.sums")
 
 
 def _killed() -> None:

@@ -8,12 +8,15 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_table.errors import CorruptFile, SinkUnavailable
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
@@ -159,6 +162,45 @@ def test_what_fails_again_stays_with_the_new_reason(tmp_path: Path) -> None:
     assert all("many" in line["reason"] for line in lines_left(tmp_path))
     assert offsets_left(tmp_path) == [4, 5, 6]
     assert all('"many"' in line["payload"] for line in lines_left(tmp_path))
+
+
+@pytest.mark.parametrize("mended_at_first", [True, False], ids=["one is mended", "none is"])
+def test_what_failed_in_a_retry_that_was_killed_and_is_good_by_now_is_not_lost(
+    tmp_path: Path, mended_at_first: bool
+) -> None:
+    """The tables have its slice: what they did not take then waits for the next one."""
+    file = filled(tmp_path)
+    words: list[str | Path] = ["quarantine", "retry", file]
+    if mended_at_first:
+        edited = mended(tmp_path)
+        lines = edited.read_text().splitlines()
+        edited.write_text("\n".join([lines[0], lines[1].replace(str(TOO_WIDE + 5), "55"), lines[2]]))
+        words += ["--file", edited]
+    assert tidemark_process(*map(str, words), TIDEMARK_CRASH_AT="slice-applied").returncode != 0
+    widen(file)
+
+    retry(file)
+    assert rows_of(tmp_path) == {**ALL, **({5: 55} if mended_at_first else {})}
+    assert offsets_left(tmp_path) == []
+
+
+@pytest.mark.parametrize("cause", [Cause.ASKED, Cause.FAILED, Cause.AWAY])
+def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Cause) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    checkpoint(tmp_path, 0)
+    marks = BehindMarks(Checkpoint(load_pipeline(file)))
+    mark = BehindMark("lake.orders", cause, "why", 1, 0, None, topics=("shop.public.orders",))
+    marks.put(mark)
+
+    told = "table lake.orders is behind the stream and reads its topics again"
+    assert told in retry(file, "--table", "lake.orders", code=2).stderr
+    assert f"3 records not retried: {told}" in retry(file, "--even-if-older").stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+    marks.put(replace(mark, cause=Cause.JOINED))
+    retry(file)
+    assert rows_of(tmp_path) == ALL
 
 
 @pytest.mark.parametrize(
