@@ -32,6 +32,7 @@ from pipelines.report.row_output import write_rows
 from pipelines.report.say import say
 from pipelines.tidying.pipeline_claims import pipeline_claims
 from sinks.commit.pipeline_mark import marking_pipelines
+from sinks.commit.positions import REPLAY_PROPERTY, RETRY_PROPERTY
 from sources.wording import counted, first_of
 
 _LISTED = 20
@@ -156,6 +157,7 @@ def rollback(
         say(f"nothing to do: snapshot {plan.to.id} is the newest one")
         return
     _tell_rollback(plan, "would go back to" if dry_run else "going back to")
+    _tell_beside(table, plan)
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         say(
@@ -189,6 +191,32 @@ def _tell_rollback(plan: Rollback, what: str) -> None:
             say(f"  without {counted(len(ids), name)}: {_range(sorted(ids))}")
     if plan.tags:
         say(f"  without {counted(len(plan.tags), 'tag')}: {', '.join(first_of(list(plan.tags), _LISTED))}")
+
+
+def _tell_beside(table: Table, plan: Rollback) -> None:
+    """Say what goes with the snapshots of retries and replays, which no start of the pipeline brings again."""
+    retries: list[int] = []
+    replays: set[str] = set()
+    for snapshot_id in plan.snapshots:
+        found = table.snapshots.find(snapshot_id)
+        properties = {} if found is None else found.properties or {}
+        if RETRY_PROPERTY in properties:
+            retries.append(snapshot_id)
+        if REPLAY_PROPERTY in properties:
+            replays.add(properties[REPLAY_PROPERTY])
+    if retries:
+        say(
+            f"snapshot {_range(sorted(retries))}: rows of `quarantine retry`, which are in no quarantine any more and"
+            " will not be read again: look at them first (tidemark table scan), or bring them in anew afterwards"
+            " (tidemark replay FILE --table T, with the records that are bad there mended at their source)",
+            err=True,
+        )
+    if replays:
+        say(
+            f"without rows of {counted(len(replays), 'replay')} ({', '.join(first_of(sorted(replays), _LISTED))}): call"
+            " it again afterwards, with --abandon where it is not done yet: it would go on behind them",
+            err=True,
+        )
 
 
 def _time(snapshot: Snapshot) -> str:

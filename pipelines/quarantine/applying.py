@@ -25,10 +25,8 @@ from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
+from sinks.commit.positions import RETRY_PROPERTY
 from sinks.quarantine import Quarantine
-
-RETRY_PROPERTY = "tidemark.retry"
-"""Of the snapshots of a retry: the pipeline whose bad records it applied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
-from pipelines.replay.replay_job import REPLAY_PROPERTY
 from pipelines.tables.known_routes import known_sources, rules_for
 from pipelines.tables.rule_options import OF_MERGING, option_changes
 from pipelines.tables.writable_tables import check_keys
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import PIPELINE_PROPERTY, newest_position
+from sinks.commit.positions import PIPELINE_PROPERTY, REPLAY_PROPERTY, newest_position
 from sources.wording import first_of
 
 _SHOWN = 5

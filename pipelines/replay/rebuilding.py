@@ -30,12 +30,19 @@ from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.pinned_counts import counted, pin
 from pipelines.replay.rebuild_rules import check_topics, rows_of_others
-from pipelines.replay.replay_job import REPLAY_PROPERTY, Step, Work, commit_user_of, recorded
+from pipelines.replay.replay_job import Step, Work, commit_user_of, recorded
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
-from sinks.commit.positions import Position, aside_user, newest_position, offsets_text, to_properties
+from sinks.commit.positions import (
+    REPLAY_PROPERTY,
+    Position,
+    aside_user,
+    newest_position,
+    offsets_text,
+    to_properties,
+)
 
 COUNTED_IN_TURN = 200_000
 """So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""

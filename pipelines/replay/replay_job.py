@@ -29,12 +29,14 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
-from sinks.commit.positions import Position, departed_property, offsets_text
+from sinks.commit.positions import (
+    REPLAY_PROPERTY,
+    REPLAYED_PROPERTY,
+    Position,
+    departed_property,
+    offsets_text,
+)
 from sources.slices import Slice, SliceReader
-
-REPLAY_PROPERTY = "tidemark.replay"
-REPLAYED_PROPERTY = "tidemark.replayed"
-"""Of the snapshots of a replay: its id, and the offsets up to which it has read."""
 
 
 class Step(StrEnum):

@@ -20,6 +20,11 @@ COMMITS_PROPERTY = "tidemark.commits"
 FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
 DEPARTED_PROPERTY = "tidemark.departed"
+RETRY_PROPERTY = "tidemark.retry"
+"""Of the snapshots of a retry: the pipeline whose bad records it applied."""
+REPLAY_PROPERTY = "tidemark.replay"
+REPLAYED_PROPERTY = "tidemark.replayed"
+"""Of the snapshots of a replay: its id, and the offsets up to which it has read."""
 
 KEPT_BATCHES = 3
 """For how many batches departed rows are kept; the key that they went to comes in the next one of its partition."""

@@ -12,6 +12,7 @@ from paimon_table import Table
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.tags import TagStore
 from sinks.commit.pipeline_mark import write_mark
+from sinks.commit.positions import REPLAY_PROPERTY, RETRY_PROPERTY
 from tests.support.command import tidemark
 from tests.support.table_driver import TableDriver, new_table
 
@@ -189,6 +190,22 @@ def test_refusals_say_what_to_do_and_touch_nothing(path: Path, asked: tuple[str,
 
     assert text in done(*(word.format(path) for word in asked), code=2)
     assert files(path) == before
+
+
+def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
+    """Those of retries are in no quarantine any more; a replay that is not done goes on behind them."""
+    driver = table(tmp_path)
+    path = driver.table.paths.root
+    for name, value in ((RETRY_PROPERTY, "shop"), (REPLAY_PROPERTY, "r1")):
+        latest = driver.table.snapshots.latest()
+        assert latest is not None
+        file = Path(driver.table.paths.snapshot_file(latest.id if name == RETRY_PROPERTY else latest.id - 1))
+        file.write_text(json.dumps({**json.loads(file.read_text()), "properties": {name: value}}))
+
+    told = done("rollback", path, "--snapshot", "4", "--dry-run")
+    assert "snapshot 6: rows of `quarantine retry`, which are in no quarantine any more" in told
+    assert "without rows of 1 replay (r1): call it again afterwards" in told
+    assert "retry" not in done("rollback", path, "--snapshot", "6", "--dry-run")
 
 
 def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path) -> None:
