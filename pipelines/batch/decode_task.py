@@ -149,7 +149,9 @@ class DecodeTask:
                 report.newest[row.source, row.partition] = row
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
-        bad = (*malformed, *decoded.quarantine)
+        bad = tuple(row for row in (*malformed, *decoded.quarantine) if not self._is_put_aside_before(row))
+        before = len(malformed) + len(decoded.quarantine) - len(bad)
+        report.counts += DecodeCounts(quarantined=-before, already_stored=before)
         if self.topics_behind:
             own = tuple(row for row in bad if row.source is not None or row.topic not in self.topics_behind)
             later = len(bad) - len(own)
@@ -175,6 +177,16 @@ class DecodeTask:
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _is_put_aside_before(self, row: QuarantineRow) -> bool:
+        """Whether a bad record lies below what its table took over from an earlier checkpoint, which put it aside.
+
+        It may have been mended and applied since. One that names no source table was put aside when the stream passed
+        it, whatever table tells of that.
+        """
+        topic, place = row.topic, (row.topic, row.partition)
+        fed = [self.routes.get(row.source)] if row.source else [i for s, i in self.routes.items() if s.topic == topic]
+        return any(row.offset < self.targets[index].floors.get(place, 0) for index in fed if index is not None)
 
     def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
         if not bad:

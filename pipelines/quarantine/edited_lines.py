@@ -8,6 +8,7 @@ from typing import Self
 
 from paimon_table.errors import ConfigError
 from pipelines.quarantine.bad_lines import BadFile, BadLine, read_line
+from pipelines.quarantine.slices import digest
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
 
@@ -17,12 +18,14 @@ MOST_TOLD = 5
 class EditedLines:
     """The lines of the file by topic, partition and offset, which are not to be changed; they stay on the disk.
 
-    Raises ConfigError, with the numbers of the lines, where one is no record or two are the same.
+    Raises ConfigError, with the numbers of the lines, where one is no record or two have one record otherwise mended. A
+    record may lie in a quarantine twice, and so in the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+        self._contents: dict[tuple[str, int, int], str] = {}
         self._found: set[tuple[str, int, int]] = set()
         try:
             self._file = path.open("rb")
@@ -40,6 +43,7 @@ class EditedLines:
             self._file.close()
             more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
             raise ConfigError("\n".join([*problems[:MOST_TOLD], *more]))
+        self._contents.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +77,10 @@ class EditedLines:
                 record_of_line(text)
             except NoRecord as error:
                 return str(error)
-        if line.record in self._places:
-            return f"the record of line {self._places[line.record][0]} stands here again; leave one"
-        self._places[line.record] = (number, position, len(text))
+        known, content = self._places.get(line.record), digest(line.content.encode())
+        if known is not None and self._contents[line.record] != content:
+            return f"the record of line {known[0]} stands here again, otherwise; leave one"
+        if known is None:
+            self._places[line.record] = (number, position, len(text))
+            self._contents[line.record] = content
         return None

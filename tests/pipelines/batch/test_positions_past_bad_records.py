@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import newest_position
 from sinks.quarantine import Quarantine
 from tests.support.item_batches import event, records
-from tests.support.local_batches import pipeline_tables, processed, run_batches, task_settings
+from tests.support.local_batches import pipeline_tables, processed, reported_batches, run_batches, task_settings
 
 RULES: list[dict[str, object]] = [
     {"match": {"table": "items"}, "into": "lake.items"},
@@ -52,6 +53,21 @@ def test_a_batch_of_bad_records_moves_the_position(
     mended = records(*good(1, 2, 3, 4, 5))  # what a new checkpoint reads, had it to begin at the first record
     run_batches(other, [mended], tmp_path)
     assert sorted(row["id"] for row in table_of(tmp_path).to_arrow().to_pylist()) == [1, 2, 5]
+
+
+@pytest.mark.parametrize("bad", [GARBAGE, WIDE], ids=["unreadable", "of the table"])
+def test_a_new_checkpoint_that_reads_them_again_does_not_put_them_aside_again(
+    tmp_path: Path, bad: tuple[object, object]
+) -> None:
+    """They may have been mended and applied meanwhile: a second retry would count them twice."""
+    tables = pipeline_tables(tmp_path, RULES)
+    run_batches(tables, [records(*good(1, 2)), records(bad, first_offset=2)], tmp_path)
+    other = PipelineTables(tables.config, "another-checkpoint")
+    quarantine, (report,) = reported_batches(other, [records(*good(1, 2), bad, *good(4), bad)], tmp_path / "other")
+    (file,) = Path(quarantine.directory(0)).iterdir()
+    assert [json.loads(line)["offset"] for line in file.read_text().splitlines()] == [4]
+    assert (report.counts.already_stored, report.counts.quarantined, report.counts.accounted) == (3, 1, 5)
+    assert sorted(row["id"] for row in table_of(tmp_path).to_arrow().to_pylist()) == [1, 2, 4]
 
 
 def test_tables_without_bad_records_get_no_snapshot(tmp_path: Path) -> None:

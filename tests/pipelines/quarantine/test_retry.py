@@ -153,6 +153,15 @@ def test_records_are_applied_as_they_are_mended_in_a_file(tmp_path: Path) -> Non
     assert "2 lines of --file are of records that are not there (any more): line 1, 2" in again.stderr
 
 
+def test_a_record_that_stands_twice_in_the_file_is_applied_once(tmp_path: Path) -> None:
+    """It may lie in the quarantine twice, so `show` prints it twice."""
+    file = filled(tmp_path, {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"})
+    edited = mended(tmp_path, n=77)
+    edited.write_text(edited.read_text() * 2)
+    assert retry(file, "--file", edited).stdout == "retried 3 records: 3 are in their tables\n"
+    assert [rows_of(tmp_path)[key] for key in (4, 5, 6)] == [77] * 3
+
+
 def test_what_fails_again_stays_with_the_new_reason(tmp_path: Path) -> None:
     file = filled(tmp_path)
 
@@ -212,7 +221,11 @@ def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Ca
             '{"topic": "t", "partition": 0, "offset": 1, "payloat": ""}',
             "unknown field 'payloat'; did you mean 'payload'",
         ),
-        ('{"topic": "t", "partition": 0, "offset": 1}\n' * 2, ":2: the record of line 1 stands here again"),
+        (
+            '{"topic": "t", "partition": 0, "offset": 1}\n'
+            '{"topic": "t", "partition": 0, "offset": 1, "payload": "x"}\n',
+            ":2: the record of line 1 stands here again, otherwise",
+        ),
     ],
 )
 def test_a_file_with_lines_that_are_no_records_is_refused(tmp_path: Path, text: str, problem: str) -> None:
