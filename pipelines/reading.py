@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from paimon_table.errors import CorruptFile
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.topic_record import TopicRecord
@@ -37,6 +39,7 @@ class CheckpointStanding:
         self._own = own
         self._checkpoint = checkpoint
         self._topics = topics
+        self._ends: dict[int, str] = {}
 
     @property
     def pipeline(self) -> str:
@@ -56,6 +59,15 @@ class CheckpointStanding:
 
     def closed(self) -> Positions:
         return self._checkpoint.kafka_positions() or {}
+
+    def ends(self) -> Sequence[str]:
+        closed = self._checkpoint.closed_batch
+        known, self._ends = self._ends, {}
+        batches = [] if closed is None else [n for n in self._checkpoint.planned_batches if n <= closed]
+        for batch in batches:
+            with suppress(CorruptFile):  # Spark has just removed it
+                self._ends[batch] = known[batch] if batch in known else self._checkpoint.offset_after(batch)
+        return list(self._ends.values())
 
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
         lowest: Positions = {}

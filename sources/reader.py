@@ -50,6 +50,10 @@ class Standing(Protocol):
         """Where the last closed batch ended; empty before one was closed."""
         ...
 
+    def ends(self) -> Sequence[str]:
+        """Where the last closed batches ended, in the text of the source: the oldest first, a hundred at most."""
+        ...
+
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
         """The positions of the tables that the pipeline has written, under whatever checkpoint.
 

@@ -77,6 +77,11 @@ class Checkpoint:
         return not self._io.list_names(f"{self._path}/offsets")
 
     @property
+    def planned_batches(self) -> list[int]:
+        """The batches that were planned, of which Spark keeps the last hundred; rising."""
+        return sorted(self._numbers("offsets"))
+
+    @property
     def query_id(self) -> str | None:
         """The id that Spark gave the query; None before its first start."""
         try:

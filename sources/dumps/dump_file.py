@@ -151,11 +151,11 @@ def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
     return at
 
 
-def head_text(path: str) -> bytes:
-    """The first bytes of the text of a file, at most ``HEAD_BYTES``."""
+def head_text(path: str, size: int = HEAD_BYTES) -> bytes:
+    """The first bytes of the text of a file, at most ``size``."""
     file = DumpFile(path)
     try:
-        return file.read(0, HEAD_BYTES)
+        return file.read(0, size)
     finally:
         file.close()
 

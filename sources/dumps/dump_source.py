@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError, CorruptFile
 from sources.dumps.dump_file import (
+    HEAD_BYTES,
     DumpFile,
     FilePosition,
     Rest,
@@ -137,14 +138,15 @@ class DumpPlanner:
 
     def _check_known(self, path: str, begin: FilePosition) -> None:
         """Refuse a file with another content than it had, and a new one that begins as one that was read."""
-        text = head_text(path)
         if begin.bytes:
+            text = head_text(path)
             if begin.head and head_of(text[: begin.head_bytes]) != begin.head:
                 raise CorruptFile(
                     f"{path} does not begin as it did when {begin.records:,} lines of it were read: dump files may only"
                     " grow; put the new content into a new file"
                 )
             return
+        text = head_text(path, 2 * HEAD_BYTES).lstrip()  # blank lines in front of a copy make no other file of it
         for size, head in heads_of(text, self._heads.sizes):
             other = self._heads.names.get((size, head))
             if other is not None and _RECORD in text[:size]:

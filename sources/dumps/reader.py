@@ -91,7 +91,7 @@ class DumpFilesReader:
         """Files need no session."""
 
     def slices(self) -> DumpSlices:
-        return DumpSlices(self._settings)
+        return DumpSlices(self._settings, self._standing.ends)
 
     def explained(self, text: str) -> TidemarkError | None:
         """What goes wrong with dump files is told in our own words already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,11 +18,23 @@ from sources.slices import Slice
 class DumpSlices:
     """The ``SliceReader`` of dump files. Records of all topics are read: files are not sorted by them."""
 
-    def __init__(self, settings: DumpSettings) -> None:
+    def __init__(self, settings: DumpSettings, ends: Callable[[], Sequence[str]] = tuple) -> None:
+        """``ends`` gives where the last batches of the stream ended, the oldest first."""
         self._settings = settings
+        self._ends = ends
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        """See ``SliceReader``; files come in the order of their names."""
+        """See ``SliceReader``; in the order in which the stream has read, within a batch by names of files.
+
+        What batches have read of which Spark keeps no end any more comes first, as if one had.
+        """
+        for end in self._ends():
+            piece = self._next_before(begin, self.earlier(end, limit), most_records)
+            if piece is not None:
+                return piece
+        return self._next_before(begin, limit, most_records)
+
+    def _next_before(self, begin: str | None, limit: str, most_records: int) -> Slice | None:
         begins, limits = _of(begin), positions_of(limit)
         paths = dict(dump_files(self._settings.path))
         ends = dict(begins)

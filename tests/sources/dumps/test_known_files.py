@@ -69,14 +69,15 @@ def test_files_grow_and_others_come(dumps: Dumps, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 20, LINES])
 @pytest.mark.parametrize("name", ["a", "c"])
-@pytest.mark.parametrize("how", ["renamed", "copied", "dumped again"])
+@pytest.mark.parametrize("how", ["renamed", "copied", "dumped again", "behind blank lines"])
 def test_records_that_come_under_another_name_are_refused(dumps: Dumps, count: int, name: str, how: str) -> None:
     file = dumps.put("b", lines(0, count))
     dumps.read()
     if how == "renamed":
         file.rename(dumps.path / f"{name}.jsonl{dumps.suffix}")
     else:
-        dumps.put(name, lines(0, count + (5 if how == "dumped again" else 0)))
+        blank = b"\n \r\n" if how == "behind blank lines" else b""
+        dumps.put(name, blank + lines(0, count + (5 if how == "dumped again" else 0)))
     before = dumps.offset
     with pytest.raises(
         CorruptFile, match=rf"{name}\.jsonl\S* begins with the same records as b\.jsonl.*give it its name"
@@ -123,9 +124,9 @@ def counted_reads() -> Iterator[list[int]]:
     """How often the head of a file is read."""
     count, read = [0], head_text
 
-    def counting(path: str) -> bytes:
+    def counting(path: str, size: int = HEAD_BYTES) -> bytes:
         count[0] += 1
-        return read(path)
+        return read(path, size)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dump_source, "head_text", counting)
