@@ -447,8 +447,8 @@ class PipelineQuery:
         return () if closed is None else self._reader.slices().topics(self._checkpoint.offset_after(closed))
 
     def _note_away(self, positions: OwnPositions) -> None:
-        away = SourcesAway(self._checkpoint)
-        note_away(self.config, self._own, positions, self._counts, self._left_out, away, self._read_topics)
+        noted, reader = SourcesAway(self._checkpoint), self._reader.slices()
+        note_away(self.config, self._own, positions, self._counts, self._left_out, noted, reader, self._read_topics)
 
     def _note_new_tables(self) -> None:
         closed = self._checkpoint.closed_batch

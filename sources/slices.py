@@ -58,6 +58,10 @@ class SliceReader(Protocol):
         """Where a table stands that has all before these offsets; None where they do not tell it."""
         ...
 
+    def offsets(self, position: str) -> Mapping[Place, int] | None:
+        """A position as the next offset of each partition; None where it is none of offsets."""
+        ...
+
     def earlier(self, position: str, other: str) -> str:
         """Of two positions the earlier one in each part of the source; ``other`` says what parts there are."""
         ...

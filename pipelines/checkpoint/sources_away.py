@@ -1,14 +1,13 @@
-"""Source tables that no rule leads to their table any more, while others still go there: a small file of ours.
+"""Source tables that no rule leads to their table any more: a small file of ours.
 
-The stream goes on and passes their records by. Nothing else remembers that: the table has a position in their topics
-all the same.
+The stream goes on and passes their records by, maybe for a table that others still feed. Nothing else remembers that.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -17,10 +16,19 @@ from sinks.commit.positions import FedBy
 
 FILE = "tidemark/sources-away.json"
 
-Away: TypeAlias = Mapping[str, Mapping[FedBy, int]]
-"""By table: its source tables that are away, each with the first batch that passed it by."""
 
-_BATCH = "batch"
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When a source table went away."""
+
+    batch: int
+    """The first batch that passed it by."""
+    begin: str | None
+    """Where that batch begins, in the text of the source; None: at the first record that there is."""
+
+
+Away: TypeAlias = Mapping[str, Mapping[FedBy, Since]]
+"""By table: its source tables that are away."""
 
 
 class SourcesAway:
@@ -37,14 +45,18 @@ class SourcesAway:
         """Note it durably; costs nothing where nothing is new."""
         if away != self.read():
             tables = {
-                table: [{**asdict(source), _BATCH: batch} for source, batch in sources.items()]
+                table: [{**asdict(source), **asdict(since)} for source, since in sources.items()]
                 for table, sources in sorted(away.items())
             }
             self._checkpoint.write(FILE, json.dumps({"tables": tables}, indent=1).encode())
 
 
-def _away(data: bytes) -> dict[str, dict[FedBy, int]]:
-    return {
-        str(table): {FedBy(**known_fields(FedBy, one)): int(one[_BATCH]) for one in sources}
-        for table, sources in json.loads(data)["tables"].items()
-    }
+def _away(data: bytes) -> dict[str, dict[FedBy, Since]]:
+    return {str(table): dict(map(_one, sources)) for table, sources in json.loads(data)["tables"].items()}
+
+
+def _one(document: Mapping[str, object]) -> tuple[FedBy, Since]:
+    since = Since(**known_fields(Since, document))
+    if type(since.batch) is not int or not isinstance(since.begin, str | None):
+        raise TypeError("a batch or a position is of another kind")
+    return FedBy(**known_fields(FedBy, document)), since

@@ -58,6 +58,11 @@ class LeftOut:
         return batch_id, planned is not None and planned >= batch_id
 
     @property
+    def next_begin(self) -> str | None:
+        """Where that batch begins; None: at the first record that there is."""
+        return self._batches.offset_before(self.next_batch[0])
+
+    @property
     def marks(self) -> Mapping[str, BehindMark]:
         """The marks of the tables that are behind, by table."""
         return {name: mark for name, mark in self._marks.all.items() if mark.is_behind}

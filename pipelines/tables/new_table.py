@@ -61,9 +61,10 @@ class NewTable:
         log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
         if self.rule.is_log_assumed:
             log.warning(
-                "%s: its messages have no key, so table %s has no primary key and is a log of events: every record adds"
-                " a row, with its kind, operation, time and place. For a table with the newest row of each key, drop it"
-                " and give its rule a primary_key; say `mode: append` and `on_change: log` to have it so",
+                "%s: its messages have no key, so table %s has no primary key and is a log of events: every record"
+                " adds a row, with its kind, operation, time and place. Say `mode: append` and `on_change: log` to have"
+                " it so; for a table with the newest row of each key give its rule a primary_key, another `into`, and"
+                " `backfill: true` for what is read already",
                 self.source.topic,
                 self.identifier,
             )

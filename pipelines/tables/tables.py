@@ -375,14 +375,12 @@ class PipelineTables:
         mark = self._left_out.missing[identifier]
         self._left_out.readmit(identifier)
         log.warning(
-            "table %s: a rule leads records of %s to it now; its place in what fed it before (%s) is given up: what"
-            " came there from batch %d on is not in it, and a rule that brings such records again begins with new ones"
-            " (`tidemark replay FILE --table %s --rebuild` reads all)",
+            "table %s: a rule leads records of %s to it, and none those that fed it before (%s): what came there from"
+            " batch %d on is not in it",
             identifier,
             told_source(fed_by(source)),
             ", ".join(mark.topics) or "topics that are not known",
             mark.batch,
-            identifier,
         )
 
     def _is_late(self, identifier: str, topic: str) -> bool:

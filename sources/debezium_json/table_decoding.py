@@ -118,8 +118,9 @@ class TableDecoding:
             first = int(np.flatnonzero(changes)[0])
             reason = (
                 f"op {LETTERS[part.ops[first]]}: the table is written with `mode: append` and has no key to find the"
-                " row by; say `on_change: log` in the rule to store updates and deletes as rows of their own,"
-                " `on_change: skip` to leave them out, or write the table with `mode: upsert`"
+                " row by; say `on_change: skip` in the rule to leave updates and deletes out. To store them as rows of"
+                " their own (`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with"
+                " `backfill: true` for what was read already: a table that is there keeps its columns and its key"
             )
             self.outcome.refuse(source, int(part.texts.positions[first]), reason)
         return part.chosen(~changes)

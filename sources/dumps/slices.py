@@ -71,6 +71,9 @@ class DumpSlices:
         """Files come in any order, whatever the offsets of their records are."""
         return None
 
+    def offsets(self, position: str) -> Mapping[Place, int] | None:
+        return None
+
     def earlier(self, position: str, other: str) -> str:
         named, ends = positions_of(position), positions_of(other)
         return offset_text({name: min(named[name], at, key=_bytes) for name, at in ends.items() if name in named})

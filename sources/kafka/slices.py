@@ -75,6 +75,9 @@ class KafkaSlices:
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
         return _text(offsets)
 
+    def offsets(self, position: str) -> Mapping[Place, int] | None:
+        return offsets_of(position)
+
     def earlier(self, position: str, other: str) -> str:
         named = offsets_of(position)
         return _text({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})

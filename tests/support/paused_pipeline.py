@@ -85,6 +85,9 @@ class ListSlices:
         ]
         return position(min(beyond, default=len(rows)))
 
+    def offsets(self, position: str) -> Mapping[Place, int] | None:
+        return None
+
     def earlier(self, position: str, other: str) -> str:
         return min(position, other, key=at_of)
 
@@ -164,8 +167,8 @@ class PausedPipeline:
         return PipelineTables(self.config, USER, self._own, left_out=self.left_out)
 
     def _note_away(self, positions: OwnPositions) -> None:
-        away = SourcesAway(self.checkpoint)
-        note_away(self.config, self._own, positions, self.counts, self.left_out, away, self._read_topics)
+        noted = SourcesAway(self.checkpoint)
+        note_away(self.config, self._own, positions, self.counts, self.left_out, noted, self._slices, self._read_topics)
 
     @property
     def behind(self) -> dict[str, str]:

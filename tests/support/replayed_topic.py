@@ -71,6 +71,9 @@ class Topic:
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
         return str(max(offsets.values()))
 
+    def offsets(self, position: str) -> Mapping[Place, int] | None:
+        return None
+
     def earlier(self, position: str, other: str) -> str:
         return str(min(int(position), int(other)))
 

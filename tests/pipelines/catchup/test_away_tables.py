@@ -271,14 +271,14 @@ def test_a_new_checkpoint_notes_where_it_begins(tmp_path: Path, monkeypatch: pyt
     assert away.left_out.missing["lake.sums"].begin == paused_pipeline.position(40)
 
 
-def test_a_rule_for_another_topic_gives_the_place_up_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     other = {**SUMS, "match": {"table": "items"}, "merge_sources": "same_rows"}
     process(tmp_path, other).run(1)
-    told = "its place in what fed it before (shop.public.sums) is given up: what came there from batch 2 on"
-    assert told in caplog.text
+    assert "none those that fed it before (shop.public.sums): what came there from batch 2 on is not" in caplog.text
+    caplog.clear()
+    process(tmp_path, {**other, "match": {"table": "sums|items"}})
+    assert "no rule led records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
 
 
 def test_a_new_table_is_filled_by_all_its_rules(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from pipelines.checkpoint.replay_state import (
     ReplayState,
     Switch,
 )
-from pipelines.checkpoint.sources_away import SourcesAway
+from pipelines.checkpoint.sources_away import Since, SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.control import requests as requests_of
@@ -107,7 +107,7 @@ def _written(config: PipelineConfig) -> dict[str, dict[str, Any]]:
     )
     TopicRecord(checkpoint).add({"t": "id"})
     CommitCounts(checkpoint).note({"lake.a": Commits(1, 2, ("t",))})
-    SourcesAway(checkpoint).write({"lake.a": {FedBy("t", "shop", None, "a"): 3}})
+    SourcesAway(checkpoint).write({"lake.a": {FedBy("t", "shop", None, "a"): Since(3, "{}")}})
     CheckpointRecord(config, checkpoint).start()
     return {name: json.loads((Path(config.checkpoint) / name).read_bytes()) for name in KINDS}
 
