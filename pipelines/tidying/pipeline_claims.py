@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from paimon_table import Snapshot
 from paimon_table.history.claims import Claim, Claims
+from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from sinks.commit.positions import PIPELINE_PROPERTY, checkpoint_user
 
 LIVE_PIPELINE_MS = 7 * 86_400_000
@@ -19,7 +20,10 @@ LIVE_USER_MS = 86_400_000
 """The same for a commit user: an older checkpoint of a pipeline, or a job beside it that commits step by step."""
 
 _OURS = "tidemark."
-"""What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none."""
+"""What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none.
+
+That of a rescale is for others: the job commits once, and whoever calls it again begins anew.
+"""
 
 
 def pipeline_claims(own: str | None) -> Claims:
@@ -31,7 +35,7 @@ def pipeline_claims(own: str | None) -> Claims:
         if pipeline is not None:
             time_ms = None if pipeline == own else LIVE_PIPELINE_MS
             found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
-        if any(name.startswith(_OURS) for name in snapshot.properties):
+        if any(name.startswith(_OURS) and name != RESCALE_PROPERTY for name in snapshot.properties):
             text = f"commit user {snapshot.commit_user} finds there what it has committed"
             # Who catches a table up and the stream of its checkpoint take turns: neither looks for what it had before.
             found.append(Claim(("user", checkpoint_user(snapshot.commit_user)), LIVE_USER_MS, text))

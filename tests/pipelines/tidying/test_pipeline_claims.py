@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from paimon_table import TableCommit
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.maintenance.rescale import RESCALE_PROPERTY
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.table import Table
 from pipelines.tidying.pipeline_claims import LIVE_PIPELINE_MS, LIVE_USER_MS, pipeline_claims
@@ -98,3 +101,10 @@ def test_checkpoints_of_pipelines_with_a_plus_in_their_names_are_told_apart(tmp_
     assert not sink(target, "a+b", aside_user("tidemark-a+b-1111", 7)).is_lost_checkpoint
     commit(sink(target, "a+c", "tidemark-a+c-3333"), 0, tmp_path)
     assert expired(target, "a+c") == []
+
+
+@pytest.mark.parametrize(("name", "is_claimed"), [(RESCALE_PROPERTY, False), ("tidemark.retry", True)])
+def test_a_rescale_does_not_come_back_for_its_snapshot(name: str, is_claimed: bool) -> None:
+    snapshot = table(MemoryDisk()).new_commit("job").commit(0, [], {name: "x"}, also_empty=True).append
+    assert snapshot is not None
+    assert bool(pipeline_claims("often")(snapshot)) is is_claimed
