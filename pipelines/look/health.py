@@ -13,6 +13,7 @@ STUCK_S = 300.0
 """How long the main thread may be silent. It waits for Kafka and for storages, within bounds that are shorter."""
 
 SILENT_SOURCE_S = 60.0
+"""A silence that is shorter is a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,15 @@ def alive(run: RunView, silent_s: float) -> Health:
 def ready(run: RunView, silent_s: float) -> Health:
     """Whether every pipeline reads and writes. A table that is paused is a note: the others go on."""
     reasons = list(alive(run, silent_s).reasons)
-    notes = []
+    notes: list[str] = []
     for pipeline in run.pipelines:
         if pipeline.phase in (Phase.STARTING, Phase.STOPPING, Phase.ENDED):
             reasons.append(f"pipeline {pipeline.name} is {pipeline.phase}")
         if pipeline.phase is Phase.WAITING:
             reasons.append(f"pipeline {pipeline.name} waits: {pipeline.public_reason}")
-        if pipeline.source_silent_s is not None and pipeline.source_silent_s > SILENT_SOURCE_S:
-            reasons.append(
-                f"the source of pipeline {pipeline.name} has been silent for {pipeline.source_silent_s:.0f} s"
-            )
+        if pipeline.source_silent_s is not None:
+            told = f"the source of pipeline {pipeline.name} has been silent for {pipeline.source_silent_s:.0f} s"
+            (reasons if pipeline.source_silent_s > SILENT_SOURCE_S else notes).append(told)
         for table in pipeline.tables:
             if table.standing is not Standing.RUNNING:
                 why = f": {table.public_reason}" if table.reason else ""

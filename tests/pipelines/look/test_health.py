@@ -40,5 +40,6 @@ def test_a_source_that_is_silent_for_long_is_not_ready() -> None:
     brief = replace(pipeline(), source_silent_s=SILENT_SOURCE_S)
     long = replace(pipeline(), source_silent_s=SILENT_SOURCE_S + 1)
     assert ready(run(brief), 0.1).is_fine
+    assert "the source of pipeline shop has been silent for 60 s" in ready(run(brief), 0.1).notes
     assert ready(run(long), 0.1).reasons == ("the source of pipeline shop has been silent for 61 s",)
     assert alive(run(long), 0.1).is_fine
