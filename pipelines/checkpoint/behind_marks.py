@@ -101,13 +101,15 @@ class BehindMark:
     def from_bytes(cls, data: bytes) -> Self:
         """ValueError and its like (``NOT_AS_WRITTEN``) for what is no mark."""
         document = json.loads(data)
-        plan = document.pop("slice")
+        plan, topics = document.pop("slice"), document["topics"]
+        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            raise TypeError("the topics are of another kind")
         document |= {"cause": Cause(document["cause"]), "topics": tuple(document["topics"])}
         piece = None if plan is None else SlicePlan(**known_fields(SlicePlan, plan))
         mark = cls(**known_fields(cls, document), slice=piece)
         numbers = [mark.since_ms, mark.batch, *(() if plan is None else (plan["number"], plan["planned_at_ms"]))]
         positions = [mark.begin, mark.after, *(() if plan is None else (plan["begin"], plan["end"]))]
-        if not isinstance(mark.table, str) or not all(type(number) is int for number in numbers):
+        if not isinstance(mark.table, str) or not all(type(number) is int and number >= 0 for number in numbers):
             raise TypeError("a name or a number is of another kind")
         if not all(isinstance(one, str | None) for one in positions):
             raise TypeError("a position is of another kind")

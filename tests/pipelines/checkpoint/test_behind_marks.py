@@ -69,6 +69,9 @@ def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path, caplog: pytes
         lambda text: json.dumps({**json.loads(text), "table": ["a"]}),
         lambda text: json.dumps({**json.loads(text), "batch": "7"}),
         lambda text: json.dumps({**json.loads(text), "begin": {"a": 1}}),
+        lambda text: json.dumps({**json.loads(text), "topics": "abc"}),
+        lambda text: json.dumps({**json.loads(text), "topics": [1]}),
+        lambda text: text.replace('"number": 2', '"number": -2'),
     ],
 )
 def test_a_damaged_mark_is_named(tmp_path: Path, change: Callable[[str], str]) -> None:
