@@ -37,7 +37,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
-from pipelines.catchup.away_tables import note_away
+from pipelines.catchup.away_tables import SourceNow, note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
 from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
@@ -447,8 +447,9 @@ class PipelineQuery:
         return () if closed is None else self._reader.slices().topics(self._checkpoint.offset_after(closed))
 
     def _note_away(self, positions: OwnPositions) -> None:
-        noted, reader = SourcesAway(self._checkpoint), self._reader.slices()
-        note_away(self.config, self._own, positions, self._counts, self._left_out, noted, reader, self._read_topics)
+        noted = SourcesAway(self._checkpoint)
+        source = SourceNow(self._reader.slices(), self._topics.ids, self._read_topics)
+        note_away(self.config, self._own, positions, self._counts, self._left_out, noted, source)
 
     def _note_new_tables(self) -> None:
         closed = self._checkpoint.closed_batch

@@ -14,7 +14,7 @@ from paimon_table import TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.batch.plan import BatchRun
 from pipelines.tables.tables import PipelineTables
-from sinks.commit.positions import FedBy
+from sinks.commit.positions import FedBy, Position
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 
@@ -31,49 +31,51 @@ class _Holders:
         self._batch = batch
         self._tables = tables
         self._known: dict[tuple[str, FedBy | None], bool] = {}
+        self._having: dict[str, bool] = {}
 
     def hold(self, line: Mapping[str, Any] | None) -> bool:
         """Whether a line is of a record for one of them; of one that cannot be read (None), whether there are any."""
         if line is None:
-            return bool(self._fed)
+            return any(map(self._has_batch, self._positions))
         names = line.get("source")
         source = None if names is None else FedBy(line["topic"], *names)
         about = (line["topic"], source)
         if about not in self._known:
-            self._known[about] = any(self._is_for(table, *about) for table in self._fed)
+            fed = [table for table in self._positions if self._is_for(table, *about)]
+            self._known[about] = any(map(self._has_batch, fed))
         return self._known[about]
 
     @cached_property
-    def _fed(self) -> dict[str, tuple[frozenset[str], frozenset[FedBy]]]:
-        """Their topics and source tables, as far as these are known."""
+    def _positions(self) -> dict[str, Position | None]:
+        """Those of the pipeline's tables, as far as they are known."""
         own, sinks = self._tables.own, self._tables.sinks
-        positions = own.positions()
-        found = {}
-        for name in {*map(str, own.names()), *sinks}:
-            if name not in positions.unreadable and not self._has_batch(name):
-                continue
-            position = sinks[name].position if name in sinks else positions.known.get(name)
-            topics = frozenset[str]() if position is None else frozenset(topic for topic, _ in position.offsets)
-            sources = {} if position is None else position.sources
-            found[name] = (topics | {one.topic for one in sources}, frozenset(sources))
-        return found
+        known = own.positions().known
+        opened = {name: sink.position for name, sink in sinks.items()}
+        return {name: opened.get(name, known.get(name)) for name in {*map(str, own.names()), *sinks}}
 
     def _has_batch(self, identifier: str) -> bool:
         """Whether the batch is in a table; also where that cannot be told."""
+        if identifier not in self._having:
+            self._having[identifier] = self._looks_up(identifier)
+        return self._having[identifier]
+
+    def _looks_up(self, identifier: str) -> bool:
         tables = self._tables
-        table = tables.catalog.find(TableName.of(identifier))
-        if table is None:
-            return False
-        sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
         try:
+            table = tables.catalog.find(TableName.of(identifier))
+            if table is None:
+                return False
+            sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
             return sink.is_appended(self._batch.id, self._batch.started_ms)
         except TidemarkError:
             return True
 
     def _is_for(self, table: str, topic: str, source: FedBy | None) -> bool:
-        topics, sources = self._fed[table]
+        position = self._positions[table]
+        sources = () if position is None else position.sources
         if source is None:
-            return topic in topics
+            fed = {one.topic for one in sources} | {place[0] for place in (position.offsets if position else ())}
+            return topic in fed
         return any(map(source.is_same, sources)) or self._is_led(table, source)
 
     def _is_led(self, table: str, source: FedBy) -> bool:

@@ -47,8 +47,12 @@ def bring_back(
     away: Collection[FedBy],
     left_out: LeftOut,
     reader: SliceReader,
+    topic_ids: Mapping[str, str],
 ) -> None:
-    """Let a table be caught up in the topics of sources that a rule leads to it again; where that cannot be, say so."""
+    """Let a table be caught up in the topics of sources that a rule leads to it again; where that cannot be, say so.
+
+    ``topic_ids`` are the topics that are read.
+    """
     if not back:
         return
     since = min(one.batch for one in back.values())
@@ -57,7 +61,8 @@ def bring_back(
     unnamed = {topic for topic, _ in position.offsets} - {source.topic for source in position.sources}
     others = {source.topic for source in gone_on} | unnamed
     batch_id, _ = left_out.next_batch
-    begin = _begin(position, back, left_out.next_begin, reader)
+    anew = {source.topic for source in back if position.is_of_another(source.topic, topic_ids)}
+    begin = _begin(position.among(topic_ids), back, anew, left_out.next_begin, reader)
     if begin is None or not others.isdisjoint(source.topic for source in back):
         log.warning(
             "table %s: no rule led records of %s to it from batch %d on; those that came before batch %d are not in it:"
@@ -75,14 +80,20 @@ def bring_back(
     log.warning("table %s: %s; it is caught up beside the stream", name, reason)
 
 
-def _begin(position: Position, back: Mapping[FedBy, Since], next_begin: str | None, reader: SliceReader) -> str | None:
-    """Where a table stands in each partition; in those of which it has no record, where it was last in the stream."""
+def _begin(
+    position: Position, back: Mapping[FedBy, Since], anew: Collection[str], next_begin: str | None, reader: SliceReader
+) -> str | None:
+    """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
+
+    Topics that were made ``anew`` are read from their first records.
+    """
     now = None if next_begin is None else reader.offsets(next_begin)
     if now is None:
         return None
     stands = dict(now)
     for source, since in back.items():
-        before = {} if since.begin is None else reader.offsets(since.begin) or {}
+        begin = None if source.topic in anew else since.begin
+        before = {} if begin is None else reader.offsets(begin) or {}
         places = [place for place in now if place[0] == source.topic]
         for place in places:
             if place in before:

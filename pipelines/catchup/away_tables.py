@@ -33,6 +33,17 @@ class _Fed:
     sources: frozenset[FedBy]
 
 
+@dataclass(frozen=True, slots=True)
+class SourceNow:
+    """What the source of a pipeline tells when it begins."""
+
+    slices: SliceReader
+    topic_ids: Mapping[str, str]
+    """Of the topics that are read."""
+    read_topics: Callable[[], Collection[str] | None]
+    """The topics that the stream has read records of; None where that is not known."""
+
+
 def note_away(
     config: PipelineConfig,
     own: OwnTables,
@@ -40,13 +51,11 @@ def note_away(
     counts: CommitCounts,
     left_out: LeftOut,
     noted: SourcesAway,
-    reader: SliceReader,
-    read: Callable[[], Collection[str] | None],
+    source: SourceNow,
 ) -> None:
     """Keep the places of tables that no rule writes, and let those come back that one writes again.
 
-    ``read`` gives the topics that the stream has read, None where that is not known. A table that cannot be read now
-    stays as it is.
+    A table that cannot be read now stays as it is.
     """
     known_away = noted.read()
     away: dict[str, Mapping[FedBy, Since]] = {
@@ -66,8 +75,8 @@ def note_away(
             continue
         if was_away:
             since = left_out.missing[identifier].batch
-            known = {source: one for source, one in known.items() if one.batch < since}  # all others come back with it
-            commits, topics = counts.all.get(identifier), read()
+            known = {fed_by: one for fed_by, one in known.items() if one.batch < since}  # all others come back with it
+            commits, topics = counts.all.get(identifier), source.read_topics()
             mark = left_out.come_back(
                 identifier,
                 None if topics is None else topics_for(config, name, topics),
@@ -78,8 +87,8 @@ def note_away(
                 end = "it is caught up beside the stream" if mark.tries_again else "it stays paused, as it was"
                 log.warning("table %s: %s; %s", identifier, mark.reason, end)
         if position is not None:
-            back = {source: one for source, one in known.items() if source not in away[identifier]}
-            bring_back(name, position, back, away[identifier], left_out, reader)
+            back = {fed_by: one for fed_by, one in known.items() if fed_by not in away[identifier]}
+            bring_back(name, position, back, away[identifier], left_out, source.slices, source.topic_ids)
     noted.write({table: of_table for table, of_table in away.items() if of_table})
 
 

@@ -21,7 +21,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.catchup.away_tables import note_away
+from pipelines.catchup.away_tables import SourceNow, note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
 from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
 from pipelines.catchup.spark_slices import slice_settings
@@ -167,8 +167,9 @@ class PausedPipeline:
         return PipelineTables(self.config, USER, self._own, left_out=self.left_out)
 
     def _note_away(self, positions: OwnPositions) -> None:
+        source = SourceNow(self._slices, {}, self._read_topics)
         noted = SourcesAway(self.checkpoint)
-        note_away(self.config, self._own, positions, self.counts, self.left_out, noted, self._slices, self._read_topics)
+        note_away(self.config, self._own, positions, self.counts, self.left_out, noted, source)
 
     @property
     def behind(self) -> dict[str, str]:
