@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from paimon_table import TableName
-from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.errors import TidemarkError
 from pipelines.batch.plan import BatchRun
+from pipelines.tables.known_routes import is_led
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import FedBy, Position
 from sinks.commit.table_sink import TableSink
@@ -76,13 +77,5 @@ class _Holders:
         if source is None:
             fed = {one.topic for one in sources} | {place[0] for place in (position.offsets if position else ())}
             return topic in fed
-        return any(map(source.is_same, sources)) or self._is_led(table, source)
-
-    def _is_led(self, table: str, source: FedBy) -> bool:
-        """Whether a rule leads a source table to the table now."""
-        names = (source.database, source.schema, source.table, source.topic)
-        rule = self._tables.config.rule_for(*names)
-        try:
-            return rule is not None and str(rule.target(*names)) == table
-        except ConfigError:
-            return False
+        is_known = any(map(source.is_same, sources))
+        return is_known or is_led(self._tables.config, TableName.of(table), source, if_unknown=False)

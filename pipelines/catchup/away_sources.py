@@ -12,9 +12,9 @@ import logging
 from collections.abc import Collection, Mapping
 
 from paimon_table import TableName
-from paimon_table.errors import ConfigError
 from pipelines.checkpoint.sources_away import Since
 from pipelines.config.config import PipelineConfig
+from pipelines.tables.known_routes import is_led
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.merged_sources import told
 from sinks.commit.positions import FedBy, Position
@@ -28,7 +28,7 @@ def sources_away(
 ) -> dict[FedBy, Since]:
     """The sources of a table that no rule leads to it now; warns of those that have gone, where others feed it."""
     batch_id, _ = left_out.next_batch
-    away = [source for source in position.sources if _is_led_elsewhere(config, name, source)]
+    away = [source for source in position.sources if not is_led(config, name, source, if_unknown=True)]
     if len(away) < len(position.sources):
         for source in sorted({*away} - known.keys(), key=told):
             log.warning(
@@ -101,13 +101,3 @@ def _begin(
             else:
                 stands.pop(place)  # it came later: from its first record
     return reader.position_at_offsets({**stands, **position.offsets})
-
-
-def _is_led_elsewhere(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
-    """Whether no rule leads a source table to ``name``; False where only its events can tell."""
-    names = (source.database, source.schema, source.table, source.topic)
-    rule = config.rule_for(*names)
-    try:
-        return rule is None or rule.target(*names) != name
-    except ConfigError:
-        return False

@@ -75,6 +75,16 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
     return found
 
 
+def is_led(config: PipelineConfig, name: TableName, source: FedBy, *, if_unknown: bool) -> bool:
+    """Whether a rule leads a source table to ``name``; ``if_unknown`` is the answer where only its events can tell."""
+    names = (source.database, source.schema, source.table, source.topic)
+    rule = config.rule_for(*names)
+    try:
+        return rule is not None and rule.target(*names) == name
+    except ConfigError:
+        return if_unknown
+
+
 def leading_rules(
     config: PipelineConfig, name: TableName, sources: Collection[FedBy], topics: Collection[str]
 ) -> Collection[TargetRule]:
