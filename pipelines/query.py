@@ -541,6 +541,7 @@ class PipelineQuery:
             left_out=self._left_out,
             topic_ids=self._topic_ids,
             first_new=self._first_new,
+            counts=self._counts,
         )
 
     def _topic_ids(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from paimon_table import TableName
 from paimon_table.errors import TidemarkError
 from pipelines.batch.plan import BatchRun
-from pipelines.tables.known_routes import is_led
+from pipelines.tables.known_routes import led_to
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import FedBy, Position
 from sinks.commit.table_sink import TableSink
@@ -42,7 +42,8 @@ class _Holders:
         source = None if names is None else FedBy(line["topic"], *names)
         about = (line["topic"], source)
         if about not in self._known:
-            fed = [table for table in self._positions if self._is_for(table, *about)]
+            led = None if source is None else led_to(self._tables.config, source)
+            fed = [str(led)] if led else [table for table in self._positions if self._is_for(table, *about)]
             self._known[about] = any(map(self._has_batch, fed))
         return self._known[about]
 
@@ -72,10 +73,10 @@ class _Holders:
             return True
 
     def _is_for(self, table: str, topic: str, source: FedBy | None) -> bool:
+        """Whether records of a source table that no rule leads anywhere now have fed a table."""
         position = self._positions[table]
         sources = () if position is None else position.sources
         if source is None:
             fed = {one.topic for one in sources} | {place[0] for place in (position.offsets if position else ())}
             return topic in fed
-        is_known = any(map(source.is_same, sources))
-        return is_known or is_led(self._tables.config, TableName.of(table), source, if_unknown=False)
+        return any(map(source.is_same, sources))

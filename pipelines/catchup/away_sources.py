@@ -14,10 +14,11 @@ from collections.abc import Collection, Mapping
 from paimon_table import TableName
 from pipelines.checkpoint.sources_away import Since
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.known_routes import is_led
+from pipelines.tables.known_routes import is_led_elsewhere
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.merged_sources import told
 from sinks.commit.positions import FedBy, Position
+from sources.positions import Place
 from sources.slices import SliceReader
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ def sources_away(
 ) -> dict[FedBy, Since]:
     """The sources of a table that no rule leads to it now; warns of those that have gone, where others feed it."""
     batch_id, _ = left_out.next_batch
-    away = [source for source in position.sources if not is_led(config, name, source, if_unknown=True)]
+    away = [source for source in position.sources if is_led_elsewhere(config, name, source)]
     if len(away) < len(position.sources):
         for source in sorted({*away} - known.keys(), key=told):
             log.warning(
@@ -62,7 +63,9 @@ def bring_back(
     others = {source.topic for source in gone_on} | unnamed
     batch_id, _ = left_out.next_batch
     anew = {source.topic for source in back if position.is_of_another(source.topic, topic_ids)}
-    begin = _begin(position.among(topic_ids), back, anew, left_out.next_begin, reader)
+    mark = left_out.marks.get(str(name))
+    known = None if mark is None else (reader.offsets(mark.position) if mark.position is not None else {})
+    begin = _begin(position.among(topic_ids), back, anew, known, left_out.next_begin, reader)
     if begin is None or not others.isdisjoint(source.topic for source in back):
         log.warning(
             "table %s: no rule led records of %s to it from batch %d on; those that came before batch %d are not in it:"
@@ -81,23 +84,28 @@ def bring_back(
 
 
 def _begin(
-    position: Position, back: Mapping[FedBy, Since], anew: Collection[str], next_begin: str | None, reader: SliceReader
+    position: Position,
+    back: Mapping[FedBy, Since],
+    anew: Collection[str],
+    known: Mapping[Place, int] | None,
+    next_begin: str | None,
+    reader: SliceReader,
 ) -> str | None:
     """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
 
-    Topics that were made ``anew`` are read from their first records.
+    Topics that were made ``anew`` are read from their first records. ``known`` is where a table stands that is behind.
     """
     now = None if next_begin is None else reader.offsets(next_begin)
     if now is None:
         return None
-    stands = dict(now)
+    stands = dict(now) if known is None else {place: known[place] for place in now if place in known}
     for source, since in back.items():
         begin = None if source.topic in anew else since.begin
         before = {} if begin is None else reader.offsets(begin) or {}
         places = [place for place in now if place[0] == source.topic]
         for place in places:
-            if place in before:
+            if place in before and place in stands:
                 stands[place] = min(before[place], stands[place])
             else:
-                stands.pop(place)  # it came later: from its first record
+                stands.pop(place, None)  # it came later: from its first record
     return reader.position_at_offsets({**stands, **position.offsets})

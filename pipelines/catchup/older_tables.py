@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
@@ -16,7 +16,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.own_tables import OwnPositions, OwnTables
-from sinks.commit.positions import Position, newest_position
+from sinks.commit.positions import Position, has_expired, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
 from sources.wording import counted
@@ -31,7 +31,7 @@ class OlderTable:
     name: str
     known: Commits
     position: Position | None
-    """None: it has no snapshot at all."""
+    """None: it has no snapshot of the pipeline."""
 
     @property
     def missing_count(self) -> int:
@@ -53,7 +53,7 @@ def older_tables(
         files = own.catalog.files(TableName.of(name))
         if files.created_ms() != known.created_ms:
             continue
-        if position is not None or files.snapshots.latest_id() is None:
+        if position is not None or not has_expired(files.snapshots):
             yield OlderTable(name, known, None if position is None else position.among(topic_ids))
 
 
@@ -118,12 +118,12 @@ class WentBack:
             is_filled = self._left_out.marks[identifier].begin is None
             if is_filled:
                 self._left_out.fill_anew(identifier)
-                self._counts.note({identifier: replace(known, count=0)})
+                self._counts.lower(identifier, 0)
             return is_filled
         position = newest_position(files.snapshots, self._config.name)
         if known.count <= (0 if position is None else position.commit_count):
             return False
-        if position is None and files.snapshots.latest_id() is not None:
+        if position is None and has_expired(files.snapshots):
             return False  # others have let expire what the pipeline has committed
         found = OlderTable(identifier, known, None if position is None else position.among(self._topic_ids()))
         _leave_out(self._config, found, self._counts, self._left_out, self._reader)
@@ -147,5 +147,4 @@ def _leave_out(
     batch_id, _ = left_out.next_batch
     left_out.go_back(table.name, reason, batch_id, begin, table.known.topics)
     log.warning("table %s: %s; it is read again from where it stands", table.name, reason)
-    count = table.known.count - table.missing_count
-    counts.note({table.name: replace(table.known, count=count)})
+    counts.lower(table.name, table.known.count - table.missing_count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
@@ -15,7 +14,7 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
-from pipelines.checkpoint.behind_marks import BehindMark
+from pipelines.checkpoint.behind_marks import BehindMark, file_name
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
@@ -28,7 +27,7 @@ def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:
     """Settings of the tasks of a mark's slices, whose numbers begin anew: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
-        path = f"{quarantine.path}+{quote(mark.table, safe='')}-{mark.since_ms}"
+        path = f"{quarantine.path}+{file_name(mark.table)}-{mark.since_ms}"
         quarantine = Quarantine(quarantine.io, path, quarantine.task)
     return again_settings(settings, quarantine)
 

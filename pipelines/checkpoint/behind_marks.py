@@ -9,6 +9,7 @@ records read twice.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -24,6 +25,18 @@ from pipelines.checkpoint.document import known_fields
 log = logging.getLogger(__name__)
 
 DIRECTORY = "tidemark/behind"
+
+
+_LONGEST_NAME = 200
+"""File systems take 255 bytes: with what stands around a name, a mark and a directory of the quarantine have room."""
+
+
+def file_name(table: str) -> str:
+    """The identifier of a table as a part of file names; of a long one the begin, and what tells it from others."""
+    quoted = quote(table, safe="")
+    if len(quoted) <= _LONGEST_NAME:
+        return quoted
+    return f"{quoted[: _LONGEST_NAME - 33]}-{hashlib.sha256(table.encode()).hexdigest()[:32]}"
 
 
 class Cause(StrEnum):
@@ -131,7 +144,7 @@ class BehindMarks:
     def put(self, mark: BehindMark) -> None:
         """Make a mark durable in place of the table's earlier one."""
         if self._marks.get(mark.table) != mark:
-            self._checkpoint.write(f"{DIRECTORY}/{quote(mark.table, safe='')}.json", mark.to_bytes())
+            self._checkpoint.write(f"{DIRECTORY}/{file_name(mark.table)}.json", mark.to_bytes())
             self._marks = {**self._marks, mark.table: mark}
 
     def add_topics(self, table: str, topics: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pipelines.checkpoint.checkpoint import Checkpoint
 
@@ -42,7 +42,23 @@ class CommitCounts:
         return self._known
 
     def note(self, counts: Mapping[str, Commits]) -> None:
-        """Keep the counts of these tables durably; costs nothing where nothing is new."""
+        """Keep the counts of these tables durably; costs nothing where nothing is new.
+
+        A count goes down for a table that was made anew alone: one that lacks commits is to be noticed.
+        """
+        self._write({name: self._at_least(name, commits) for name, commits in counts.items()})
+
+    def lower(self, table: str, count: int) -> None:
+        """The table has that many commits; what it lacks will be read again."""
+        self._write({table: replace(self.all[table], count=count)})
+
+    def _at_least(self, table: str, commits: Commits) -> Commits:
+        known = self.all.get(table)
+        if known is None or known.created_ms != commits.created_ms:
+            return commits
+        return replace(commits, count=max(commits.count, known.count))
+
+    def _write(self, counts: Mapping[str, Commits]) -> None:
         new = {**self.all, **counts}
         if new != self.all:
             document = {table: asdict(commits) for table, commits in sorted(new.items())}

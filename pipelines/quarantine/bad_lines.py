@@ -10,10 +10,9 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from paimon_table.storage.file_io import FileIO
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, file_name
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -156,7 +155,7 @@ def _undone_batches(checkpoint: Checkpoint) -> dict[str, int]:
 
 def aside_owner(query: str, mark: BehindMark) -> str:
     """The directory of the bad records of a table that is caught up."""
-    return f"{query}+{quote(mark.table, safe='')}-{mark.since_ms}"
+    return f"{query}+{file_name(mark.table)}-{mark.since_ms}"
 
 
 def replay_owner(state: ReplayState) -> str:

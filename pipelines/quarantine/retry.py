@@ -70,7 +70,7 @@ class Retry:
         """Why a record waits: a table that it is for, or may be for, is behind the stream and reads it again."""
         table = self.quarantine.names.of(line)
         for mark in self._missing.values():
-            is_of_topic = line.source is None and (not mark.topics or line.topic in mark.topics)
+            is_of_topic = mark.is_behind and line.source is None and (not mark.topics or line.topic in mark.topics)
             if mark.table == table or is_of_topic:
                 return _read_again(mark.table)
         return None

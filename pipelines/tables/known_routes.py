@@ -75,14 +75,19 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
     return found
 
 
-def is_led(config: PipelineConfig, name: TableName, source: FedBy, *, if_unknown: bool) -> bool:
-    """Whether a rule leads a source table to ``name``; ``if_unknown`` is the answer where only its events can tell."""
+def led_to(config: PipelineConfig, source: FedBy) -> TableName | None:
+    """The table that a rule leads a source table to; None where none does, or only its events can tell."""
     names = (source.database, source.schema, source.table, source.topic)
     rule = config.rule_for(*names)
-    try:
-        return rule is not None and rule.target(*names) == name
-    except ConfigError:
-        return if_unknown
+    with suppress(ConfigError):
+        return None if rule is None else rule.target(*names)
+    return None
+
+
+def is_led_elsewhere(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
+    """Whether no rule leads a source table to ``name``; False where only its events can tell."""
+    names = (source.database, source.schema, source.table, source.topic)
+    return config.rule_for(*names) is None or led_to(config, source) not in (None, name)
 
 
 def leading_rules(
@@ -90,7 +95,8 @@ def leading_rules(
 ) -> Collection[TargetRule]:
     """The rules that still lead to ``name`` what has fed it, as far as that is known."""
     if sources:
-        return known_sources(config, name, sources).values()
+        others = {*topics} - {source.topic for source in sources}  # of which it may have no record yet
+        return known_sources(config, name, sources).values() or rules_for(config, name, sorted(others))
     return rules_for(config, name, sorted(topics)) if topics else possible_rules(config, name)
 
 

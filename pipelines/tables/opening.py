@@ -7,6 +7,7 @@ import logging
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
+from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
@@ -20,7 +21,8 @@ from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
-from sinks.commit.table_sink import TableSink, TopicIds
+from sinks.commit.positions import has_expired
+from sinks.commit.table_sink import TableSink, TopicIds, rolled_back
 from sources.changes import SourceTable
 
 log = logging.getLogger(__name__)
@@ -44,12 +46,14 @@ class Opening:
         beside: BesideStream | None,
         topic_ids: TopicIds,
         first_new: int | None,
+        counts: CommitCounts | None,
     ) -> None:
         """With ``beside`` the commits are those of work beside the stream.
 
         ``topic_ids`` gives the ids of the topics that are read, ``first_new`` the first batch that no earlier process
-        can have begun.
+        can have begun, ``counts`` how many commits the tables have.
         """
+        self._counts = counts
         self._config = config
         self._own = own
         self._catalog = own.catalog
@@ -122,6 +126,7 @@ class Opening:
             first_new=self._first_new,
             has_told=self._own.has_told(identifier),
         )
+        self._check_count(sink)
         has_begun = self._own.has_begun(TableName.of(identifier))
         if self._first_new is not None and not has_begun and sink.found_batch >= self._first_new:
             raise older_copy(self._config, self._first_new - 1, identifier, sink.found_batch)
@@ -138,3 +143,11 @@ class Opening:
                     "" if self._config.source.files is None else _BELOW,
                 )
         return sink
+
+    def _check_count(self, sink: TableSink) -> None:
+        """RolledBack for a table that lacks commits: the pipeline began with all of them."""
+        known = None if self._counts is None else self._counts.all.get(sink.identifier)
+        if known is None or known.created_ms != sink.table.created_ms or sink.position.commit_count >= known.count:
+            return
+        if sink.position.commit_count or not has_expired(sink.table.snapshots):
+            raise rolled_back(sink.identifier, self._config.name)

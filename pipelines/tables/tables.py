@@ -14,6 +14,7 @@ from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import ErrorBudget
 from pipelines.config.table_rules import TargetRule
@@ -75,11 +76,13 @@ class PipelineTables:
         only: str | None = None,
         topic_ids: TopicIds = dict,
         first_new: int | None = None,
+        counts: CommitCounts | None = None,
     ) -> None:
         """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
 
         With ``only`` all other tables are as if no rule led to them: for bringing up a single one. ``topic_ids`` gives
         the ids of the topics that are read. ``first_new`` is the first batch that no earlier process can have begun.
+        ``counts`` says how many commits of the pipeline the tables have.
         """
         self.config = config
         self._beside = beside
@@ -93,7 +96,7 @@ class PipelineTables:
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
         self._evolution = Evolution(config)
-        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_new)
+        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_new, counts)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._keyed_topics: set[str] = set()

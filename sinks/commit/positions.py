@@ -235,6 +235,11 @@ def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
     return None if found is None else found[1]
 
 
+def has_expired(snapshots: SnapshotStore) -> bool:
+    """Whether a table has snapshots and lacks its first one: that no position is found tells nothing then."""
+    return snapshots.earliest_id() not in (None, 1)
+
+
 def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snapshot, Position] | None:
     """The newest snapshot of ``pipeline`` that records a position, with it."""
     for snapshot in snapshots.newest_first():

@@ -40,6 +40,8 @@ from sinks.commit.positions import (
     TopicPartition,
     checkpoint_user,
     departed_of,
+    has_expired,
+    newest_position,
     to_properties,
 )
 from sinks.exchange.target import Routing, Target
@@ -53,6 +55,15 @@ PropertiesOf = Callable[[Position], Mapping[str, str]]
 
 class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
+
+
+def rolled_back(identifier: str, pipeline: str) -> RolledBack:
+    """What a pipeline ends with that runs while commits of it go."""
+    return RolledBack(
+        f"table {identifier} was rolled back while pipeline {pipeline} wrote it. The pipeline begins"
+        " anew from its checkpoint and catches the table up from where it stands. Stop all that write a table"
+        " before it is rolled back"
+    ).without_values()
 
 
 class TableSink:
@@ -129,6 +140,8 @@ class TableSink:
             self._others_up_to = self._commit.state.snapshot_id
         self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
         """The newest position of each pipeline, and the snapshot at which they were looked for."""
+        self._looked_after = self._commit.rollback_count
+        """How many rollbacks were seen when the commits of the pipeline were last counted."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
@@ -182,15 +195,25 @@ class TableSink:
 
     def _check_not_rolled_back(self) -> None:
         """RolledBack where commits to this table are gone: going on would leave their rows out for ever."""
-        if not self._commit.is_any_gone or not self._keeps_position:
+        if not self._keeps_position or not (self._commit.is_any_gone or self._lacks_commits()):
             return
         table = self.table
         if TableFiles(table.io, table.paths).created_ms() == table.created_ms:
-            raise RolledBack(
-                f"table {self.identifier} was rolled back while pipeline {self._pipeline} wrote it. The pipeline begins"
-                " anew from its checkpoint and catches the table up from where it stands. Stop all that write a table"
-                " before it is rolled back"
-            ).without_values()
+            raise rolled_back(self.identifier, self._pipeline)
+
+    def _lacks_commits(self) -> bool:
+        """Whether commits that the sink went on from went with a rollback; looks once after each.
+
+        False where no position is left and some snapshots have expired: that tells nothing.
+        """
+        if self._commit.rollback_count == self._looked_after:
+            return False
+        self._looked_after = self._commit.rollback_count
+        snapshots = self.table.snapshots
+        found = newest_position(snapshots, self._pipeline)
+        if found is None and has_expired(snapshots):
+            return False
+        return (0 if found is None else found.commit_count) < self._position.commit_count
 
     def _check_not_run_twice(self) -> None:
         """RunTwice where another checkpoint of the pipeline has committed since this one began."""

@@ -164,7 +164,7 @@ class PausedPipeline:
         self.reports: list[BatchReport] = []
 
     def _opened(self) -> PipelineTables:
-        return PipelineTables(self.config, USER, self._own, left_out=self.left_out)
+        return PipelineTables(self.config, USER, self._own, left_out=self.left_out, counts=self.counts)
 
     def _note_away(self, positions: OwnPositions) -> None:
         source = SourceNow(self._slices, {}, self._read_topics)
