@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
 from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_commands import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
+from pipelines.report.given_once import GivenOnce
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
@@ -35,7 +35,7 @@ _INTERRUPTED = 130
 """What typer exits with after Ctrl-C."""
 
 
-class _Commands(TyperGroup):
+class _Commands(GivenOnce):
     """Commands whose refusals of arguments are in our words."""
 
     def invoke(self, ctx: Any) -> Any:

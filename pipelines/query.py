@@ -483,7 +483,10 @@ class PipelineQuery:
 
         def open_tables(mark: BehindMark) -> PipelineTables:
             user = aside_user(owner, mark.since_ms)
-            return PipelineTables(self.config, user, self._own, only=mark.table, topic_ids=self._topic_ids)
+            only, topics = mark.table, mark.topics
+            return PipelineTables(
+                self.config, user, self._own, only=only, topics_to_read=topics, topic_ids=self._topic_ids
+            )
 
         settle, reader = partial(keep_once_behind, self.config), self._reader.slices()
         went_back = WentBack(self.config, self._own, self._counts, self._left_out, reader, self._topic_ids)

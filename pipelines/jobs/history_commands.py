@@ -12,6 +12,7 @@ import typer
 from pipelines.inspect.table_commands import Format, Storage, TablePath
 from pipelines.jobs.job_commands import DryRun
 from pipelines.jobs.upkeep_commands import table_app
+from pipelines.report.given_once import GivenOnce
 from pipelines.report.output import RowFormat
 
 __all__ = ["table_app"]
@@ -20,9 +21,15 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
 
-tags_app = typer.Typer(help="Tags: snapshots that stay under a name.", no_args_is_help=True, rich_markup_mode=None)
-branches_app = typer.Typer(help="Branches: other lines of snapshots.", no_args_is_help=True, rich_markup_mode=None)
-consumers_app = typer.Typer(help="Consumers: how far readers have come.", no_args_is_help=True, rich_markup_mode=None)
+tags_app = typer.Typer(
+    cls=GivenOnce, help="Tags: snapshots that stay under a name.", no_args_is_help=True, rich_markup_mode=None
+)
+branches_app = typer.Typer(
+    cls=GivenOnce, help="Branches: other lines of snapshots.", no_args_is_help=True, rich_markup_mode=None
+)
+consumers_app = typer.Typer(
+    cls=GivenOnce, help="Consumers: how far readers have come.", no_args_is_help=True, rich_markup_mode=None
+)
 table_app.add_typer(tags_app, name="tags")
 table_app.add_typer(branches_app, name="branches")
 table_app.add_typer(consumers_app, name="consumers")

@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
+from pipelines.report.given_once import GivenOnce
 from pipelines.report.output import RowFormat
 
 quarantine_app = typer.Typer(
+    cls=GivenOnce,
     help="Look at the records that a pipeline put aside, retry or drop them.",
     no_args_is_help=True,
     rich_markup_mode=None,

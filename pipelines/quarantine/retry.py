@@ -14,8 +14,6 @@ from rich.console import Console
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.behind_marks import BehindMarks
-from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
@@ -27,6 +25,7 @@ from pipelines.quarantine.edited_lines import EditedLines
 from pipelines.quarantine.no_match import is_taken, no_records
 from pipelines.quarantine.older_records import refusal
 from pipelines.quarantine.quarantine_views import Opened, opened
+from pipelines.quarantine.reading_again import reading_again
 from pipelines.quarantine.selection import Selection
 from pipelines.quarantine.slices import Slice, Slices, digest
 from pipelines.report.safe_text import shown
@@ -63,22 +62,21 @@ class Retry:
         self._even_if_older = even_if_older
         self._own = own_tables(quarantine.config)
         self._refusals: dict[str, str | None] = {}
-        marks = BehindMarks(Checkpoint(quarantine.config)).all.values()
-        self._missing = {mark.table: mark for mark in marks if mark.misses_records}
+        self._waiting = reading_again(quarantine.config, self._own)
 
     def is_read_again(self, line: BadLine) -> str | None:
-        """Why a record waits: a table that it is for, or may be for, is behind the stream and reads it again."""
+        """Why a record waits: a table that it is for, or may be for, reads it again."""
         table = self.quarantine.names.of(line)
-        for mark in self._missing.values():
-            is_of_topic = mark.is_behind and line.source is None and (not mark.topics or line.topic in mark.topics)
-            if mark.table == table or is_of_topic:
-                return _read_again(mark.table)
+        for waiting in self._waiting:
+            if waiting.table == table or (line.source is None and waiting.reads(line.topic)):
+                return waiting.words
         return None
 
     def refusal(self, table: str) -> str | None:
         """Why records of a table are not taken now: it is behind, or they are late. One that is not there takes all."""
-        if table in self._missing:
-            return _read_again(table)
+        waiting = next((one for one in self._waiting if one.table == table), None)
+        if waiting is not None:
+            return waiting.words
         if table not in self._refusals and self._even_if_older:
             self._refusals[table] = None
         if table not in self._refusals:
@@ -181,14 +179,6 @@ class Retry:
         faults.reached("slice-taken-out", slice_.number)
         self.slices.forget(slice_)
         return applied
-
-
-def _read_again(table: str) -> str:
-    return (
-        f"table {table} is behind the stream and reads its topics again from where it stands, these records too"
-        " perhaps: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE --table"
-        f" {table}`, or a start)"
-    )
 
 
 def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_older: bool, dry_run: bool) -> None:

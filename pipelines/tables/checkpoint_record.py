@@ -109,8 +109,11 @@ class CheckpointRecord:
     def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
         """Record tables durably before anything is committed to them; costs nothing once they are.
 
-        ``found`` are all that the pipeline had written before; what is recorded of that already stays.
+        ``found`` are all that the pipeline had written before; what is recorded of that already stays. Where there is
+        no checkpoint (a retry behind its loss) nothing is: a directory with a record alone would count as damaged.
         """
+        if self._record is None and self._checkpoint.query_id is None:
+            return
         known = self._record or Record(self._config.name, {})
         new = {
             identifier: table.created_ms

@@ -22,6 +22,8 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
     if rule.merge_sources is not None or (rule.on_change is not None and not rule.is_log_assumed):
         return
+    if any(fed_by(source).is_same(other) for other in sink.sources):
+        return  # whose rows are in the table, by a rule that allowed it
     others = [told(other) for other in sink.sources if not other.is_same(fed_by(source))]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others and rule.is_log_assumed:

@@ -74,13 +74,15 @@ class PipelineTables:
         beside: BesideStream | None = None,
         left_out: LeftOut | None = None,
         only: str | None = None,
+        topics_to_read: Collection[str] = (),
         topic_ids: TopicIds = dict,
         first_new: int | None = None,
         counts: CommitCounts | None = None,
     ) -> None:
         """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
 
-        With ``only`` all other tables are as if no rule led to them: for bringing up a single one. ``topic_ids`` gives
+        With ``only`` all other tables are as if no rule led to them: for bringing up a single one from
+        ``topics_to_read``. ``topic_ids`` gives
         the ids of the topics that are read. ``first_new`` is the first batch that no earlier process can have begun.
         ``counts`` says how many commits of the pipeline the tables have.
         """
@@ -89,6 +91,7 @@ class PipelineTables:
         self._own = own or OwnTables(config, catalog_of(config))
         self._left_out = left_out
         self._only = only
+        self._topics_to_read = topics_to_read
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self.sinks: dict[str, TableSink] = {}
@@ -475,7 +478,7 @@ class PipelineTables:
                 log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
             topics = {topic for topic, _ in found.position.offsets}
             rules = rules_for(self.config, found.name, sorted(topics))
-            if self._only is not None and not leading_rules(self.config, found.name, found.position.sources, topics):
+            if self._only is not None and not self._is_led(found, topics):
                 raise TableFailure(str(found.name), ConfigError(_NO_RULE))
             if not rules:
                 continue
@@ -491,6 +494,11 @@ class PipelineTables:
                     self._rules.pop(identifier, None)
         self._own.go_on_with(gone_on_with)
         self._leave_out_unopened(failures, is_any_open=bool(gone_on_with))
+
+    def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
+        """Whether a rule leads to a table what has fed it, or what its mark says that it is to read."""
+        topics = {*topics, *self._topics_to_read}
+        return bool(leading_rules(self.config, found.name, found.position.sources, topics))
 
     def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
         identifier = str(found.name)

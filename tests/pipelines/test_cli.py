@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import TIDEMARK, tidemark, tidemark_process
 
 GOOD = """\
@@ -176,6 +178,20 @@ def test_refused_arguments_are_told_in_plain_words() -> None:
         "Invalid value for '--limit': expected a whole number\n"
     )
     assert "'-f': 'xml' is not one of" in tidemark("table", "scan", "x", "-f", "xml").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "x.yaml", "--table", "lake.a", "--table", "lake.b"),
+        ("table", "tags", "create", "t", "name", "--snapshot", "1", "--snapshot=2"),
+        ("quarantine", "list", "x.yaml", "--table=lake.a", "--table", "lake.b"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_option_of_one_value_is_given_once(words: tuple[str, ...]) -> None:
+    done = tidemark(*words)
+    assert (done.returncode, "is given 2 times and takes one value" in done.stderr) == (2, True), done.stderr
 
 
 def test_last_words_act_on_no_terminal(tmp_path: Path) -> None:

@@ -256,7 +256,8 @@ class PausedPipeline:
         return run
 
     def _aside(self, mark: BehindMark) -> PipelineTables:
-        return PipelineTables(self.config, aside_user(USER, mark.since_ms), self._own, only=mark.table)
+        user, topics = aside_user(USER, mark.since_ms), mark.topics
+        return PipelineTables(self.config, user, self._own, only=mark.table, topics_to_read=topics)
 
     def _read_topics(self) -> frozenset[str] | None:
         closed = self.checkpoint.closed_batch

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from paimon_table import TableName
 from paimon_table.errors import ConfigError
+from pipelines.catchup.away_sources import bring_back
 from pipelines.catchup.new_tables import note_new_tables
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.behind_marks import BehindMark, Cause
+from pipelines.checkpoint.sources_away import Since
 from pipelines.replay.replay_requests import check_in_stream
+from pipelines.tables.left_out import LeftOut
 from pipelines.tables.table_failure import TableFailure
 from sinks import faults
+from sinks.commit.positions import FedBy, Position
 from sources.changes import RECORD_SCHEMA
+from sources.kafka.settings import KafkaSettings
+from sources.kafka.slices import KafkaSlices
+from sources.topics import TopicSelection
 from tests.support import paused_pipeline
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
@@ -279,6 +288,59 @@ def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, cap
     caplog.clear()
     process(tmp_path, {**other, "match": {"table": "sums|items"}})
     assert "no rule led records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
+
+
+def test_a_pause_outlasts_the_rule_of_one_source(tmp_path: Path) -> None:
+    """The other one has sent its first records while the table was paused, so the table has none of it."""
+    rules = [{**SUMS, "match": {"table": t}, "merge_sources": "same_rows"} for t in ("sums", "items")]
+    rows = [row for row in source().to_pylist() if row["topic"].endswith("sums") or row["offset"] >= 10]
+    records_of_both = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+    first = PausedPipeline(tmp_path, records_of_both, rules)
+    first.run(1)
+    first.pause("lake.sums")
+    first.run(2)
+    other = PausedPipeline(tmp_path, records_of_both, rules[1:])
+    other.run(1)
+    assert other.left_out.marks["lake.sums"].cause is Cause.ASKED
+    assert other.left_out.marks["lake.sums"].topics == ("shop.public.items", "shop.public.sums")
+
+
+KAFKA = KafkaSettings("localhost:1", TopicSelection())
+FROM_KAFKA = KafkaSlices(KAFKA, lambda: pytest.fail("asks Kafka"), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [
+        (None, {"a": {"0": 7, "1": 4}, "b": {"0": 30, "1": 20}, "c": {"0": 5}}),
+        ({"a": {"0": 9}, "b": {"0": 28}}, {"a": {"0": 7}, "b": {"0": 30}}),
+    ],
+    ids=["in the stream", "behind it"],
+)
+def test_a_table_comes_back_from_where_it_stands_in_each_partition(
+    behind: dict[str, dict[str, int]] | None, expected: dict[str, dict[str, int]]
+) -> None:
+    """Known: a-0 to 7 and b-0 to 30. It was away from a since batch 2, where a had two partitions."""
+    source = FedBy("a", None, None, "t")
+    left_out = LeftOutAt(json.dumps({"a": {"0": 40, "1": 40, "2": 9}, "b": {"0": 33, "1": 20}, "c": {"0": 5}}), behind)
+    position = Position("user", {("a", 0): 7, ("b", 0): 30}, sources={source: (), FedBy("b", None, None, "t"): ()})
+    since = Since(2, json.dumps({"a": {"0": 10, "1": 4}}))
+    bring_back(TableName("lake", "t"), position, {source: since}, (), cast(LeftOut, left_out), FROM_KAFKA, {})
+    assert json.loads(left_out.begin or "") == expected
+
+
+class LeftOutAt:
+    """Where the stream is, and a table that is behind maybe; keeps from where it is to go on."""
+
+    next_batch = (5, False)
+
+    def __init__(self, now: str, behind: Mapping[str, Mapping[str, int]] | None) -> None:
+        self.next_begin, self.begin = now, ""
+        begin = None if behind is None else json.dumps(behind)
+        self.marks = {} if behind is None else {"lake.t": BehindMark("lake.t", Cause.FAILED, "", 1, 3, begin)}
+
+    def go_back(self, _table: str, _reason: str, _batch: int, begin: str | None, _topics: Collection[str]) -> None:
+        self.begin = begin or ""
 
 
 def test_a_new_table_is_filled_by_all_its_rules(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import FILE, CommitCounts
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import MOST_TAKEN_UP
 from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.settings import DumpSettings
@@ -176,11 +177,8 @@ def sum_records(*topics: str) -> pa.RecordBatch:
 
 
 ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
-SUMS = {
-    "match": {"table": "sums", "topic": "shop.public.sums"},
-    "into": "lake.sums",
-    "options": {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"},
-}
+SUM_OPTIONS = {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
+SUMS = {"match": {"table": "sums", "topic": "shop.public.sums"}, "into": "lake.sums", "options": SUM_OPTIONS}
 
 
 def summing(root: Path, *rules: Mapping[str, Any]) -> PausedPipeline:
@@ -258,6 +256,49 @@ def test_a_table_that_is_older_and_away_keeps_its_place(tmp_path: Path) -> None:
     assert away.left_out.is_away("lake.sums")
     away.run(2)
     check_sums(summing(tmp_path, named, ITEMS))
+
+
+@pytest.mark.parametrize("batches", [0, 1], ids=["before its first batch", "behind it"])
+def test_a_rollback_of_what_earlier_processes_committed_is_noticed(tmp_path: Path, batches: int) -> None:
+    """The newest snapshot is a compaction, so that nothing of the table was looked through at the start."""
+    compacting = {**SUMS, "options": {**SUM_OPTIONS, "changelog-producer": "lookup"}}
+    summing(tmp_path, compacting, ITEMS).run(3)
+    running = summing(tmp_path, compacting, ITEMS)
+    running.run(batches)
+    back_to(running, 0, aside=False)
+    with pytest.raises(RolledBack, match=r"lake\.sums was rolled back while pipeline shop wrote it"):
+        running.run()
+    check_sums(summing(tmp_path, compacting, ITEMS))
+
+
+def test_a_table_that_is_opened_late_is_counted(tmp_path: Path) -> None:
+    """What its snapshots tell then is less than the checkpoint knows."""
+    names = [f"t{n}" for n in range(MOST_TAKEN_UP + 2)]
+    rules = [{**SUMS, "match": {"table": name}, "into": f"lake.{name}"} for name in names]
+
+    def process() -> PausedPipeline:
+        return PausedPipeline(tmp_path, sum_records(*names), rules, batch_size=10 * len(names))
+
+    process().run(2)
+    running = process()
+    late = next(name for name in names if f"lake.{name}" not in running.tables.sinks)
+    context = running.table(f"lake.{late}").context
+    roll_back(context, plan_rollback(context, 1))
+    with pytest.raises(RolledBack, match=f"lake.{late} was rolled back"):
+        running.run()
+    assert list(process().behind) == [f"lake.{late}"]
+
+
+def test_a_rollback_to_what_another_writer_left_is_one(tmp_path: Path) -> None:
+    first = summing(tmp_path)
+    first.run(1)
+    commit = first.table("lake.sums").new_commit("another")
+    shutil.rmtree(directory(tmp_path, "sums") / "snapshot")
+    commit.refresh()
+    commit.commit(0, [], {}, also_empty=True)
+    again = summing(tmp_path)
+    assert list(again.behind) == ["lake.sums"]
+    check_sums(again)
 
 
 def test_a_batch_counts_before_it_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

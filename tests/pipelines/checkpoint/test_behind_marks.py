@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from paimon_table.errors import CorruptFile
 from pipelines.checkpoint.behind_marks import DIRECTORY, BehindMark, BehindMarks, Cause, SlicePlan
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.quarantine.bad_lines import aside_owner
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
 
 BEGIN = json.dumps({"a": {"0": 5, "1": 7}, "b": {"0": 3}})
@@ -36,6 +38,18 @@ def test_a_mark_is_read_back_with_all_that_it_says(tmp_path: Path) -> None:
     assert (MARK.is_behind, MARK.tries_again, MARK.position) == (True, True, END)
     marks.add_topics(MARK.table, ["c"])
     assert BehindMarks(checkpoint).all[MARK.table].topics == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("letter", ["T", "é", "订"])
+@pytest.mark.parametrize("length", [20, 80, 240])
+def test_names_of_any_length_have_marks_of_their_own(tmp_path: Path, letter: str, length: int) -> None:
+    checkpoint = _checkpoint(tmp_path)
+    names = [f"lake.{letter * length}{end}" for end in "ab"]
+    for name in names:
+        BehindMarks(checkpoint).put(replace(MARK, table=name))
+    assert sorted(BehindMarks(checkpoint).all) == names
+    owners = [aside_owner("2a2d3a6b-7c9b-4a53-9d7b-0f7b3a3e0d11", replace(MARK, table=name)) for name in names]
+    assert len({*owners}) == 2 and max(map(len, owners)) <= 255
 
 
 def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

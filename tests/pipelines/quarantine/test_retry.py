@@ -17,13 +17,17 @@ import pytest
 from paimon_table.errors import CorruptFile, SinkUnavailable
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.checkpoint.sources_away import Since, SourcesAway
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
 from pipelines.prepared import own_tables
 from pipelines.quarantine.applier import COMMAND, handler
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from sinks import faults
+from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
@@ -191,6 +195,33 @@ def test_what_failed_in_a_retry_that_was_killed_and_is_good_by_now_is_not_lost(
     retry(file)
     assert rows_of(tmp_path) == {**ALL, **({5: 55} if mended_at_first else {})}
     assert offsets_left(tmp_path) == []
+
+
+@pytest.mark.parametrize("how", ["rolled back", "its source was away"])
+def test_records_that_the_next_start_reads_again_wait(tmp_path: Path, how: str) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    checkpoint(tmp_path, 0)
+    found, config = table(tmp_path), load_pipeline(file)
+    CheckpointRecord(config, Checkpoint(config)).add([("lake.orders", found)], ["lake.orders"])
+    if how == "rolled back":
+        counts = {"lake.orders": Commits(found.created_ms, 99, ("shop.public.orders",))}
+        CommitCounts(Checkpoint(config)).note(counts)
+    else:
+        source = FedBy("shop.public.orders", "shop", "public", "orders")
+        SourcesAway(Checkpoint(config)).write({"lake.orders": {source: Since(0, None)}})
+
+    assert "lake.orders is behind the stream" in retry(file, "--table", "lake.orders", code=2).stderr
+    assert offsets_left(tmp_path) == [4, 5, 6]
+
+
+def test_a_retry_without_a_checkpoint_makes_none(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    shutil.rmtree(tmp_path / "checkpoint")
+    retry(file)
+    assert rows_of(tmp_path) == ALL
+    assert not (tmp_path / "checkpoint" / "tidemark.json").exists()
 
 
 @pytest.mark.parametrize("cause", [Cause.ASKED, Cause.FAILED, Cause.AWAY])
