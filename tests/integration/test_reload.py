@@ -6,7 +6,9 @@ import json
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from paimon_table import Table
 from tests.support.command import TIDEMARK
 from tests.support.events import History, write_dump
-from tests.support.pipeline_run import running, wait_until, write_pipeline
+from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -65,3 +67,43 @@ def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
         rows = Table.open(f"{tmp_path}/warehouse/lake.db/{history.table}").to_arrow().to_pylist()
         assert {row["id"]: row for row in rows} == history.rows
     assert {"started", "stopping"} <= {json.loads(line)["event"] for line in log.read_text().splitlines()}
+
+
+def has_text(file: Path, text: str) -> bool:
+    return text in file.read_text()
+
+
+@pytest.mark.crash
+def test_a_kill_while_a_changed_file_is_taken_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """In append tables, where each record that is read twice would be seen."""
+    dumps = tmp_path / "dumps"
+    orders, items = History("orders", seed=5).extend(60), History("items", seed=6).extend(60)
+    write_dump(dumps, [orders])
+    write_dump(tmp_path / "later", [items])
+    file = write_pipeline(tmp_path, dumps, producer="none", buckets="bucket: -1")
+    whole = file.read_text()
+    log_rule = "    mode: append\n    on_change: log\n"
+    one, both = (
+        whole.replace(ANY, "".join(ONE.format(name) + log_rule for name in names))
+        for names in (["orders"], ["orders", "items"])
+    )
+    for number, wait_s in enumerate((0.0, 0.1, 0.6)):
+        file.write_text(one)
+        log = tmp_path / f"messages-{number}"
+        with running(file, log) as process:
+            wait_until(partial(has_text, log, "shop: reads"), 120, "the start")
+            file.write_text(both)
+            process.send_signal(signal.SIGHUP)
+            time.sleep(wait_s)
+            if number == 0:
+                for dump in (tmp_path / "later").iterdir():
+                    shutil.copy(dump, dumps / f"later-{dump.name}")
+            process.kill()
+            process.wait()
+        done = run_once(file)
+        assert done.returncode == 0, done.stderr
+        for history in (orders, items):
+            rows = Table.open(f"{tmp_path}/warehouse/lake.db/{history.table}").to_arrow().to_pylist()
+            places = {(row["event_partition"], row["event_offset"]) for row in rows}
+            count = sum(envelope is not None for _, _, envelope in history.events)
+            assert (len(rows), len(places)) == (count, count), done.stderr
