@@ -4,7 +4,7 @@ A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with
 and read again by a pipeline whose source is files. The files of a batch lie in a directory of its own, which is emptied
 before the batch (re)runs: a replayed batch leaves each bad record once. Lines of tables that have the batch already
 stay, in a file of their own. Files are named after the task that writes them and its stretch of records, so two never
-and its stretch of records, so two never meet, and a task that Spark tries again writes the same ones.
+meet, and a task that Spark tries again writes the same ones.
 """
 
 from __future__ import annotations

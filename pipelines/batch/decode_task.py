@@ -149,9 +149,12 @@ class DecodeTask:
                 report.newest[row.source, row.partition] = row
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
-        bad = tuple(row for row in (*malformed, *decoded.quarantine) if not self._is_put_aside_before(row))
-        before = len(malformed) + len(decoded.quarantine) - len(bad)
-        report.counts += DecodeCounts(quarantined=-before, already_stored=before)
+        bad = (*malformed, *decoded.quarantine)
+        if bad and any(target.floors for target in self.targets):
+            new = tuple(row for row in bad if not self._is_put_aside_before(row))
+            before = len(bad) - len(new)
+            report.counts += DecodeCounts(quarantined=-before, already_stored=before)
+            bad = new
         if self.topics_behind:
             own = tuple(row for row in bad if row.source is not None or row.topic not in self.topics_behind)
             later = len(bad) - len(own)

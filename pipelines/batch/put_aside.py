@@ -16,7 +16,7 @@ from pipelines.batch.plan import BatchRun
 from pipelines.tables.known_routes import led_to
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import FedBy, Position
-from sinks.commit.table_sink import TableSink
+from sinks.commit.table_sink import has_batch
 from sinks.quarantine import Quarantine
 
 
@@ -67,8 +67,8 @@ class _Holders:
             table = tables.catalog.find(TableName.of(identifier))
             if table is None:
                 return False
-            sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
-            return sink.is_appended(self._batch.id, self._batch.started_ms)
+            user, batch = tables.commit_user, self._batch
+            return has_batch(table, identifier, tables.config.name, user, batch.id, batch.started_ms)
         except TidemarkError:
             return True
 

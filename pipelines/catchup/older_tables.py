@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from paimon_table import Table, TableName
+from paimon_table import Table, TableFiles, TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.config.config import PipelineConfig
@@ -49,12 +49,22 @@ def older_tables(
     for name, known in counts.all.items():
         position = positions.known.get(name)
         if name in positions.unreadable or (position is not None and position.commit_count >= known.count):
-            continue
+            continue  # without a look at its files
         files = own.catalog.files(TableName.of(name))
-        if files.created_ms() != known.created_ms:
-            continue
-        if position is not None or not has_expired(files.snapshots):
-            yield OlderTable(name, known, None if position is None else position.among(topic_ids))
+        older = _older(name, known, position, files, topic_ids) if files.created_ms() == known.created_ms else None
+        if older is not None:
+            yield older
+
+
+def _older(
+    name: str, known: Commits, position: Position | None, files: TableFiles, topic_ids: Mapping[str, str]
+) -> OlderTable | None:
+    """The table if it lacks commits; None also where its snapshots do not say any more what was committed."""
+    if known.count <= (0 if position is None else position.commit_count):
+        return None
+    if position is None and has_expired(files.snapshots):
+        return None
+    return OlderTable(name, known, None if position is None else position.among(topic_ids))
 
 
 def missing_count(config: PipelineConfig, counts: CommitCounts, identifier: str, table: Table) -> int:
@@ -121,13 +131,10 @@ class WentBack:
                 self._counts.lower(identifier, 0)
             return is_filled
         position = newest_position(files.snapshots, self._config.name)
-        if known.count <= (0 if position is None else position.commit_count):
-            return False
-        if position is None and has_expired(files.snapshots):
-            return False  # others have let expire what the pipeline has committed
-        found = OlderTable(identifier, known, None if position is None else position.among(self._topic_ids()))
-        _leave_out(self._config, found, self._counts, self._left_out, self._reader)
-        return True
+        older = _older(identifier, known, position, files, self._topic_ids())
+        if older is not None:
+            _leave_out(self._config, older, self._counts, self._left_out, self._reader)
+        return older is not None
 
 
 def _leave_out(

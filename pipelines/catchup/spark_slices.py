@@ -14,7 +14,7 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
-from pipelines.checkpoint.behind_marks import BehindMark, file_name
+from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
@@ -27,8 +27,7 @@ def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:
     """Settings of the tasks of a mark's slices, whose numbers begin anew: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
-        path = f"{quarantine.path}+{file_name(mark.table)}-{mark.since_ms}"
-        quarantine = Quarantine(quarantine.io, path, quarantine.task)
+        quarantine = Quarantine(quarantine.io, quarantine.path + mark.aside_name, quarantine.task)
     return again_settings(settings, quarantine)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from paimon_table import Catalog, TableName
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.tables import PipelineTables
-from sinks.commit.table_sink import TableSink
+from sinks.commit.table_sink import has_batch
 
 CLOSING_S = 2.0
 """How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
@@ -60,8 +60,8 @@ class StreamEnd:
         tables, table = self._tables(), self._catalog.find(TableName.of(identifier))
         if tables is None or table is None:
             return False
-        sink = TableSink(identifier, table, tables.config.name, tables.commit_user, resumes=True)
-        return sink.is_appended(batch_id, self._checkpoint.planned_at_ms(batch_id))
+        planned_at_ms = self._checkpoint.planned_at_ms(batch_id)
+        return has_batch(table, identifier, tables.config.name, tables.commit_user, batch_id, planned_at_ms)
 
     def readmit(self, identifier: str) -> None:
         tables = self._tables()

@@ -31,7 +31,7 @@ _LONGEST_NAME = 200
 """File systems take 255 bytes: with what stands around a name, a mark and a directory of the quarantine have room."""
 
 
-def file_name(table: str) -> str:
+def _file_name(table: str) -> str:
     """The identifier of a table as a part of file names; of a long one the begin, and what tells it from others."""
     quoted = quote(table, safe="")
     if len(quoted) <= _LONGEST_NAME:
@@ -107,6 +107,11 @@ class BehindMark:
         """Where the next slice begins once the last one is done."""
         return self.begin if self.slice is None else self.slice.end
 
+    @property
+    def aside_name(self) -> str:
+        """What tells the bad records that are met while the table is caught up from those of the stream."""
+        return f"+{_file_name(self.table)}-{self.since_ms}"
+
     def to_bytes(self) -> bytes:
         return json.dumps({**asdict(self), "cause": self.cause.value}, indent=1).encode()
 
@@ -117,7 +122,7 @@ class BehindMark:
         plan, topics = document.pop("slice"), document["topics"]
         if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
             raise TypeError("the topics are of another kind")
-        document |= {"cause": Cause(document["cause"]), "topics": tuple(document["topics"])}
+        document |= {"cause": Cause(document["cause"]), "topics": tuple(topics)}
         piece = None if plan is None else SlicePlan(**known_fields(SlicePlan, plan))
         mark = cls(**known_fields(cls, document), slice=piece)
         numbers = [mark.since_ms, mark.batch, *(() if plan is None else (plan["number"], plan["planned_at_ms"]))]
@@ -144,7 +149,7 @@ class BehindMarks:
     def put(self, mark: BehindMark) -> None:
         """Make a mark durable in place of the table's earlier one."""
         if self._marks.get(mark.table) != mark:
-            self._checkpoint.write(f"{DIRECTORY}/{file_name(mark.table)}.json", mark.to_bytes())
+            self._checkpoint.write(f"{DIRECTORY}/{_file_name(mark.table)}.json", mark.to_bytes())
             self._marks = {**self._marks, mark.table: mark}
 
     def add_topics(self, table: str, topics: Iterable[str]) -> None:

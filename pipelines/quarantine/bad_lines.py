@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_table.storage.file_io import FileIO
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, file_name
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -155,7 +155,7 @@ def _undone_batches(checkpoint: Checkpoint) -> dict[str, int]:
 
 def aside_owner(query: str, mark: BehindMark) -> str:
     """The directory of the bad records of a table that is caught up."""
-    return f"{query}+{file_name(mark.table)}-{mark.since_ms}"
+    return query + mark.aside_name
 
 
 def replay_owner(state: ReplayState) -> str:

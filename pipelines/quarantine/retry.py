@@ -64,19 +64,17 @@ class Retry:
         self._refusals: dict[str, str | None] = {}
         self._waiting = reading_again(quarantine.config, self._own)
 
-    def is_read_again(self, line: BadLine) -> str | None:
-        """Why a record waits: a table that it is for, or may be for, reads it again."""
-        table = self.quarantine.names.of(line)
-        for waiting in self._waiting:
-            if waiting.table == table or (line.source is None and waiting.reads(line.topic)):
-                return waiting.words
-        return None
+    def may_be_read_again(self, line: BadLine) -> str | None:
+        """Why a record waits that names no source table: a table that it may be for reads it again."""
+        if line.source is not None:
+            return None
+        return next((waiting.words for waiting in self._waiting if waiting.reads(line.topic)), None)
 
     def refusal(self, table: str) -> str | None:
         """Why records of a table are not taken now: it is behind, or they are late. One that is not there takes all."""
-        waiting = next((one for one in self._waiting if one.table == table), None)
+        waiting = next((one.words for one in self._waiting if one.table == table), None)
         if waiting is not None:
-            return waiting.words
+            return waiting
         if table not in self._refusals and self._even_if_older:
             self._refusals[table] = None
         if table not in self._refusals:
@@ -133,7 +131,7 @@ class Retry:
             text = line.text if self._edited is None else self._edited.of(line)
             if text is None:
                 continue
-            why = self.is_read_again(line) or self.refusal(table_of(line))
+            why = self.may_be_read_again(line) or self.refusal(table_of(line))
             if why is None:
                 yield line, text
             else:

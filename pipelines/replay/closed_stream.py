@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_table import Catalog, TableName
 from pipelines.checkpoint.checkpoint import Checkpoint
-from sinks.commit.table_sink import TableSink
+from sinks.commit.table_sink import has_batch
 
 
 class ClosedStream:
@@ -31,5 +31,5 @@ class ClosedStream:
         if planned is None or planned == closed:
             return False
         table = self._catalog.load(TableName.of(identifier))
-        sink = TableSink(identifier, table, self._pipeline, self._user, resumes=True)
-        return sink.is_appended(planned, self._checkpoint.planned_at_ms(planned))
+        planned_at_ms = self._checkpoint.planned_at_ms(planned)
+        return has_batch(table, identifier, self._pipeline, self._user, planned, planned_at_ms)

@@ -67,27 +67,30 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
     """Those of the source tables that fed ``name`` which the rules still lead to it, with their rules."""
     found: dict[SourceTable, TargetRule] = {}
     for source in fed:
-        names = (source.database, source.schema, source.table, source.topic)
-        rule = config.rule_for(*names)
-        with suppress(ConfigError):  # which its events are to tell, if any come
-            if rule is not None and rule.target(*names) == name:
-                found[SourceTable(source.topic, source.database, source.schema, source.table)] = rule
+        rule, target = _rule_of(config, source)
+        if rule is not None and target == name:
+            found[SourceTable(source.topic, source.database, source.schema, source.table)] = rule
     return found
 
 
 def led_to(config: PipelineConfig, source: FedBy) -> TableName | None:
     """The table that a rule leads a source table to; None where none does, or only its events can tell."""
-    names = (source.database, source.schema, source.table, source.topic)
-    rule = config.rule_for(*names)
-    with suppress(ConfigError):
-        return None if rule is None else rule.target(*names)
-    return None
+    return _rule_of(config, source)[1]
 
 
 def is_led_elsewhere(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
     """Whether no rule leads a source table to ``name``; False where only its events can tell."""
+    rule, target = _rule_of(config, source)
+    return rule is None or target not in (None, name)
+
+
+def _rule_of(config: PipelineConfig, source: FedBy) -> tuple[TargetRule | None, TableName | None]:
+    """The rule of a source table, and the table that it leads it to; None where only its events can tell."""
     names = (source.database, source.schema, source.table, source.topic)
-    return config.rule_for(*names) is None or led_to(config, source) not in (None, name)
+    rule = config.rule_for(*names)
+    with suppress(ConfigError):
+        return rule, None if rule is None else rule.target(*names)
+    return rule, None
 
 
 def leading_rules(

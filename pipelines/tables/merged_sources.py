@@ -24,7 +24,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         return
     if any(fed_by(source).is_same(other) for other in sink.sources):
         return  # whose rows are in the table, by a rule that allowed it
-    others = [told(other) for other in sink.sources if not other.is_same(fed_by(source))]
+    others = [told(other) for other in sink.sources]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others and rule.is_log_assumed:
         raise ConfigError(

@@ -57,6 +57,13 @@ class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
+def has_batch(
+    table: Table, identifier: str, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None
+) -> bool:
+    """Whether a batch of a commit user is in a table, as its snapshots say now; see ``TableSink.is_appended``."""
+    return TableSink(identifier, table, pipeline, commit_user, resumes=True).is_appended(batch_id, started_ms)
+
+
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:
     """What a pipeline ends with that runs while commits of it go."""
     return RolledBack(
