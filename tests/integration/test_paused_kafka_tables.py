@@ -53,7 +53,9 @@ def test_tables_fall_behind_and_come_back_alone(tmp_path: Path) -> None:
         file = _pipeline(tmp_path, kafka.bootstrap_servers)
 
         with running(file, log) as process:
-            wait_until(lambda: {REFUSED, FINE} <= table_names(tmp_path), 120, "the first rows")
+            wait_until(lambda: {REFUSED, FINE} <= table_names(tmp_path), 120, "the tables")
+            # In a batch with the truncate these would wait with it.
+            wait_until(lambda: row_ids(tmp_path, REFUSED) == [*range(10)], 60, "the first rows")
             kafka.produce(REFUSED, [_truncate(REFUSED), *insert_events(REFUSED, range(10, 30))])
             wait_until(lambda: f"table lake.{REFUSED} is paused from batch" in log.read_text(), 60, "the pause")
             kafka.produce(FINE, insert_events(FINE, range(10, 20)))
