@@ -208,13 +208,10 @@ def replay(
         raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
     from pipelines.quarantine.once import keep_once
-    from pipelines.quarantine.read_again import check_read_again
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
 
     config = load_pipeline(file)
-    if rebuild and not abandon:
-        check_read_again(config, table)
     replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing), keep_once)
 
 

@@ -57,7 +57,8 @@ from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
-from pipelines.quarantine.once import keep_once_behind
+from pipelines.quarantine.elsewhere import QuarantinedPlaces, ahead_of_stream
+from pipelines.quarantine.once import keep_once_behind, take_out_good
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
@@ -494,7 +495,9 @@ class PipelineQuery:
         return CatchUp(identifier, self._left_out, self._stream, work)
 
     def _slices(self) -> SparkSlices:
-        return SparkSlices(self._spark, self.config, self._reader, self._settings, self._exchange)
+        return SparkSlices(
+            self._spark, self.config, self._reader, self._settings, self._exchange, QuarantinedPlaces(self.config)
+        )
 
     def _note_compactions(self) -> None:
         """Look whether compactions have failed beside the query."""
@@ -535,7 +538,10 @@ class PipelineQuery:
         return self.tables
 
     def _tables_of(self, query_id: str) -> PipelineTables:
-        self._settings = replace(self._settings, quarantine=quarantine_under(self.config, query_id))
+        take_out_good(self.config)
+        quarantine = quarantine_under(self.config, query_id)
+        ahead = ahead_of_stream(self.config, self._checkpoint, query_id)
+        self._settings = replace(self._settings, quarantine=quarantine, quarantined_elsewhere=ahead)
         user = commit_user(self.config, query_id)
         return PipelineTables(
             self.config,

@@ -22,12 +22,10 @@ def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
     return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path
 
 
-def quarantine_under(config: PipelineConfig, name: str) -> Quarantine | None:
-    """The quarantine of batches that are numbered by themselves; None where bad records are refused."""
-    if config.source.on_bad_record == "fail":
-        return None
+def quarantine_under(config: PipelineConfig, name: str) -> Quarantine:
+    """The quarantine of batches that are numbered by themselves."""
     io, path = quarantine_of(config)
-    return Quarantine(io, f"{path}/{name}")
+    return Quarantine(io, f"{path}/{name}", takes_bad=config.source.on_bad_record != "fail")
 
 
 def catalog_of(config: PipelineConfig) -> Catalog:

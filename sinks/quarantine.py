@@ -5,6 +5,10 @@ and read again by a pipeline whose source is files. The files of a batch lie in 
 before the batch (re)runs: a replayed batch leaves each bad record once. Lines of tables that have the batch already
 stay, in a file of their own. Files are named after the task that writes them and its stretch of records, so two never
 meet, and a task that Spark tries again writes the same ones.
+
+A batch may bring records that another directory still holds, once what was wrong with them is mended: a table that is
+caught up or built anew reads them again. It leaves notes of them in its own directory, lines of the same form in files
+with another ending, and they leave the quarantine when what the batch is part of is done.
 """
 
 from __future__ import annotations
@@ -21,8 +25,12 @@ _TOPIC_CHARACTERS = 100
 """Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
 
 
-_KEPT = "kept.jsonl"
-"""The file of lines that outlast a run of their batch; those of tasks have dashes in their names."""
+_KEPT = "kept"
+"""The file of lines that outlast a run, without its ending; those of tasks have dashes in their names."""
+
+LINES = ".jsonl"
+NOTES = ".good"
+"""How the files end."""
 
 _THOUGHT = ("reason", "source")
 
@@ -71,21 +79,34 @@ class Quarantine:
     """Number of the decode task in its job."""
     has_kept: bool = False
     """Whether lines of an earlier run of the batch stay: their records are not written again."""
+    takes_bad: bool = True
+    """False: a bad record stops the pipeline (``on_bad_record: fail``); what is here from before stays in order."""
 
     def clear(self, batch_id: int, keeps: Callable[[Mapping[str, Any] | None], bool] = lambda _: False) -> Quarantine:
         """Forget what an earlier run of this batch left, but for the lines that ``keeps`` asks for; for its next run.
 
+        So it is with the notes of records that were good.
+
         A line that is no JSON object is shown to it as None.
         """
         directory = self.directory(batch_id)
-        names = self.io.list_names(directory)
+        all_names = self.io.list_names(directory)
+        notes = [name for name in all_names if name.endswith(NOTES)]
+        lines = [name for name in all_names if not name.endswith(NOTES)]
+        self._keep(directory, notes, NOTES, keeps)
+        return replace(self, has_kept=self._keep(directory, lines, LINES, keeps))
+
+    def _keep(
+        self, directory: str, names: list[str], ending: str, keeps: Callable[[Mapping[str, Any] | None], bool]
+    ) -> bool:
+        """Leave in one file what ``keeps`` asks for of several; gives whether there is any."""
         kept = [line for name in names for line in self._lines(f"{directory}/{name}") if keeps(_fields(line))]
         if kept:
-            self.io.write(f"{directory}/{_KEPT}", b"".join(line + b"\n" for line in dict.fromkeys(kept)))
+            self.io.write(f"{directory}/{_KEPT}{ending}", b"".join(line + b"\n" for line in dict.fromkeys(kept)))
         for name in names:
-            if name != _KEPT or not kept:
+            if name != f"{_KEPT}{ending}" or not kept:
                 self.io.delete(f"{directory}/{name}")
-        return replace(self, has_kept=bool(kept))
+        return bool(kept)
 
     def _lines(self, path: str) -> list[bytes]:
         return [line for line in self.io.read(path).split(b"\n") if line.strip()]
@@ -93,13 +114,21 @@ class Quarantine:
     def add(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
         """Write bad records; ``stretch`` counts how often this task has done that."""
         directory = self.directory(batch_id)
-        kept = {_record(_fields(line)) for line in self._lines(f"{directory}/{_KEPT}")} if self.has_kept else set()
+        file = f"{directory}/{_KEPT}{LINES}"
+        kept = {_record(_fields(line)) for line in self._lines(file)} if self.has_kept else set()
         rows = [record for record in records if not kept or _record(record_line(record)) not in kept]
+        self._write(batch_id, stretch, rows, LINES)
+
+    def note_good(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
+        """Note records that are good and that the quarantine holds elsewhere; ``stretch`` as in ``add``."""
+        self._write(batch_id, stretch, list(records), NOTES)
+
+    def _write(self, batch_id: int, stretch: int, rows: Sequence[BadRecord], ending: str) -> None:
         if not rows:
             return
-        first = rows[0]
+        first, directory = rows[0], self.directory(batch_id)
         self.io.mkdirs(directory)
-        name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}.jsonl"
+        name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}{ending}"
         text = "".join(json.dumps(record_line(r), ensure_ascii=False) + "\n" for r in rows)
         self.io.write(f"{directory}/{name}", text.encode())
 

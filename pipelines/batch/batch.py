@@ -34,7 +34,7 @@ from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
-from pipelines.batch.put_aside import cleared
+from pipelines.batch.put_aside import cleared, looked_up
 from pipelines.batch.rebuild_remedy import rebuild_remedy
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
@@ -124,7 +124,9 @@ def _append_planned(
         compactions.wait()
         clock.lap("wait")
     left_out = tables.left_out
-    settings = replace(settings, quarantine=cleared(settings.quarantine, batch, tables))
+    quarantine = cleared(settings.quarantine, batch, tables)
+    put_aside = looked_up(settings, batch, tables, is_first=attempts.plans == 1)
+    settings = replace(settings, quarantine=quarantine, put_aside=put_aside)
     plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
     decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
     clock.lap("plan")
@@ -195,7 +197,7 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
-        if bad is not None and settings.quarantine is None:
+        if bad is not None and (settings.quarantine is None or not settings.quarantine.takes_bad):
             # The reason of a dump's line that is no record has its place, which is none of a topic.
             has_place = bad.partition >= 0
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"

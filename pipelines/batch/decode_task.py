@@ -25,6 +25,7 @@ from sinks.quarantine import Quarantine
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.changes import (
     OFFSET_COLUMN,
+    ChangeBatch,
     DecodeCounts,
     Decoder,
     Goal,
@@ -36,6 +37,7 @@ from sources.changes import (
 )
 from sources.dumps.dump_records import without_malformed
 from sources.positions import ReadOffsets
+from sources.record_rows import rows_at
 
 BadKind: TypeAlias = tuple[str, SourceTable | None, str]
 """Topic of bad records, the source table that they name, and the kind of reason."""
@@ -61,6 +63,8 @@ class DecodeReport:
     """Rows that need values from a row under another key, which may be in another bucket."""
     stretch_count: int = 0
     """How often records went to quarantine."""
+    note_count: int = 0
+    """How often records were noted that are good now."""
     first_quarantined: QuarantineRow | None = None
     bad_kinds: Counter[BadKind] = field(default_factory=Counter)
     """Bad records by where they come from and what is wrong with them."""
@@ -89,6 +93,16 @@ class DecodeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PutAside:
+    """What the quarantine and the tables have of the records of a batch before it runs."""
+
+    elsewhere: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    """Per (topic, partition) offsets of records that other directories of the quarantine hold."""
+    stored: frozenset[int] = frozenset()
+    """The targets that have the batch: they take nothing of it any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeTask:
     """The decode side of one batch as a picklable function over Spark's Arrow batches.
 
@@ -103,13 +117,14 @@ class DecodeTask:
     targets: tuple[Routing, ...]
     slots: int
     quarantine: Quarantine | None
-    """None: a bad record stops the pipeline, the driver reports the first one."""
+    """None, or one that takes no bad record: one stops the pipeline, the driver reports the first."""
     spool: Spool | None = None
     """Where large blobs go; None: through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports say which offsets were not there."""
     topics_behind: frozenset[str] = frozenset()
     """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
+    put_aside: PutAside = field(default_factory=PutAside)
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -150,8 +165,8 @@ class DecodeTask:
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         bad = (*malformed, *decoded.quarantine)
-        if bad and any(target.floors for target in self.targets):
-            new = tuple(row for row in bad if not self._is_put_aside_before(row))
+        if bad and (self.put_aside.stored or any(target.floors for target in self.targets)):
+            new = tuple(row for row in bad if not self._is_told_before(row))
             before = len(bad) - len(new)
             report.counts += DecodeCounts(quarantined=-before, already_stored=before)
             bad = new
@@ -174,6 +189,7 @@ class DecodeTask:
             report.taken[change.source] += taken
             report.events[index] += taken - stored_before
             report.moved_count += _moved_count(change.rows)
+            self._note_good(batch, change, index, report)
             table = self.targets[index]
             rows = without_sequence_of_deletes(change.rows, table.options.sequence_fields, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
@@ -181,15 +197,33 @@ class DecodeTask:
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
 
-    def _is_put_aside_before(self, row: QuarantineRow) -> bool:
-        """Whether a bad record lies below what its table took over from an earlier checkpoint, which put it aside.
+    def _is_told_before(self, row: QuarantineRow) -> bool:
+        """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.
 
-        It may have been mended and applied since. One that names no source table was put aside when the stream passed
-        it, whatever table tells of that.
+        It lies below what its table took over from an earlier checkpoint, or its table has the batch: then the record
+        is in the quarantine, was mended and applied since, or was good then. One that names no source table was put
+        aside when the stream passed it, whatever table tells of that.
         """
         topic, place = row.topic, (row.topic, row.partition)
         fed = [self.routes.get(row.source)] if row.source else [i for s, i in self.routes.items() if s.topic == topic]
-        return any(row.offset < self.targets[index].floors.get(place, 0) for index in fed if index is not None)
+        known = [index for index in fed if index is not None]
+        if any(row.offset < self.targets[index].floors.get(place, 0) for index in known):
+            return True
+        return bool(known) and all(index in self.put_aside.stored for index in known)
+
+    def _note_good(self, batch: pa.RecordBatch, change: ChangeBatch, index: int, report: DecodeReport) -> None:
+        """Leave a note of records that come into a table and that the quarantine still holds: they leave it then."""
+        topic, partition = change.source.topic, change.partition
+        held = self.put_aside.elsewhere.get((topic, partition))
+        if held is None or self.quarantine is None or index in self.put_aside.stored:
+            return
+        offsets = np.unique(np.asarray(change.rows.column(OFFSET_COLUMN)))
+        offsets = offsets[offsets >= self.targets[index].floors.get((topic, partition), 0)]
+        found = offsets[np.isin(offsets, held)]
+        if len(found):
+            rows = rows_at(batch, change.source, partition, found)
+            self.quarantine.note_good(self.batch_id, report.note_count, rows)
+            report.note_count += 1
 
     def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
         if not bad:
@@ -198,7 +232,7 @@ class DecodeTask:
         for row in bad:
             report.bad_places.setdefault((row.topic, row.source), (row.partition, row.offset))
         report.bad_kinds.update((row.topic, row.source, kind_of_reason(row.reason)) for row in bad)
-        if self.quarantine is not None:
+        if self.quarantine is not None and self.quarantine.takes_bad:
             self.quarantine.add(self.batch_id, report.stretch_count, bad)
         report.stretch_count += 1
 

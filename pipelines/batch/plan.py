@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from paimon_table import BucketId
 from paimon_table.storage.private_directory import SharedDirectory
-from pipelines.batch.decode_task import DecodeTask
+from pipelines.batch.decode_task import DecodeTask, PutAside
 from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks.exchange.spool import Spool
@@ -30,6 +32,10 @@ class TaskSettings:
     """Where large blobs wait for their write task; None: in Spark's shuffle."""
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
+    quarantined_elsewhere: Callable[[], Mapping[tuple[str, int], np.ndarray]] | None = None
+    """Gives ``PutAside.elsewhere`` for the next batch; on the driver."""
+    put_aside: PutAside = field(default_factory=PutAside)
+    """Of the batch that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.spool,
         settings.notes_gaps,
         tables.topics_behind,
+        settings.put_aside,
     )
 
 

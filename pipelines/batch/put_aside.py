@@ -12,8 +12,10 @@ from typing import Any
 
 from paimon_table import TableName
 from paimon_table.errors import TidemarkError
-from pipelines.batch.plan import BatchRun
+from pipelines.batch.decode_task import PutAside
+from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.tables.known_routes import led_to
+from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import FedBy, Position
 from sinks.commit.table_sink import has_batch
@@ -23,6 +25,22 @@ from sinks.quarantine import Quarantine
 def cleared(quarantine: Quarantine | None, batch: BatchRun, tables: PipelineTables) -> Quarantine | None:
     """The quarantine for a run of ``batch``: empty, but for records of tables that have the batch."""
     return None if quarantine is None else quarantine.clear(batch.id, _Holders(batch, tables).hold)
+
+
+def looked_up(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, *, is_first: bool) -> PutAside:
+    """What the quarantine and the tables have of a batch; ``is_first``: no run of it in this process came before.
+
+    The storage is asked where a table may have the batch: an earlier process got that far, or an earlier run.
+    """
+    elsewhere = {} if settings.quarantined_elsewhere is None else settings.quarantined_elsewhere()
+    stored = set()
+    for index, (name, sink) in enumerate(tables.sinks.items()):
+        may_have = elsewhere or not is_first or sink.found_batch >= batch.id
+        if may_have and not tables.is_left_out(name):
+            with blaming(name):
+                if sink.is_appended(batch.id, batch.started_ms):
+                    stored.add(index)
+    return PutAside(elsewhere, frozenset(stored))
 
 
 class _Holders:

@@ -120,7 +120,9 @@ class CatchUp:
         Whoever has read all that is closed joins before the next batch comes: a stream without pauses would always be
         one batch ahead otherwise.
         """
+        before = self._mark
         if self._work.went_back(self.identifier):
+            self._work.settle(before)
             self._tables, self._is_slice_done = None, False
         plan = self._plan()
         if plan is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +17,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.config.config import PipelineConfig
+from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -23,17 +25,18 @@ from sources.reader import SourceReader
 from sources.slices import Slice
 
 
-def slice_settings(settings: TaskSettings, mark: BehindMark) -> TaskSettings:
+def slice_settings(settings: TaskSettings, mark: BehindMark, places: QuarantinedPlaces) -> TaskSettings:
     """Settings of the tasks of a mark's slices, whose numbers begin anew: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
-        quarantine = Quarantine(quarantine.io, quarantine.path + mark.aside_name, quarantine.task)
-    return again_settings(settings, quarantine)
+        quarantine = replace(quarantine, path=quarantine.path + mark.aside_name)
+    return again_settings(settings, quarantine, places)
 
 
-def again_settings(settings: TaskSettings, quarantine: Quarantine | None) -> TaskSettings:
+def again_settings(settings: TaskSettings, quarantine: Quarantine | None, places: QuarantinedPlaces) -> TaskSettings:
     """Settings of tasks that read records again which the stream has gone by."""
-    return replace(settings, quarantine=quarantine, notes_gaps=False)
+    elsewhere = None if quarantine is None else partial(places.outside, quarantine.path.rpartition("/")[2])
+    return replace(settings, quarantine=quarantine, notes_gaps=False, quarantined_elsewhere=elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,15 @@ class SparkSlices:
     reader: SourceReader
     settings: TaskSettings
     exchange: MakeExchange
+    places: QuarantinedPlaces
 
-    def with_quarantine(self, quarantine: Quarantine | None) -> SparkSlices:
-        """The same for slices with numbers of their own, whose bad records go there; they are refused without one."""
-        return replace(self, settings=again_settings(self.settings, quarantine))
+    def with_quarantine(self, quarantine: Quarantine) -> SparkSlices:
+        """The same for slices with numbers of their own, whose bad records go there."""
+        return replace(self, settings=again_settings(self.settings, quarantine, self.places))
 
     def of_mark(self, mark: BehindMark) -> SparkSlices:
         """The same for the table of a mark."""
-        return replace(self, settings=slice_settings(self.settings, mark))
+        return replace(self, settings=slice_settings(self.settings, mark, self.places))
 
     def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
         """Bring one slice into ``tables``; returns when its compactions are committed too. See ``RunSlice``."""

@@ -17,9 +17,13 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
+from sinks.quarantine import LINES, NOTES
 
 RETRY = "retry-"
 """Begins the directories of retries, beside those of queries."""
+
+REPLAY = "replay-"
+"""Begins those of replays."""
 
 SLICE = "slice-"
 """Begins the directories in them of what is being retried."""
@@ -29,7 +33,6 @@ PLAN = "slice.json"
 
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
-_SUFFIX = ".jsonl"
 _CONTENT = ("ts", "key", "key_b64", "payload", "payload_b64", "headers", "headers_b64")
 
 
@@ -106,6 +109,13 @@ class BadLines:
 
     def files(self) -> list[BadFile]:
         """All files, batch after batch; within a batch by topic, partition and offset."""
+        return self._files(LINES)
+
+    def notes(self) -> list[BadFile]:
+        """The notes of records that are good by now, in the same order; see ``sinks.quarantine``."""
+        return self._files(NOTES)
+
+    def _files(self, ending: str) -> list[BadFile]:
         found = []
         for owner in sorted(self.io.list_names(self.path), key=lambda name: (name == self._query, name)):
             inside = names_inside(self.io, f"{self.path}/{owner}")
@@ -115,7 +125,7 @@ class BadLines:
                 if directory == number or not number.isdecimal():
                     continue
                 batch = f"{self.path}/{owner}/{directory}"
-                names = [name for name in names_inside(self.io, batch) if name.endswith(_SUFFIX)]
+                names = [name for name in names_inside(self.io, batch) if name.endswith(ending)]
                 is_final = is_done and self._is_final(owner, int(number))
                 found += [BadFile(f"{batch}/{n}", owner, int(number), is_final) for n in sorted(names, key=_order)]
         return found
@@ -160,7 +170,7 @@ def aside_owner(query: str, mark: BehindMark) -> str:
 
 def replay_owner(state: ReplayState) -> str:
     """The directory of the bad records of a replay."""
-    return f"replay-{state.id}"
+    return f"{REPLAY}{state.id}"
 
 
 def names_inside(io: FileIO, path: str) -> list[str]:
@@ -218,5 +228,5 @@ def _source(names: Any) -> tuple[str | None, str | None, str] | None:
 
 def _order(name: str) -> tuple[str, tuple[int, ...]]:
     """By topic, then by the numbers that a file's name ends with: partition, first offset, task and stretch."""
-    topic, *numbers = name.removesuffix(_SUFFIX).rsplit("-", 4)
+    topic, *numbers = name.rpartition(".")[0].rsplit("-", 4)
     return topic, tuple(int(number) if number.isdecimal() else 0 for number in numbers)

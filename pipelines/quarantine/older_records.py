@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table import Table
-from paimon_table.ids import Offset
 from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from sources.changes import (
@@ -24,6 +23,7 @@ from sources.changes import (
     QuarantineRow,
     SourceTable,
 )
+from sources.record_rows import rows_at
 from sources.wording import first_of
 
 EVEN_IF_OLDER = "--even-if-older"
@@ -83,12 +83,12 @@ class WithoutLateDeletes:
         decoded = self.decoder.decode(batch, targets)
         changes: list[ChangeBatch] = []
         held: list[QuarantineRow] = []
-        records = _Records(batch)
         for change in decoded.changes:
             target = targets.get(change.source)
             is_keyed = isinstance(target, DecodeTarget) and bool(target.primary_key)
             kept, offsets = _without_deletes(change.rows) if is_keyed else (change.rows, [])
-            held += [records.held(change, offset) for offset in offsets]
+            if offsets:
+                held += rows_at(batch, change.source, change.partition, offsets, _LATE_DELETE)
             if kept.num_rows:
                 changes.append(replace(change, rows=kept))
         counts = decoded.counts + DecodeCounts(with_rows=-len(held), quarantined=len(held))
@@ -100,28 +100,3 @@ def _without_deletes(rows: pa.Table) -> tuple[pa.Table, list[int]]:
     offsets = np.asarray(rows.column(OFFSET_COLUMN))
     found = np.unique(offsets[np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))])
     return rows.filter(pa.array(~np.isin(offsets, found))), found.tolist()
-
-
-class _Records:
-    """The records of a batch by their places."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-        self._indices: dict[tuple[str, int, int], int] = {}
-
-    def held(self, change: ChangeBatch, offset: int) -> QuarantineRow:
-        """The record of a change at an offset."""
-        if not self._indices:
-            places = zip(*(self._batch.column(name).to_pylist() for name in _PLACE), strict=True)
-            self._indices = {place: index for index, place in enumerate(places)}
-        topic, partition = change.source.topic, change.partition
-        one = self._batch.slice(self._indices[topic, partition, offset], 1)
-        record = one.drop_columns(["timestamp"]).to_pylist()[0]
-        time_us = one.column("timestamp").cast(pa.int64())[0].as_py()
-        headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
-        time_ms = None if time_us is None else time_us // 1000
-        value = (record["key"], record["value"])
-        return QuarantineRow(topic, partition, Offset(offset), time_ms, _LATE_DELETE, *value, headers, change.source)
-
-
-_PLACE = ("topic", "partition", "offset")

@@ -1,6 +1,16 @@
-"""Bad records that a replay, or a table on its way back, has met again: each stays in the quarantine once."""
+"""Records that are read again and that the quarantine holds: each is in a table, or in the quarantine, and once.
+
+A replay, or a table on its way back, meets records that were put aside before. Those that are bad still stay in the
+quarantine once. Those that are good by now are noted when they are read (``Quarantine.note_good``), and leave it when
+all that was read is in its table for good.
+"""
 
 from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from pipelines.checkpoint.behind_marks import BehindMark
@@ -8,16 +18,42 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import BadLine, BadLines, DamagedLine, aside_owner, replay_owner
+from pipelines.quarantine.bad_lines import (
+    REPLAY,
+    BadFile,
+    BadLine,
+    BadLines,
+    DamagedLine,
+    aside_owner,
+    replay_owner,
+)
 from pipelines.quarantine.kept_lines import take_out
+from pipelines.quarantine.slices import Place, Slices, digest
+from sinks.quarantine import NOTES
+from sources.wording import counted
+
+log = logging.getLogger(__name__)
 
 
-def keep_once(config: PipelineConfig, state: ReplayState) -> int:
-    """Take out of a finished replay's own directory the records that another one has as well; gives how many.
+def keep_once(config: PipelineConfig, state: ReplayState) -> Settled:
+    """Take out of the quarantine what a finished replay has brought into its table, or has put aside once more.
 
-    The other line stays: the stream's, or that of somebody who has tried the record before. Idempotent.
+    Of the latter the other line stays: the stream's, or that of somebody who has tried the record before. The notes of
+    the former stay too: somebody may go back to the table as it was. Idempotent.
     """
-    return _kept_once(BadLines(config), replay_owner(state))
+    return _settled(BadLines(config), replay_owner(state), keeps_notes=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of lines of the quarantine that were read again."""
+
+    twice: int = 0
+    """Bad records that others have as well."""
+    good: int = 0
+    """Lines of records that are in the table now."""
+    notes: str = ""
+    """Where these are noted, if that stays."""
 
 
 def keep_once_behind(config: PipelineConfig, mark: BehindMark) -> bool:
@@ -26,27 +62,86 @@ def keep_once_behind(config: PipelineConfig, mark: BehindMark) -> bool:
     if query is None:
         raise BrokenInvariant(f"table {mark.table} has caught up with a stream that has no checkpoint; please report")
     try:
-        _kept_once(BadLines(config), aside_owner(query, mark))
+        _settled(BadLines(config), aside_owner(query, mark), keeps_notes=False)
     except SinkUnavailable:
         return False
     return True
 
 
-def _kept_once(bad: BadLines, owner: str) -> int:
+def take_out_good(config: PipelineConfig) -> None:
+    """Take out what the stream, or a table that was caught up, has brought into a table; not beside a retry or drop."""
+    bad = BadLines(config)
+    notes = [note for note in bad.notes() if note.is_final and not note.owner.startswith(REPLAY)]
+    if not notes:
+        return
+    try:
+        with alone(bad):
+            _take_out_noted(bad, notes, keeps_notes=False)
+    except SinkUnavailable as error:
+        log.info("records that are good by now stay in the quarantine for now: %s", error)
+
+
+def take_out_good_alone(bad: BadLines) -> None:
+    """The same for somebody who holds the quarantine."""
+    notes = [note for note in bad.notes() if note.is_final and not note.owner.startswith(REPLAY)]
+    _take_out_noted(bad, notes, keeps_notes=False)
+
+
+def _settled(bad: BadLines, owner: str, *, keeps_notes: bool) -> Settled:
     if not bad.io.list_names(f"{bad.path}/{owner}"):
-        return 0
+        return Settled()
     with alone(bad):
-        files = bad.files()
-        own = [file for file in files if file.owner == owner]
-        others = [file for file in files if file.owner != owner]
-        put_aside = {(line.record, line.content) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
-        twice = {
-            (line.record, line.content)
-            for line in bad.lines(others, lambda: None)
-            if isinstance(line, BadLine) and (line.record, line.content) in put_aside
-        }
+        notes = [note for note in bad.notes() if note.owner == owner]
+        good = _take_out_noted(bad, notes, keeps_notes=keeps_notes)
+        return Settled(_kept_once(bad, owner), good, f"{bad.location}/{owner}/*/*{NOTES}")
 
-        def is_there_twice(line: BadLine | DamagedLine) -> bool:
-            return isinstance(line, BadLine) and (line.record, line.content) in twice
 
-        return sum(take_out(bad.io, file, is_there_twice) for file in own) if twice else 0
+def _take_out_noted(bad: BadLines, notes: list[BadFile], *, keeps_notes: bool) -> int:
+    if not notes:
+        return 0
+    good = {_identity(line) for line in bad.lines(notes, lambda: None) if isinstance(line, BadLine)}
+    is_good, files = _among(good), [file for file in bad.files() if file.is_final]
+    _leave_out_of_retries(bad, files, is_good)
+    taken = sum(take_out(bad.io, file, is_good) for file in files)
+    for note in () if keeps_notes else notes:
+        bad.io.delete(note.path)
+    if taken:
+        log.info("%s left %s: read again, they are in their tables by now", counted(taken, "record"), bad.location)
+    return taken
+
+
+def _leave_out_of_retries(
+    bad: BadLines, files: list[BadFile], is_good: Callable[[BadLine | DamagedLine], bool]
+) -> None:
+    """Let retries that have not ended pass over the records that are in their tables."""
+    slices = Slices(bad.io, bad.path)
+    unfinished = slices.unfinished()
+    if not unfinished:
+        return
+    taken: dict[str, dict[str, Place]] = {}
+    for line in bad.lines(files, lambda: None):
+        if isinstance(line, BadLine) and is_good(line):
+            taken.setdefault(line.file.place, {})[digest(line.text)] = line.record
+    for slice_ in unfinished:
+        slices.leave_out(slice_, taken)
+
+
+def _kept_once(bad: BadLines, owner: str) -> int:
+    files = bad.files()
+    own = [file for file in files if file.owner == owner]
+    others = [file for file in files if file.owner != owner]
+    put_aside = {_identity(line) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
+    if not put_aside:
+        return 0
+    told = (_identity(line) for line in bad.lines(others, lambda: None) if isinstance(line, BadLine))
+    twice = {identity for identity in told if identity in put_aside}
+    return sum(take_out(bad.io, file, _among(twice)) for file in own) if twice else 0
+
+
+def _identity(line: BadLine) -> tuple[str, int, int, bytes]:
+    """The record of a line: where the source had it, and what it was."""
+    return (*line.record, hashlib.sha256(line.content.encode()).digest())
+
+
+def _among(identities: set[tuple[str, int, int, bytes]]) -> Callable[[BadLine | DamagedLine], bool]:
+    return lambda line: isinstance(line, BadLine) and _identity(line) in identities

@@ -10,6 +10,7 @@ from pipelines.catchup.older_tables import older_tables
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.replay_state import Replays
 from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
@@ -23,6 +24,7 @@ class ReadingAgain:
 
     table: str
     topics: frozenset[str] | None
+    is_rebuilt: bool = False
 
     def reads(self, topic: str) -> bool:
         """Whether a record of ``topic`` that names no source table is read again."""
@@ -31,6 +33,12 @@ class ReadingAgain:
     @property
     def words(self) -> str:
         """Why its records wait."""
+        if self.is_rebuilt:
+            return (
+                f"table {self.table} is being built anew from its topics, perhaps from these records too: retry them"
+                f" once that has ended (tidemark replay FILE --table {self.table} --rebuild goes on with it, --abandon"
+                " gives it up)"
+            )
         return (
             f"table {self.table} is behind the stream and reads its topics again from where it stands, perhaps these"
             " records too: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE"
@@ -39,9 +47,9 @@ class ReadingAgain:
 
 
 def reading_again(config: PipelineConfig, own: OwnTables) -> list[ReadingAgain]:
-    """The tables that are behind, and those of which the next start of the pipeline finds that they are.
+    """The tables that are behind, that are rebuilt, and of which the next start of the pipeline finds they are behind.
 
-    Those are tables that were rolled back, and those of which a rule is back that was away.
+    The last are tables that were rolled back, and those of which a rule is back that was away.
     """
     return list(_reading_again(config, own))
 
@@ -53,6 +61,9 @@ def _reading_again(config: PipelineConfig, own: OwnTables) -> Iterator[ReadingAg
             yield _of(mark.table, mark.topics)
         elif mark.misses_records:  # away: only what names the table is for it
             yield ReadingAgain(mark.table, frozenset())
+    for state in Replays(checkpoint).all():
+        if state.rebuild is not None:
+            yield ReadingAgain(state.table, frozenset(state.topics) if state.topics else None, is_rebuilt=True)
     for older in older_tables(CommitCounts(checkpoint), own, own.positions(), TopicRecord(checkpoint).ids):
         yield _of(older.name, older.known.topics)
     for table, sources in SourcesAway(checkpoint).read().items():

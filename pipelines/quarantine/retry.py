@@ -24,6 +24,7 @@ from pipelines.quarantine.bad_lines import RETRY, BadFile, BadLine
 from pipelines.quarantine.edited_lines import EditedLines
 from pipelines.quarantine.no_match import is_taken, no_records
 from pipelines.quarantine.older_records import refusal
+from pipelines.quarantine.once import take_out_good_alone
 from pipelines.quarantine.quarantine_views import Opened, opened
 from pipelines.quarantine.reading_again import reading_again
 from pipelines.quarantine.selection import Selection
@@ -159,6 +160,14 @@ class Retry:
     def _newest_snapshot(self, table: TableName) -> int:
         return self._own.catalog.files(table).snapshots.latest_id() or 0
 
+    def check_may_finish(self, slice_: Slice) -> None:
+        """Raise ConfigError where a table is behind that records of an earlier retry are for."""
+        for line in self.slices.lines(slice_) if self._waiting else ():
+            table = self.quarantine.names.of(line)
+            why = next((one.words for one in self._waiting if one.table == table), None) or self.may_be_read_again(line)
+            if why is not None:
+                raise ConfigError(f"a retry has not ended, {slice_.name} of it is to be finished first: {why}")
+
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
         """Apply a slice and take it out of the quarantine; gives it up if nothing of it could be applied."""
         try:
@@ -216,7 +225,9 @@ def retried(job: Retry, quarantine: Opened, progress: BarProgress, tell: Callabl
     """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
     total = Applied()
     with alone(quarantine.bad), applier(quarantine.config, tell) as apply:
+        take_out_good_alone(quarantine.bad)
         for slice_ in job.slices.unfinished():
+            job.check_may_finish(slice_)
             tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")
             total = total.plus(job.finish(slice_, apply))
         for number, chosen in enumerate(job.chosen(progress)):

@@ -2,6 +2,7 @@
 
     QUARANTINE/retry-ID/slice-N/records.jsonl   the lines, mended where they were
     QUARANTINE/retry-ID/slice-N/slice.json      written last: from now on the slice is to be done
+    QUARANTINE/retry-ID/slice-N/stored.json     places of records that have come into their tables by another way
     QUARANTINE/retry-ID/batch-N/...             its records that fail again, as the batch code leaves them
 
 The slice is applied by the commit user of its retry under its number, so that applying it again finds what is in the
@@ -14,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -21,10 +23,15 @@ from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format, known_fields
-from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside
+from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside, read_line
 from pipelines.quarantine.kept_lines import take_out
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
 from sources.dumps.dump_records import records_of_text, refused_line
+
+_STORED = "stored.json"
+
+Place: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset."""
 
 _POSITIONS = 1 << 62
 """Beyond it is no place in a file; lines behind one that holds several have places too."""
@@ -96,13 +103,46 @@ class Slices:
                 f"{self._path}/{slice_.name}/records.jsonl has {len(lines):,} records, not the {slice_.record_count:,}"
                 f" that were written; they are still in the quarantine: remove {slice_.name} below it"
             )
+        stored = self._stored(slice_)
+        lines = [line for line in lines if not stored or _place(line) not in stored]
         malformed = [line for line in lines if MALFORMED_PREFIX.encode() in line and _is_malformed(line)]
         plain = lines if not malformed else [line for line in lines if not _is_malformed(line)]
         parts = [records_of_text(b"\n".join(plain), f"{slice_.name}/records.jsonl", 0), *map(_reread, malformed)]
         order = [(name, "ascending") for name in ("topic", "partition", "offset")]
         records = pa.Table.from_batches(parts).sort_by(order)
-        batch: pa.RecordBatch = records.combine_chunks().to_batches()[0]
-        return batch
+        batches: list[pa.RecordBatch] = records.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=records.schema)
+
+    def lines(self, slice_: Slice) -> list[BadLine]:
+        """The records that it has still to apply."""
+        text, stored = self._io.read(self._file(slice_.name, "records.jsonl")), self._stored(slice_)
+        file = BadFile(self._file(slice_.name, "records.jsonl"), slice_.retry, slice_.number, False)
+        found = (read_line(file, number, line) for number, line in enumerate(text.split(b"\n")[:-1], 1))
+        return [line for line in found if isinstance(line, BadLine) and line.record not in stored]
+
+    def leave_out(self, slice_: Slice, taken: Mapping[str, Mapping[str, Place]]) -> None:
+        """Do not apply records that were read again and are in their tables: ``taken`` has, per file, their lines."""
+        places = {
+            place
+            for file, digests in slice_.taken.items()
+            for one, place in taken.get(file, {}).items()
+            if one in digests
+        }
+        if places:
+            text = json.dumps(sorted(places | self._stored(slice_)))
+            self._io.write(self._file(slice_.name, _STORED), text.encode())
+
+    def _stored(self, slice_: Slice) -> set[Place]:
+        try:
+            places = json.loads(self._io.read(self._file(slice_.name, _STORED)))
+            return {(topic, partition, offset) for topic, partition, offset in places}
+        except FileNotFoundError:
+            return set()
+        except NOT_AS_WRITTEN as error:
+            raise CorruptFile(
+                f"{self._path}/{slice_.name}/{_STORED} is not what was written ({error}); it says which records of the"
+                f" slice are in their tables: if none are, remove the file; if all are, remove {slice_.name}"
+            ) from error
 
     def take_out(self, slice_: Slice) -> None:
         """Remove the lines of the slice from the files where they were."""
@@ -121,6 +161,11 @@ class Slices:
 
     def _file(self, name: str, file: str) -> str:
         return f"{self._path}/{name}/{file}"
+
+
+def _place(line: bytes) -> Place:
+    fields = json.loads(line)
+    return (fields["topic"], fields["partition"], fields["offset"])
 
 
 def _is_malformed(line: bytes) -> bool:

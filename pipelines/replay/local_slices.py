@@ -13,6 +13,7 @@ from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
+from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work
@@ -35,7 +36,9 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)
-        slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes))
+        slices = SparkSlices(
+            spark, config, pipeline.reader, settings, partial(spark_exchange, writes), QuarantinedPlaces(config)
+        )
         work = spark_work(slices, stream)
         yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
     finally:

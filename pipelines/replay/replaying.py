@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
@@ -34,12 +34,27 @@ from pipelines.replay.replay_rules import refusal
 from pipelines.report.say import say
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import newest_position
+from sources.wording import counted
 
 WAIT_S = 0.3
 """Between two looks whether the stream has closed its batch."""
 
 DoSlice = Callable[[str], Progress]
 """Does the next slice of the replay with this id."""
+
+
+class Settled(Protocol):
+    """What became of records of the quarantine that a replay has read again; see ``pipelines.quarantine.once``."""
+
+    @property
+    def twice(self) -> int: ...
+    @property
+    def good(self) -> int: ...
+    @property
+    def notes(self) -> str: ...
+
+
+KeepOnce = Callable[[PipelineConfig, ReplayState], Settled]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +72,11 @@ class Wanted:
     """Rebuild also what may lack rows that the table has."""
 
 
-def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[PipelineConfig, ReplayState], int]) -> None:
+def replay(config: PipelineConfig, wanted: Wanted, keep_once: KeepOnce) -> None:
     """Replay a range of a table's topics into the table, or build its content anew from it.
 
-    ``keep_once`` takes out of the quarantine what is there twice once the replay is done, and gives how many.
+    ``keep_once`` takes out of the quarantine what the replay has brought into the table, and what is there twice, once
+    the replay is done.
     """
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
@@ -79,15 +95,19 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: Callable[[Pipeline
             replays.remove(state.id)
         raise
     state = replays.get(state.id)
-    failed = ""
+    failed, settled = "", keep_once(config, state)
     if done.failed_count:
-        known = keep_once(config, state)
-        already = f" ({known:,} already were)" if known else ""
+        already = f" ({settled.twice:,} already were)" if settled.twice else ""
         failed = f", {done.failed_count:,} could not be read and are in the quarantine{already}"
     if state.rebuild is not None:
         unpin(state.id, _table(own_tables(config), config, state.table))
     replays.remove(state.id)
     say(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
+    if settled.good:
+        say(
+            f"{counted(settled.good, 'record')} left the quarantine: the table has them now. Should you roll it back to"
+            f" what it was, rename {settled.notes} to end with .jsonl, which puts them there again"
+        )
     for line in told(state) if state.rebuild is not None else ():
         say(line)
 

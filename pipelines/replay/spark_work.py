@@ -10,6 +10,7 @@ from pipelines.batch.plan import BatchRun
 from pipelines.catchup.slice_pace import SlicePace
 from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.checkpoint.replay_state import ReplayState
+from pipelines.quarantine.bad_lines import replay_owner
 from pipelines.replay.replay_job import Stream, Work
 from pipelines.spark.spark_errors import told_by_spark
 from pipelines.storage import quarantine_under
@@ -36,7 +37,7 @@ def spark_work(
     paces: dict[str, SlicePace] = {}
 
     def work(state: ReplayState) -> Work:
-        own = slices.with_quarantine(quarantine_under(config, f"replay-{state.id}"))
+        own = slices.with_quarantine(quarantine_under(config, replay_owner(state)))
 
         pace = paces.setdefault(state.table, SlicePace(config.source.reader.max_records_per_batch, slice_s))
 

@@ -23,6 +23,7 @@ from sources.changes import (
     SourceTable,
 )
 from sources.observed_columns import merged, merged_keys
+from sources.record_rows import record_row, timestamp_ms_of
 
 
 class Outcome:
@@ -67,7 +68,7 @@ class Outcome:
 
     def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
-        timestamp = _milliseconds(self._batch.column("timestamp"), position)
+        timestamp = timestamp_ms_of(self._batch, position)
         row = NewestRow(source, self._cell("partition", position), self.offset(position), timestamp, absent)
         known = self._newest.get((source, row.partition))
         if known is None or known.offset < row.offset:
@@ -109,20 +110,8 @@ class Outcome:
         )
 
     def _quarantine_rows(self) -> Iterable[QuarantineRow]:
-        has_headers = "headers" in self._batch.schema.names
         for position, (reason, source) in sorted(self._quarantined.items()):
-            headers = self._cell("headers", position) if has_headers else None
-            yield QuarantineRow(
-                topic=self._cell("topic", position),
-                partition=self._cell("partition", position),
-                offset=self.offset(position),
-                timestamp_ms=_milliseconds(self._batch.column("timestamp"), position),
-                reason=reason,
-                key=self._cell("key", position),
-                value=self._cell("value", position),
-                headers=tuple((h["key"], h["value"]) for h in headers or ()),
-                source=source,
-            )
+            yield record_row(self._batch, position, reason, source)
 
 
 def _in_arrival_order(parts: list[pa.Table]) -> pa.Table:
@@ -132,12 +121,3 @@ def _in_arrival_order(parts: list[pa.Table]) -> pa.Table:
     table = pa.concat_tables(parts, promote_options="default").combine_chunks()
     offsets = np.asarray(table.column(OFFSET_COLUMN))
     return table.take(pa.array(np.argsort(offsets, kind="stable")))
-
-
-def _milliseconds(timestamps: pa.Array, position: int) -> int | None:
-    """A cell of the timestamp column, which is a timestamp or milliseconds as int64."""
-    cell = timestamps.slice(position, 1)
-    if pa.types.is_timestamp(cell.type):
-        cell = cell.cast(pa.timestamp("ms", cell.type.tz), safe=False).view(pa.int64())
-    milliseconds: int | None = cell[0].as_py()
-    return milliseconds

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.once import keep_once_behind
+from pipelines.quarantine.elsewhere import QuarantinedPlaces, ahead_of_stream
+from pipelines.quarantine.once import keep_once_behind, take_out_good
 from pipelines.storage import catalog_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.left_out import LeftOut
@@ -122,9 +124,11 @@ class PausedPipeline:
         slice_size: int = 7,
         decoder: Decoder | None = None,
         has_quarantine: bool = False,
+        query: str = QUERY,
         **keys: Any,
     ) -> None:
         self.root, self.records = root, records
+        self._user = USER if query == QUERY else f"tidemark-shop-{query}"
         self._batch_size, self._slice_size = batch_size, slice_size
         self.config = PipelineConfig.model_validate(
             {
@@ -138,17 +142,19 @@ class PausedPipeline:
                 **keys,
             }
         )
-        quarantine = quarantine_under(self.config, QUERY) if has_quarantine else None
-        self.settings = task_settings(root, quarantine, decoder)
+        quarantine = quarantine_under(self.config, query) if has_quarantine else None
         self.checkpoint = Checkpoint(self.config)
-        self.checkpoint.write("metadata", json.dumps({"id": QUERY}).encode())
+        ahead = ahead_of_stream(self.config, self.checkpoint, query)
+        self.settings = replace(task_settings(root, quarantine, decoder), quarantined_elsewhere=ahead)
+        self.checkpoint.write("metadata", json.dumps({"id": query}).encode())
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
         catalog = catalog_of(self.config)
         record = CheckpointRecord(self.config, self.checkpoint, catalog)
-        record.check(USER)
+        record.check(self._user)
         self._own = OwnTables(self.config, catalog, record)
         self.topics = TopicRecord(self.checkpoint)
         self._slices = ListSlices(records)
+        self._places = QuarantinedPlaces(self.config)
         self.counts = CommitCounts(self.checkpoint)
         positions = self._own.positions()
         self._has_noted_away = not self.checkpoint.is_new
@@ -157,6 +163,7 @@ class PausedPipeline:
         leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {})
         record.start()
         self.tables = self._opened()
+        take_out_good(self.config)
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.left_out.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
@@ -164,7 +171,7 @@ class PausedPipeline:
         self.reports: list[BatchReport] = []
 
     def _opened(self) -> PipelineTables:
-        return PipelineTables(self.config, USER, self._own, left_out=self.left_out, counts=self.counts)
+        return PipelineTables(self.config, self._user, self._own, left_out=self.left_out, counts=self.counts)
 
     def _note_away(self, positions: OwnPositions) -> None:
         source = SourceNow(self._slices, {}, self._read_topics)
@@ -218,7 +225,7 @@ class PausedPipeline:
     def catch_up(self, table: str) -> CatchUp:
         settle = partial(keep_once_behind, self.config)
         went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices)
-        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table]))
+        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table], self._places))
         work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, went_back)
         return CatchUp(table, self.left_out, self.stream, work)
 
@@ -256,7 +263,7 @@ class PausedPipeline:
         return run
 
     def _aside(self, mark: BehindMark) -> PipelineTables:
-        user, topics = aside_user(USER, mark.since_ms), mark.topics
+        user, topics = aside_user(self._user, mark.since_ms), mark.topics
         return PipelineTables(self.config, user, self._own, only=mark.table, topics_to_read=topics)
 
     def _read_topics(self) -> frozenset[str] | None:

@@ -16,6 +16,9 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
+from pipelines.catchup.spark_slices import again_settings
+from pipelines.config.config_file import load_pipeline
+from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
@@ -85,7 +88,8 @@ class Topic:
         self.runs.append((begin, end))
         rows = pa.RecordBatch.from_pylist(self.records_[begin:end], schema=RECORD_SCHEMA)
         bad = quarantine(self.root, "replay-r1")
-        settings = task_settings(self.root, Quarantine(bad.io, bad.path), slots=1)
+        places = QuarantinedPlaces(load_pipeline(self.root / "shop.yaml"))
+        settings = again_settings(task_settings(self.root, None, slots=1), Quarantine(bad.io, bad.path), places)
         compactions, reports = Compactions(), list[BatchReport]()
         process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
         compactions.wait()

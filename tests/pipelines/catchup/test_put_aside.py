@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from paimon_table.errors import CorruptFile
-from pipelines.quarantine.bad_lines import BadLine, BadLines
 from sinks import faults
-from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline
-
-WIDE = 3_000_000_000
-OTHER = {"match": {"table": "other"}, "into": "lake.other"}
-
-
-def rule(type_: str = "INT") -> dict[str, Any]:
-    return {"match": {"table": "items"}, "into": "lake.items", "columns": {"types": {"n": type_}}}
-
-
-def process(root: Path, bad: set[int], *rules: Mapping[str, Any], **keys: Any) -> PausedPipeline:
-    """Batches of ten of thirty records."""
-    source = records(*(event("c", i, {"id": i, "n": WIDE if i in bad else i}) for i in range(30)))
-    return PausedPipeline(root, source, rules, has_quarantine=True, **keys)
-
-
-def put_aside(pipeline: PausedPipeline) -> list[int]:
-    bad = BadLines(pipeline.config)
-    return sorted(line.offset for line in bad.lines(bad.files(), lambda: None) if isinstance(line, BadLine))
+from tests.support.wide_items import OTHER, check, process, put_aside, rule
 
 
 def die(pipeline: PausedPipeline, monkeypatch: pytest.MonkeyPatch, point: str = "before-closing") -> None:
@@ -44,11 +23,6 @@ def die(pipeline: PausedPipeline, monkeypatch: pytest.MonkeyPatch, point: str = 
         patched.setattr(faults, "reached", reached)
         while pipeline.run_batch():
             pass
-
-
-def check(pipeline: PausedPipeline, bad: set[int]) -> None:
-    assert sorted(pipeline.rows("lake.items")) == sorted({*range(30)} - bad)
-    assert put_aside(pipeline) == sorted(bad)
 
 
 @pytest.mark.parametrize("bad", [{13}, {*range(10, 20)}], ids=["one", "all"])

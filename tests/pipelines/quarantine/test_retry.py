@@ -25,10 +25,12 @@ from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
 from pipelines.prepared import own_tables
 from pipelines.quarantine.applier import COMMAND, handler
+from pipelines.quarantine.once import take_out_good
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from sinks import faults
 from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
+from sinks.quarantine import NOTES
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
     QUERY,
@@ -447,6 +449,60 @@ def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path:
     assert "retried 3 records: 3 are in their tables" in finished.stdout
     assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 10, 5: 10, 6: 10}
     assert lines_left(tmp_path) == []
+
+
+def read_again(root: Path, file: Path, offsets: set[int]) -> None:
+    """As if a table that was caught up had brought these records, and noted that."""
+    config = load_pipeline(file)
+    lines = [line for line in lines_left(root) if line["offset"] in offsets]
+    notes = root / "checkpoint-quarantine" / f"{QUERY}+lake.orders-1" / "batch-000000000000" / f"x-0-0-0-0{NOTES}"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    take_out_good(config)
+    assert not notes.exists()
+
+
+@pytest.mark.parametrize("offsets", [{5}, {4, 5, 6}], ids=["one", "all"])
+def test_a_retry_that_was_killed_passes_over_what_was_read_again_since(tmp_path: Path, offsets: set[int]) -> None:
+    file = filled(tmp_path)
+    words = ["quarantine", "retry", str(file), "--file", str(mended(tmp_path, n=10))]
+    assert tidemark_process(*words, TIDEMARK_CRASH_AT="slice-written").returncode < 0
+    read_again(tmp_path, file, offsets)
+    assert offsets_left(tmp_path) == sorted({4, 5, 6} - offsets)
+
+    finished = retry(file)
+
+    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, **dict.fromkeys({4, 5, 6} - offsets, 10)}
+    assert lines_left(tmp_path) == [] and "finishing retry-" in finished.stderr
+    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+
+
+def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    assert tidemark_process("quarantine", "retry", file, TIDEMARK_CRASH_AT="slice-written").returncode < 0
+    checkpoint(tmp_path, 0)
+    marks = BehindMarks(Checkpoint(load_pipeline(file)))
+    mark = BehindMark("lake.orders", Cause.FAILED, "why", 1, 0, None, topics=("shop.public.orders",))
+    marks.put(mark)
+
+    refused = retry(file, code=2)
+    assert "a retry has not ended, retry-" in refused.stderr and "lake.orders is behind the stream" in refused.stderr
+    assert offsets_left(tmp_path) == [4, 5, 6] and rows_of(tmp_path).keys() == {0, 1, 2, 3}
+
+    marks.put(replace(mark, cause=Cause.JOINED))
+    retry(file)
+    assert rows_of(tmp_path) == ALL
+
+
+def test_what_was_read_again_is_taken_out_before_a_retry(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    line = next(line for line in lines_left(tmp_path) if line["offset"] == 5)
+    directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
+    (directory / f"x-0-0-0-0{NOTES}").write_text(json.dumps(line))
+    widen(file)
+    assert "retried 2 records" in retry(file).stdout
+    assert lines_left(tmp_path) == [] and 5 not in rows_of(tmp_path)
 
 
 def test_what_cannot_be_applied_is_given_up_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

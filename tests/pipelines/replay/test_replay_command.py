@@ -19,7 +19,7 @@ from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
-from pipelines.quarantine.read_again import check_read_again
+from pipelines.quarantine.once import Settled
 from pipelines.replay import replaying
 from pipelines.replay.rebuild_requests import with_rebuild
 from pipelines.replay.replay_job import Progress, Step
@@ -143,29 +143,6 @@ def test_a_table_that_is_older_than_the_checkpoint_is_not_replayed(tmp_path: Pat
     assert "table lake.orders lacks the last 1 commit of the pipeline that its checkpoint has" in done.stderr
 
 
-SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "ignore-delete": "true"}
-
-
-@pytest.mark.parametrize("what", ["sums", "rows without key", "rows with a key"])
-def test_bad_records_that_would_count_twice_behind_a_rebuild_are_dropped_before_it(tmp_path: Path, what: str) -> None:
-    file = write_pipeline(tmp_path, SUMS if what == "sums" else {"bucket": "-1"} if what == "rows without key" else {})
-    if what == "rows without key":
-        file.write_text(file.read_text().replace("    into:", "    mode: append\n    into:"))
-    run_batch(tmp_path, file, 0, record(0, envelope(0, 0, v=0)), record(1, envelope(1, "no number", v=1)))
-    config = load_pipeline(file)
-
-    if what != "rows with a key":
-        with pytest.raises(
-            ConfigError, match=r"has 1 record of table lake.orders, which a rebuild reads again: a retry"
-        ):
-            check_read_again(config, "lake.orders")
-        words = ("--table", "lake.orders", "--rebuild")
-        assert "would count them twice. Save them" in tidemark("replay", file, *words).stderr
-        assert Replays(Checkpoint(config)).all() == []
-        assert tidemark("quarantine", "drop", file, "--table", "lake.orders", "--yes").returncode == 0
-    check_read_again(config, "lake.orders")
-
-
 def kafka(file: Path) -> None:
     text = file.read_text()
     begin, end = text.index("source:"), text.index("checkpoint:")
@@ -252,7 +229,7 @@ def test_a_replay_whose_range_is_refused_is_forgotten(tmp_path: Path, monkeypatc
     monkeypatch.setattr(replaying, "_slices", refusing)
     wanted = Wanted("lake.orders", "2024-01-01", None, abandons=False)
     with pytest.raises(ConfigError, match="1 replay has no records"):
-        replaying.replay(config, wanted, lambda _config, _state: 0)
+        replaying.replay(config, wanted, lambda _config, _state: Settled())
     assert Replays(Checkpoint(config)).all() == []
 
 
