@@ -27,6 +27,7 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.storage.private_directory import process_directory
+from pipelines.bad_records.elsewhere import QuarantinedPlaces, ahead_of_stream
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -57,7 +58,6 @@ from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier
-from pipelines.quarantine.elsewhere import QuarantinedPlaces, ahead_of_stream
 from pipelines.quarantine.once import keep_once_behind, take_out_good
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE

@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import BrokenInvariant
+from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -17,7 +18,6 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine

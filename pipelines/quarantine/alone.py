@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from paimon_table.errors import SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.quarantine.bad_lines import BadLines
+from pipelines.bad_records.bad_lines import BadLines
 
 _LOCK = "retry.lock"
 

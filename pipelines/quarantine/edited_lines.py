@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from paimon_table.errors import ConfigError
-from pipelines.quarantine.bad_lines import BadFile, BadLine, read_line
+from pipelines.bad_records.bad_lines import BadFile, BadLine, read_line
 from pipelines.quarantine.slices import digest
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line

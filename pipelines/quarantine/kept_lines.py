@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paimon_table.storage.file_io import FileIO
-from pipelines.quarantine.bad_lines import BadFile, BadLine, DamagedLine, raw_lines, read_line
+from pipelines.bad_records.bad_lines import BadFile, BadLine, DamagedLine, raw_lines, read_line
 
 
 def take_out(io: FileIO, file: BadFile, is_taken: Callable[[BadLine | DamagedLine], bool]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines
+from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines
 from pipelines.quarantine.selection import Group, Selection, grouped
 from pipelines.quarantine.target_names import TargetNames
 from pipelines.report.safe_text import shown

@@ -13,12 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable
-from pipelines.checkpoint.behind_marks import BehindMark
-from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.replay_state import ReplayState
-from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import (
+from pipelines.bad_records.bad_lines import (
     REPLAY,
     BadFile,
     BadLine,
@@ -27,6 +22,11 @@ from pipelines.quarantine.bad_lines import (
     aside_owner,
     replay_owner,
 )
+from pipelines.checkpoint.behind_marks import BehindMark
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.quarantine.alone import alone
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.slices import Place, Slices, digest
 from sinks.quarantine import NOTES

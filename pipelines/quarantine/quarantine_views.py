@@ -11,13 +11,13 @@ from typing import IO, Any
 from rich.text import Text
 
 from paimon_table.errors import ConfigError
+from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines, DamagedLine
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines, DamagedLine
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.no_match import group_line, no_records
 from pipelines.quarantine.selection import Group, Selection, grouped

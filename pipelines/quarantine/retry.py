@@ -14,13 +14,13 @@ from rich.console import Console
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.surroundings import now_ms
+from pipelines.bad_records.bad_lines import RETRY, BadFile, BadLine
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.applier import Apply, applier
 from pipelines.quarantine.applying import Applied, is_begun
-from pipelines.quarantine.bad_lines import RETRY, BadFile, BadLine
 from pipelines.quarantine.edited_lines import EditedLines
 from pipelines.quarantine.no_match import is_taken, no_records
 from pipelines.quarantine.older_records import refusal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from pipelines.bad_records.bad_lines import BadLine
 from pipelines.batch.decode_task import kind_of_reason
-from pipelines.quarantine.bad_lines import BadLine
 
 MOST_GROUPS = 1_000
 """Beyond so many, records of further kinds of reasons of a table are counted together."""

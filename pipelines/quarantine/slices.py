@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
+from pipelines.bad_records.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside, read_line
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format, known_fields
-from pipelines.quarantine.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside, read_line
 from pipelines.quarantine.kept_lines import take_out
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
 from sources.dumps.dump_records import records_of_text, refused_line

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from paimon_table.errors import ConfigError
+from pipelines.bad_records.bad_lines import BadLine
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.bad_lines import BadLine
 from pipelines.tables.written_tables import WrittenTable
 from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX

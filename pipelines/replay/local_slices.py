@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 
 from paimon_table.errors import ConfigError
+from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.batch.plan import TaskSettings
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.spark_slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
-from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table import Table, TableName
+from pipelines.bad_records.elsewhere import QuarantinedPlaces, ahead_of_stream
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -33,7 +34,6 @@ from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.elsewhere import QuarantinedPlaces, ahead_of_stream
 from pipelines.quarantine.once import keep_once_behind, take_out_good
 from pipelines.storage import catalog_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -18,7 +19,6 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
 from pipelines.catchup.spark_slices import again_settings
 from pipelines.config.config_file import load_pipeline
-from pipelines.quarantine.elsewhere import QuarantinedPlaces
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.quarantine.bad_lines import BadLine, BadLines
+from pipelines.bad_records.bad_lines import BadLine, BadLines
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines.bad_records.bad_lines import BadLine, BadLines
 from pipelines.config.config import PipelineConfig
 from pipelines.look.page.details import cut
 from pipelines.prepared import own_tables
-from pipelines.quarantine.bad_lines import BadLine, BadLines
 from pipelines.quarantine.selection import grouped
 from pipelines.quarantine.target_names import TargetNames
 

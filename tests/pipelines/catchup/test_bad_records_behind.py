@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pipelines.bad_records.bad_lines import BadLine, BadLines
 from pipelines.batch.error_budgets import TooManyBadRecords
-from pipelines.quarantine.bad_lines import BadLine, BadLines
 from pipelines.tables.table_failure import TableFailure
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline

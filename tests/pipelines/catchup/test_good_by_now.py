@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.bad_records.bad_lines import BadLines
 from pipelines.catchup.catch_up import Step
 from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import BadLines
 from sinks import faults
 from sinks.quarantine import NOTES
 from sources.changes import OFFSET_COLUMN, DecodeCounts, Decoded, Goal, SourceTable

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import CorruptFile
+from pipelines.bad_records.bad_lines import aside_owner
 from pipelines.checkpoint.behind_marks import DIRECTORY, BehindMark, BehindMarks, Cause, SlicePlan
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.quarantine.bad_lines import aside_owner
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
 
 BEGIN = json.dumps({"a": {"0": 5, "1": 7}, "b": {"0": 3}})

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import SinkUnavailable
+from pipelines.bad_records.bad_lines import BadLines
 from pipelines.config.config_file import load_pipeline
 from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import BadLines
 from pipelines.quarantine.once import keep_once, take_out_good
 from sinks.quarantine import NOTES
 from sources.changes import RECORD_SCHEMA, QuarantineRow

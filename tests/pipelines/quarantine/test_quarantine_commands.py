@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.bad_records.bad_lines import BadLines
 from pipelines.config.config_file import load_pipeline
 from pipelines.quarantine.alone import alone
-from pipelines.quarantine.bad_lines import BadLines
 from tests.support.command import Done, tidemark
 from tests.support.quarantined import bad, checkpoint, lines_left, offsets_left, put, quarantine, write_pipeline
 

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.bad_lines import BadFile, BadLine, BadLines
 
 Places: TypeAlias = Mapping[tuple[str, int], np.ndarray]
 """Per (topic, partition) offsets, rising."""
