@@ -41,7 +41,7 @@ from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.catchup.away_tables import SourceNow, note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork
 from pipelines.catchup.new_tables import note_new_tables
-from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
+from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older, note_found
 from pipelines.catchup.side_work import SideWork
 from pipelines.catchup.slice_pace import SLICE_S, SlicePace
 from pipelines.catchup.spark_slices import SparkSlices
@@ -159,7 +159,10 @@ class PipelineQuery:
             self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
             self._note_new_tables()
             left_out, slices = self._left_out, self._reader.slices()
-            leave_out_older(config, self._own, positions, self._counts, left_out, slices, self._topics.ids)
+            away = SourcesAway(self._checkpoint)
+            leave_out_older(config, self._own, positions, self._counts, left_out, slices, self._topics.ids, away)
+            if self._has_noted_away:
+                note_found(self._counts, self._own, positions)
         self._side = SideWork(
             self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure, self._stops_with
         )
@@ -490,7 +493,15 @@ class PipelineQuery:
             )
 
         settle, reader = partial(keep_once_behind, self.config), self._reader.slices()
-        went_back = WentBack(self.config, self._own, self._counts, self._left_out, reader, self._topic_ids)
+        went_back = WentBack(
+            self.config,
+            self._own,
+            self._counts,
+            self._left_out,
+            reader,
+            SourcesAway(self._checkpoint),
+            self._topic_ids,
+        )
         work = SliceWork(reader, run, open_tables, lambda: pace.records, settle, went_back)
         return CatchUp(identifier, self._left_out, self._stream, work)
 
@@ -529,7 +540,9 @@ class PipelineQuery:
             raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
         self._record.start()
         if not self._has_noted_away:  # a new checkpoint has a begin by now
-            self._note_away(self._own.positions())
+            positions = self._own.positions()
+            self._note_away(positions)
+            note_found(self._counts, self._own, positions)
             self._has_noted_away = True
         if self.tables is None:
             self.tables = self._tables_of(query_id)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from paimon_table.errors import CorruptFile
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Replays
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
@@ -91,7 +93,9 @@ class CheckpointStanding:
         return {topic for table in self._own.written() for topic, _ in table.position.among(topic_ids).floors}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
-        BehindMarks(self._checkpoint).forget(places)
+        BehindMarks(self._checkpoint).move(places)
+        SourcesAway(self._checkpoint).move(places)
+        Replays(self._checkpoint).end_with({topic for (topic, _), end in places.items() if end is None})
         self._checkpoint.move(places)
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:

@@ -38,7 +38,9 @@ def sources_away(
                 told(source),
                 batch_id,
             )
-    return {source: known.get(source) or Since(batch_id, left_out.next_begin) for source in away}
+    mark = left_out.missing.get(str(name))
+    begin = left_out.next_begin if mark is None else mark.begun
+    return {source: known.get(source) or Since(batch_id, begin) for source in away}
 
 
 def bring_back(
@@ -64,7 +66,7 @@ def bring_back(
     batch_id, _ = left_out.next_batch
     anew = {source.topic for source in back if position.is_of_another(source.topic, topic_ids)}
     mark = left_out.marks.get(str(name))
-    known = None if mark is None else (reader.offsets(mark.position) if mark.position is not None else {})
+    known = None if mark is None else (reader.offsets(mark.begun) if mark.begun is not None else {})
     begin = _begin(position.among(topic_ids), back, anew, known, left_out.next_begin, reader)
     if begin is None or not others.isdisjoint(source.topic for source in back):
         log.warning(

@@ -74,7 +74,8 @@ def note_away(
                 log.info("table %s: no rule writes it; its place is kept for one that does again", identifier)
             continue
         if was_away:
-            since = left_out.missing[identifier].batch
+            missing = left_out.missing[identifier]
+            since = missing.batch if missing.away_batch is None else missing.away_batch
             known = {fed_by: one for fed_by, one in known.items() if one.batch < since}  # all others come back with it
             commits, topics = counts.all.get(identifier), source.read_topics()
             mark = left_out.come_back(

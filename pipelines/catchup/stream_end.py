@@ -45,7 +45,9 @@ class StreamEnd:
 
     @property
     def is_settled(self) -> bool:
-        return self.last_batch is None or self.last_batch == self.closed_batch
+        """Before the first batch of a process that has to run again: a table may have its rows already."""
+        last = self._checkpoint.planned_batch if self.last_batch is None else self.last_batch
+        return last == self.closed_batch
 
     def await_closing(self) -> None:
         """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""

@@ -86,6 +86,8 @@ class BehindMark:
     """The reason without values of rows."""
     is_held: bool = False
     """Of a table that is away: somebody had paused it before, and only a request ends that."""
+    away_batch: int | None = None
+    """Of a table that was behind already when it went away: the first batch of the stream behind that."""
 
     @property
     def is_behind(self) -> bool:
@@ -106,6 +108,11 @@ class BehindMark:
     def position(self) -> str | None:
         """Where the next slice begins once the last one is done."""
         return self.begin if self.slice is None else self.slice.end
+
+    @property
+    def begun(self) -> str | None:
+        """Where the last slice begins, which may not be done; before the first one as ``position``."""
+        return self.begin if self.slice is None else self.slice.begin
 
     @property
     def aside_name(self) -> str:
@@ -158,16 +165,20 @@ class BehindMarks:
         if mark.topics:  # none stands for all
             self.put(replace(mark, topics=tuple(sorted({*mark.topics, *topics}))))
 
-    def forget(self, places: Collection[tuple[str, int]]) -> None:
-        """Let the tables that are behind begin anew in these partitions of Kafka: their topics were made anew."""
+    def move(self, places: Mapping[tuple[str, int], int | None]) -> None:
+        """Change where tables that are behind go on in partitions of Kafka.
+
+        With None they begin anew there, as the topic was made anew; else at that offset, if they had come further: the
+        partition ends there now.
+        """
+        gone = {place for place, end in places.items() if end is None}
         for mark in self._marks.values() if places else ():
             if mark.misses_records:
-                _tell_gone(mark, places)
+                _tell_gone(mark, gone)
             plan = mark.slice
             if plan is not None:
-                begin, end = _without(plan.begin, places), _without(plan.end, places) or "{}"
-                plan = replace(plan, begin=begin, end=end)
-            self.put(replace(mark, begin=_without(mark.begin, places), after=_without(mark.after, places), slice=plan))
+                plan = replace(plan, begin=moved(plan.begin, places), end=moved(plan.end, places) or "{}")
+            self.put(replace(mark, begin=moved(mark.begin, places), after=moved(mark.after, places), slice=plan))
 
     def reload(self) -> None:
         """Look again: somebody else in this process may have changed them."""
@@ -194,11 +205,15 @@ def _tell_gone(mark: BehindMark, places: Collection[tuple[str, int]]) -> None:
             )
 
 
-def _without(position: str | None, places: Collection[tuple[str, int]]) -> str | None:
-    """A position in Kafka as if these partitions had not been there yet."""
+def moved(position: str | None, places: Mapping[tuple[str, int], int | None]) -> str | None:
+    """A position in Kafka as if these partitions had not been there yet (None), or no further than an offset."""
     if position is None:
         return None
     nested = {topic: dict(offsets) for topic, offsets in json.loads(position).items()}
-    for topic, partition in places:
-        nested.get(topic, {}).pop(str(partition), None)
+    for (topic, partition), end in places.items():
+        at = nested.get(topic, {})
+        if end is None:
+            at.pop(str(partition), None)
+        elif str(partition) in at:
+            at[str(partition)] = min(end, at[str(partition)])
     return json.dumps({topic: offsets for topic, offsets in nested.items() if offsets}, separators=(",", ":"))

@@ -25,6 +25,8 @@ class Commits:
     count: int
     topics: tuple[str, ...]
     """Those that fed it."""
+    snapshot_id: int = 0
+    """The newest snapshot of the table that was seen with them: one with less was rolled back, or restored."""
 
 
 class CommitCounts:
@@ -48,15 +50,16 @@ class CommitCounts:
         """
         self._write({name: self._at_least(name, commits) for name, commits in counts.items()})
 
-    def lower(self, table: str, count: int) -> None:
-        """The table has that many commits; what it lacks will be read again."""
-        self._write({table: replace(self.all[table], count=count)})
+    def lower(self, table: str, count: int, snapshot_id: int) -> None:
+        """The table has that many commits, and snapshots up to this one; what it lacks will be read again."""
+        self._write({table: replace(self.all[table], count=count, snapshot_id=snapshot_id)})
 
     def _at_least(self, table: str, commits: Commits) -> Commits:
         known = self.all.get(table)
         if known is None or known.created_ms != commits.created_ms:
             return commits
-        return replace(commits, count=max(commits.count, known.count))
+        snapshot_id = max(commits.snapshot_id, known.snapshot_id)
+        return replace(commits, count=max(commits.count, known.count), snapshot_id=snapshot_id)
 
     def _write(self, counts: Mapping[str, Commits]) -> None:
         new = {**self.all, **counts}
@@ -68,6 +71,8 @@ class CommitCounts:
 
 def _counts(data: bytes) -> dict[str, Commits]:
     return {
-        str(table): Commits(int(of["created_ms"]), int(of["count"]), tuple(map(str, of["topics"])))
+        str(table): Commits(
+            int(of["created_ms"]), int(of["count"]), tuple(map(str, of["topics"])), int(of.get("snapshot_id", 0))
+        )
         for table, of in json.loads(data).items()
     }

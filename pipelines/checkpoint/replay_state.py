@@ -7,8 +7,8 @@ is done again has the same records and the same number, so that its commit is fo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -127,6 +127,8 @@ class ReplayState:
     is_done: bool = False
     rebuild: Rebuild | None = None
     """None: the records go into the table as it is."""
+    void: str = ""
+    """Why it cannot go on, for good; empty as long as it can."""
 
     def same_range(self, other: ReplayState) -> bool:
         """Whether both are to read the same range of the same table."""
@@ -204,6 +206,13 @@ class Replays:
             (s for s in self.all() if s.table == table and (s.rebuild is not None or not s.is_done)),
             None,
         )
+
+    def end_with(self, topics: Collection[str]) -> None:
+        """Let those not go on that have begun to read topics which were made anew: their offsets mean other records."""
+        for state in self.all() if topics else ():
+            hit = sorted({*topics} & {*state.topics}) if state.topics else sorted(topics)
+            if hit and state.is_begun and not (state.is_done or state.void):
+                self.put(replace(state, void=f"topic {hit[0]} was made anew while it was under way"))
 
     def remove(self, id_: str) -> None:
         """Forget a replay."""

@@ -6,13 +6,16 @@ The stream goes on and passes their records by, maybe for a table that others st
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
+from pipelines.checkpoint.behind_marks import moved
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import known_fields
 from sinks.commit.positions import FedBy
+from sources.positions import Place
+from sources.slices import SliceReader
 
 FILE = "tidemark/sources-away.json"
 
@@ -40,6 +43,34 @@ class SourcesAway:
     def read(self) -> Away:
         """What is noted; under a new checkpoint nothing is."""
         return {} if self._checkpoint.is_new else self._checkpoint.document(FILE, _away) or {}
+
+    def move(self, places: Mapping[tuple[str, int], int | None]) -> None:
+        """Change where source tables went away in partitions of Kafka, as ``BehindMarks.move`` does for tables."""
+        if places:
+            self._change(lambda _, since: replace(since, begin=moved(since.begin, places)))
+
+    def lower(self, table: str, known: Collection[Place], reader: SliceReader) -> None:
+        """The table was rolled back, to where it had records of the partitions ``known`` alone: it lacks all others.
+
+        These begin at their first records. Of files nothing is known by partition.
+        """
+
+        def lowered(source: FedBy, since: Since) -> Since:
+            offsets = None if since.begin is None else reader.offsets(since.begin)
+            if offsets is None:
+                return since
+            kept = {place: at for place, at in offsets.items() if place[0] != source.topic or place in known}
+            return replace(since, begin=reader.position_at_offsets(kept))
+
+        self._change(lowered, table)
+
+    def _change(self, changed: Callable[[FedBy, Since], Since], table: str | None = None) -> None:
+        self.write(
+            {
+                name: {s: changed(s, since) if table in (None, name) else since for s, since in sources.items()}
+                for name, sources in self.read().items()
+            }
+        )
 
     def write(self, away: Away) -> None:
         """Note it durably; costs nothing where nothing is new."""

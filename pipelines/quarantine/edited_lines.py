@@ -25,6 +25,8 @@ class EditedLines:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+        self._times: dict[tuple[str, int, int], int | None] = {}
+        self._taken_for: dict[tuple[str, int, int], str] = {}
         self._contents: dict[tuple[str, int, int], str] = {}
         self._found: set[tuple[str, int, int]] = set()
         try:
@@ -55,10 +57,22 @@ class EditedLines:
         return len(self._places)
 
     def of(self, line: BadLine) -> bytes | None:
-        """The mended line of a record; None where the file has none."""
-        place = self._places.get(line.record)
-        if place is None:
+        """The mended line of a record; None where the file has none.
+
+        A topic that was made anew has other records in the places of those before, which have other times. ConfigError
+        where the file does not tell which of two is meant.
+        """
+        place, time_ms = self._places.get(line.record), self._times.get(line.record)
+        if place is None or (None not in (time_ms, line.ts) and time_ms != line.ts):
             return None
+        content = digest(line.content.encode())
+        if self._taken_for.setdefault(line.record, content) != content:
+            topic, partition, offset = line.record
+            raise ConfigError(
+                f"--file {self._path}:{place[0]}: the quarantine has two records of {topic} partition {partition}"
+                f" offset {offset} (the topic was made anew, or a dump replaced), and the line does not say which it"
+                " is: leave its field `ts` as `quarantine show` prints it, or drop the other record first"
+            )
         self._found.add(line.record)
         self._file.seek(place[1])
         return self._file.read(place[2])
@@ -83,4 +97,5 @@ class EditedLines:
         if known is None:
             self._places[line.record] = (number, position, len(text))
             self._contents[line.record] = content
+            self._times[line.record] = line.ts
         return None

@@ -7,7 +7,6 @@ all that was read is in its table for good.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.slices import Place, Slices, digest
+from pipelines.quarantine.twins import Identity, identity
 from sinks.quarantine import NOTES
 from sources.wording import counted
 
@@ -99,7 +99,7 @@ def _settled(bad: BadLines, owner: str, *, keeps_notes: bool) -> Settled:
 def _take_out_noted(bad: BadLines, notes: list[BadFile], *, keeps_notes: bool) -> int:
     if not notes:
         return 0
-    good = {_identity(line) for line in bad.lines(notes, lambda: None) if isinstance(line, BadLine)}
+    good = {identity(line) for line in bad.lines(notes, lambda: None) if isinstance(line, BadLine)}
     is_good, files = _among(good), [file for file in bad.files() if file.is_final]
     _leave_out_of_retries(bad, files, is_good)
     taken = sum(take_out(bad.io, file, is_good) for file in files)
@@ -130,18 +130,13 @@ def _kept_once(bad: BadLines, owner: str) -> int:
     files = bad.files()
     own = [file for file in files if file.owner == owner]
     others = [file for file in files if file.owner != owner]
-    put_aside = {_identity(line) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
+    put_aside = {identity(line) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
     if not put_aside:
         return 0
-    told = (_identity(line) for line in bad.lines(others, lambda: None) if isinstance(line, BadLine))
-    twice = {identity for identity in told if identity in put_aside}
+    told = (identity(line) for line in bad.lines(others, lambda: None) if isinstance(line, BadLine))
+    twice = {one for one in told if one in put_aside}
     return sum(take_out(bad.io, file, _among(twice)) for file in own) if twice else 0
 
 
-def _identity(line: BadLine) -> tuple[str, int, int, bytes]:
-    """The record of a line: where the source had it, and what it was."""
-    return (*line.record, hashlib.sha256(line.content.encode()).digest())
-
-
-def _among(identities: set[tuple[str, int, int, bytes]]) -> Callable[[BadLine | DamagedLine], bool]:
-    return lambda line: isinstance(line, BadLine) and _identity(line) in identities
+def _among(identities: set[Identity]) -> Callable[[BadLine | DamagedLine], bool]:
+    return lambda line: isinstance(line, BadLine) and identity(line) in identities

@@ -29,6 +29,8 @@ from pipelines.quarantine.quarantine_views import Opened, opened
 from pipelines.quarantine.reading_again import reading_again
 from pipelines.quarantine.selection import Selection
 from pipelines.quarantine.slices import Slice, Slices, digest
+from pipelines.quarantine.still_to_read import StillToRead
+from pipelines.quarantine.twins import Identity, identity, twins
 from pipelines.report.safe_text import shown
 from pipelines.report.say import say
 from sinks import faults
@@ -64,6 +66,9 @@ class Retry:
         self._own = own_tables(quarantine.config)
         self._refusals: dict[str, str | None] = {}
         self._waiting = reading_again(quarantine.config, self._own)
+        self._still_to_read = StillToRead(quarantine.config, self._own)
+        self._is_cut = False
+        self._twins: dict[Identity, list[tuple[str, str]]] = {}
 
     def may_be_read_again(self, line: BadLine) -> str | None:
         """Why a record waits that names no source table: a table that it may be for reads it again."""
@@ -103,7 +108,10 @@ class Retry:
         return f"nothing to retry: {no_records(bad, names, bad.files(), selection)}"
 
     def chosen(self, progress: BarProgress) -> Iterator[list[Chosen]]:
-        """What is to be retried, slice by slice. A slice must be out of its files before the next one is asked for."""
+        """What is to be retried, slice by slice. A slice must be out of its files before the next one is asked for.
+
+        Where there are several slices, lines of one record that lie far apart leave the quarantine with the first.
+        """
         waiting = deque(file for file in self.quarantine.bad.files() if file.is_final and file.owner != self.name)
         progress.begin("retrying", len(waiting))
         chosen: list[Chosen] = []
@@ -113,6 +121,8 @@ class Retry:
                 chosen.append(one)
                 size += len(one[1])
                 if len(chosen) >= SLICE_RECORDS or size >= SLICE_BYTES:
+                    if not self._is_cut:
+                        self._is_cut, self._twins = True, twins(self.quarantine.bad)
                     yield chosen
                     chosen = []
                     break
@@ -132,7 +142,8 @@ class Retry:
             text = line.text if self._edited is None else self._edited.of(line)
             if text is None:
                 continue
-            why = self.may_be_read_again(line) or self.refusal(table_of(line))
+            table = table_of(line)
+            why = self.may_be_read_again(line) or self._still_to_read.words(line, table) or self.refusal(table)
             if why is None:
                 yield line, text
             else:
@@ -150,6 +161,8 @@ class Retry:
             if line.content != contents[line.record]:
                 continue
             taken.setdefault(line.file.place, []).append(digest(line.text))
+            for place, twin in self._twins.get(identity(line), ()):
+                taken.setdefault(place, []).append(twin)
         fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
         slice_ = Slice(self.name, number, self._even_if_older, now_ms(), len(texts), taken, after)

@@ -195,6 +195,12 @@ class ReplayJob:
         """
         if self._state.is_done:
             return self._progress(Step.DONE)
+        if self._state.void:
+            how = "--into-place" if self._state.rebuild is None else "--rebuild"
+            raise ConfigError(
+                f"replay {self._state.id} of table {self._state.table} cannot go on: {self._state.void}; give it up"
+                f" ({how} --abandon) and begin it anew"
+            )
         if not self._state.is_begun:
             self._begin()
         end, is_slice = self._work.stream.end, False

@@ -12,6 +12,7 @@ from pipelines.checkpoint.behind_marks import BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays, ReplayState
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
@@ -20,6 +21,8 @@ from pipelines.jobs.job_progress import new_job
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
 from pipelines.replay.replay_job import Destination, InPlace, Progress, ReplayJob, Step, Work
+from pipelines.tables.known_routes import led_to
+from pipelines.tables.merged_sources import told
 from pipelines.tables.own_tables import OwnTables
 from sources.wording import counted
 
@@ -101,6 +104,12 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
         )
     if mark is not None and mark.is_behind:
         raise ConfigError(f"table {identifier} is behind the stream ({mark.reason}): resume it first, then replay")
+    back = [source for source in SourcesAway(checkpoint).read().get(identifier, ()) if led_to(config, source)]
+    if back:
+        raise ConfigError(
+            f"table {identifier} lacks records of {told(back[0])}, whose rule was away: start the pipeline, which reads"
+            " them, then replay"
+        )
     missing = missing_count(config, CommitCounts(checkpoint), identifier, table)
     if missing:
         raise ConfigError(

@@ -18,6 +18,7 @@ from paimon_table.nearest_name import did_you_mean
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer, State
@@ -32,6 +33,7 @@ from pipelines.replay.replay_range import point_of, read_of
 from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
 from pipelines.report.say import say
+from pipelines.tables.merged_sources import told as source_told
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import newest_position
 from sources.wording import counted
@@ -107,6 +109,11 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: KeepOnce) -> None:
         say(
             f"{counted(settled.good, 'record')} left the quarantine: the table has them now. Should you roll it back to"
             f" what it was, rename {settled.notes} to end with .jsonl, which puts them there again"
+        )
+    for source in SourcesAway(checkpoint).read().get(state.table, ()) if state.rebuild is not None else ():
+        say(
+            f"no rule leads records of {source_told(source)} to {state.table} now, so it has none of them any more:"
+            " rebuild it once a rule does again"
         )
     for line in told(state) if state.rebuild is not None else ():
         say(line)

@@ -25,7 +25,7 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.catchup.away_tables import SourceNow, note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
-from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older
+from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older, note_found
 from pipelines.catchup.spark_slices import slice_settings
 from pipelines.catchup.stream_end import StreamEnd
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
@@ -44,7 +44,7 @@ from sinks import faults
 from sinks.commit.positions import aside_user
 from sources.changes import Decoder
 from sources.positions import Place
-from sources.slices import Slice
+from sources.slices import Slice, SliceReader
 from tests.support.local_batches import task_settings
 
 USER = "tidemark-shop-test"
@@ -124,11 +124,13 @@ class PausedPipeline:
         slice_size: int = 7,
         decoder: Decoder | None = None,
         has_quarantine: bool = False,
-        query: str = QUERY,
+        query: str | None = None,
+        slices: Callable[[pa.RecordBatch], SliceReader] | None = None,
         **keys: Any,
     ) -> None:
         self.root, self.records = root, records
-        self._user = USER if query == QUERY else f"tidemark-shop-{query}"
+        self._user = USER if query is None else f"tidemark-shop-{query}"
+        query = query or QUERY
         self._batch_size, self._slice_size = batch_size, slice_size
         self.config = PipelineConfig.model_validate(
             {
@@ -153,14 +155,17 @@ class PausedPipeline:
         record.check(self._user)
         self._own = OwnTables(self.config, catalog, record)
         self.topics = TopicRecord(self.checkpoint)
-        self._slices = ListSlices(records)
+        self._slices: Any = (slices or ListSlices)(records)
         self._places = QuarantinedPlaces(self.config)
         self.counts = CommitCounts(self.checkpoint)
         positions = self._own.positions()
         self._has_noted_away = not self.checkpoint.is_new
         if self._has_noted_away:
             self._note_away(positions)
-        leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {})
+        away = SourcesAway(self.checkpoint)
+        leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {}, away)
+        if self._has_noted_away:
+            note_found(self.counts, self._own, positions)
         record.start()
         self.tables = self._opened()
         take_out_good(self.config)
@@ -191,7 +196,9 @@ class PausedPipeline:
             return False
         self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
         if not self._has_noted_away:
-            self._note_away(self._own.positions())
+            positions = self._own.positions()
+            self._note_away(positions)
+            note_found(self.counts, self._own, positions)
             self._has_noted_away, self.tables = True, self._opened()
         part = self.records.slice(first, last - first)
         self.topics.add({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
@@ -224,7 +231,8 @@ class PausedPipeline:
 
     def catch_up(self, table: str) -> CatchUp:
         settle = partial(keep_once_behind, self.config)
-        went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices)
+        away = SourcesAway(self.checkpoint)
+        went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices, away)
         run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table], self._places))
         work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, went_back)
         return CatchUp(table, self.left_out, self.stream, work)
@@ -233,8 +241,8 @@ class PausedPipeline:
         """Bring tables up, all that are behind by default, maybe with a batch of the stream after each slice."""
         for table in tables or sorted(self.left_out.tables):
             catch_up = self.catch_up(table)
-            while catch_up.step() is not Step.JOINED:
-                if batch_between:
+            while (step := catch_up.step()) is not Step.JOINED:
+                if batch_between or step is Step.WAITING:
                     self.run_batch()
 
     def catches_up_in(self, table: str) -> int:

@@ -21,6 +21,7 @@ from pipelines.catchup.older_tables import leave_out_older, older_tables
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import FILE, CommitCounts
+from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import MOST_TAKEN_UP
@@ -343,7 +344,7 @@ def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: l
     assert {table.missing_count for table in older_tables(counts, own, own.positions(), {})} == {3}
     with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
         left_out = process(tmp_path, histories).left_out
-        leave_out_older(config, own, own.positions(), counts, left_out, slices, {})
+        leave_out_older(config, own, own.positions(), counts, left_out, slices, {}, SourcesAway(Checkpoint(config)))
 
 
 def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:

@@ -52,13 +52,26 @@ def test_names_of_any_length_have_marks_of_their_own(tmp_path: Path, letter: str
     assert len({*owners}) == 2 and max(map(len, owners)) <= 255
 
 
+def test_partitions_that_have_lost_their_end_are_read_from_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = _checkpoint(tmp_path)
+    known = BehindMarks(checkpoint)
+    known.put(replace(MARK, begin='{"a":{"0":3,"1":7}}', after=None, slice=None))
+
+    known.move({("a", 0): 5, ("a", 1): 5, ("b", 0): 2})
+
+    assert known.all[MARK.table].position == '{"a":{"0":3,"1":5}}'
+    assert not caplog.records
+
+
 def test_partitions_of_topics_made_anew_begin_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = _checkpoint(tmp_path)
     known, other = BehindMarks(checkpoint), BehindMarks(checkpoint)
     known.put(MARK)
     other.reload()
 
-    other.forget([("a", 0), ("x", 1)])
+    other.move({("a", 0): None, ("x", 1): None})
 
     (told,) = [record.getMessage() for record in caplog.records]
     at = json.loads(END)["a"]["0"]

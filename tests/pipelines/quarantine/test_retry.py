@@ -31,14 +31,17 @@ from sinks import faults
 from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
 from sinks.quarantine import NOTES
+from sources.changes import QuarantineRow, SourceTable
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
     QUERY,
+    bad,
     checkpoint,
     envelope,
     forget_the_past,
     lines_left,
     offsets_left,
+    put,
     record,
     rows_of,
     run_batch,
@@ -503,6 +506,71 @@ def test_what_was_read_again_is_taken_out_before_a_retry(tmp_path: Path) -> None
     widen(file)
     assert "retried 2 records" in retry(file).stdout
     assert lines_left(tmp_path) == [] and 5 not in rows_of(tmp_path)
+
+
+def test_records_of_a_table_that_is_to_be_filled_wait_for_that(tmp_path: Path) -> None:
+    """A retry would make the table, and nobody would fill it."""
+    file = filled(tmp_path)
+    text = file.read_text().replace("columns: { types: { n: INT } }", "backfill: true")
+    file.write_text(text.replace("lake.{table}", "lake.new_{table}"))
+    told = retry(file)
+    assert "3 records not retried: table lake.new_orders is not there, and its rule has `backfill: true`" in told.stderr
+    assert offsets_left(tmp_path) == [4, 5, 6] and not (tmp_path / "warehouse/lake.db/new_orders").exists()
+
+
+def test_records_that_a_new_checkpoint_has_still_to_read_wait(tmp_path: Path) -> None:
+    """A process put them aside and was killed before the table had their batch."""
+    file = filled(tmp_path)
+    put(tmp_path, 1, [bad_record(7)])
+    widen(file)
+    shutil.rmtree(tmp_path / "checkpoint")
+    assert "1 record not retried: the checkpoint is new, and the pipeline has still to read" in retry(file).stderr
+    assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [7]
+
+    checkpoint(tmp_path, 1)  # of files nobody can tell what it has read
+    retry(file)
+    assert rows_of(tmp_path) == {**ALL, 7: TOO_WIDE} and offsets_left(tmp_path) == []
+
+
+def bad_record(offset: int, ts: int = 0, key: int | None = None) -> QuarantineRow:
+    row = bad(offset, value=envelope(offset if key is None else key, TOO_WIDE, v=offset))
+    source = SourceTable("shop.public.orders", "shop", "public", "orders")
+    return replace(row, key=json.dumps({"id": key or offset}).encode(), timestamp_ms=ts, source=source)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Path, which: int) -> None:
+    """The topic was made anew in between."""
+    file = filled(tmp_path)
+    put(tmp_path, 0, [bad_record(3, 1_000, 103)])
+    put(tmp_path, 0, [bad_record(3, 2_000, 203)], "other-query")
+    lines = [line for line in lines_left(tmp_path) if line["offset"] == 3]
+    (line,) = [line for line in lines if line["ts"] == 1_000 * (which + 1)]
+    line["payload"] = line["payload"].replace(str(TOO_WIDE), "5")
+    edited = tmp_path / "edited.jsonl"
+    edited.write_text(json.dumps(line))
+    for _ in range(2):
+        retry(file, "--file", edited)
+    key, other = [(103, 203), (203, 103)][which]
+    assert rows_of(tmp_path).get(key) == 5 and other not in rows_of(tmp_path)
+    assert [left["ts"] for left in lines_left(tmp_path) if left["offset"] == 3] == [[2_000, 1_000][which]]
+
+    del line["ts"]
+    put(tmp_path, 0, [bad_record(3, 3_000, 303)], "third-query")
+    edited.write_text(json.dumps(line))
+    refused = retry(file, "--file", edited, code=2)
+    assert f"{edited}:1: the quarantine has two records of shop.public.orders partition 0" in refused.stderr
+
+
+def test_a_record_in_lines_that_lie_far_apart_is_applied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = filled(tmp_path, {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"})
+    shutil.copytree(tmp_path / "checkpoint-quarantine" / QUERY, tmp_path / "checkpoint-quarantine" / "an-earlier-query")
+    assert offsets_left(tmp_path) == [4, 4, 5, 5, 6, 6]
+    widen(file)
+    monkeypatch.setattr("pipelines.quarantine.retry.SLICE_RECORDS", 2)
+
+    assert "retried 3 records" in retry(file).stdout
+    assert rows_of(tmp_path) == ALL and lines_left(tmp_path) == []
 
 
 def test_what_cannot_be_applied_is_given_up_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
