@@ -62,6 +62,12 @@ class CheckpointStanding:
     def closed(self) -> Positions:
         return self._checkpoint.kafka_positions() or {}
 
+    def planned(self) -> Positions:
+        batch, closed = self._checkpoint.planned_batch, self._checkpoint.closed_batch
+        if batch is None or batch == closed:
+            return {}
+        return {place: end for place, (_, end) in self._checkpoint.planned_offsets(batch).items()}
+
     def ends(self) -> Sequence[str]:
         closed = self._checkpoint.closed_batch
         known, self._ends = self._ends, {}

@@ -50,6 +50,10 @@ class Standing(Protocol):
         """Where the last closed batch ended; empty before one was closed."""
         ...
 
+    def planned(self) -> Positions:
+        """Where the batch ends that is planned and not closed; empty without one."""
+        ...
+
     def ends(self) -> Sequence[str]:
         """Where the last closed batches ended, in the text of the source: the oldest first, a hundred at most."""
         ...

@@ -39,7 +39,7 @@ from pipelines.config.options_without_effect import (
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.table_name import alike_text, folded
-from pipelines.config.table_rules import TargetRule
+from pipelines.config.table_rules import PLACEHOLDER, TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_spark_problems(config, file),
         *_server_problems(config, file),
         *_unreachable_rules(config, file),
+        *_differing_modes(config, file),
         *_meeting_sources(config, file),
         *_option_problems(config, file),
         *_budgets_without_effect(config, file),
@@ -256,6 +257,25 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
                 line = file.place(("tables", j)).line
                 text = f"never used: the rule in line {line} has the same match"
                 yield problem_at(file, ("tables", i, "match"), text)
+                break
+
+
+def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules that write one table in another way than one before, as far as the file alone says how they do."""
+    for i, rule in enumerate(config.tables):
+        for j, earlier in enumerate(config.tables[:i]):
+            if rule.into != earlier.into or PLACEHOLDER.search(rule.into):
+                continue
+            mine, its = config.target_rule(rule), config.target_rule(earlier)
+            if mine.without_keys or its.without_keys:
+                continue  # their records tell
+            if (mine.on_change is None) != (its.on_change is None) or mine.event_columns != its.event_columns:
+                line = file.place(("tables", j, "into"), of_key=True).line
+                text = (
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; say"
+                    " the same in both, or give each a table of its own"
+                )
+                yield problem_at(file, ("tables", i, "into"), text)
                 break
 
 

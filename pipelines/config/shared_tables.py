@@ -83,9 +83,16 @@ def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig
     if own is None or its is None or (_is_same_kind(config, other) and not _is_same_place(config, other)):
         return None
     bring = "bring" if _is_same_kind(config, other) else "may bring"
-    for topic in (*_said_names(own), *_said_names(its)):
-        if own.selects(topic) and its.selects(topic) and all(_may_take(rule, topic) for rule in (mine, theirs)):
-            return f"both {bring} topic {topic} into it"
+    rules = (mine, theirs)
+    said = (*_said_names(own), *_said_names(its))
+    both = [t for t in said if own.selects(t) and its.selects(t) and all(_may_take(rule, t) for rule in rules)]
+    named = next((topic for topic in both if all(_is_told_by(rule, topic) for rule in rules)), None)
+    if named is None and len({*both}) == 1:
+        named = both[0]
+    if named is not None:
+        return f"both {bring} topic {named} into it"
+    if both:
+        return f"both {bring} the same records into it"
     return f"both {bring} the same topics into it" if _is_same_choice(own, its) else None
 
 
@@ -117,6 +124,12 @@ def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:
 
 def _may_take(rule: TableRule, topic: str) -> bool:
     return rule.match.topic is None or name_matches(rule.match.topic, topic)
+
+
+def _is_told_by(rule: TableRule, topic: str) -> bool:
+    """Whether the name of a topic tells that its source table is for a rule."""
+    parts = topic.split(".")
+    return rule.match.table is None or name_matches(rule.match.table, parts[-1])
 
 
 def _counted(rule: TargetRule) -> str | None:

@@ -41,6 +41,9 @@ class EditedLines:
             if problem is not None:
                 problems.append(f"{path}:{number}: {shown(problem, 200)}")
             position += len(line)
+        if not problems and not self._places:
+            self._file.close()
+            raise ConfigError(f"--file {path} has no lines; `tidemark quarantine show FILE --format json` prints some")
         if problems:
             self._file.close()
             more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import did_you_mean
 from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines
+from pipelines.config.config import PipelineConfig
+from pipelines.prepared import table_names
 from pipelines.quarantine.selection import Group, Selection, grouped
-from pipelines.quarantine.target_names import TargetNames
+from pipelines.quarantine.target_names import NO_TABLE, TargetNames
 from pipelines.report.safe_text import shown
 from sources.wording import counted, first_of
 
@@ -21,6 +25,17 @@ def is_taken(bad: BadLines, names: TargetNames, files: list[BadFile], selection:
     """Whether the selection takes any record; reads up to the first one."""
     lines = bad.lines(files, lambda: None)
     return any(isinstance(line, BadLine) and selection.takes(line, names.of) for line in lines)
+
+
+def check_known(config: PipelineConfig, bad: BadLines, names: TargetNames, selection: Selection) -> None:
+    """ConfigError for a ``--table`` that the pipeline does not have and that no record is for."""
+    table = selection.table
+    if table in (None, NO_TABLE):
+        return
+    known = table_names(config)
+    if table in known or is_taken(bad, names, bad.files(), Selection(table)):
+        return
+    raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(str(table), known)}")
 
 
 def no_records(bad: BadLines, names: TargetNames, files: list[BadFile], selection: Selection) -> str:

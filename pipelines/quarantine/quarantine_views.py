@@ -19,7 +19,7 @@ from pipelines.jobs.job_progress import BarProgress, watched
 from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.kept_lines import take_out
-from pipelines.quarantine.no_match import group_line, no_records
+from pipelines.quarantine.no_match import check_known, group_line, no_records
 from pipelines.quarantine.selection import Group, Selection, grouped
 from pipelines.quarantine.slices import Slices
 from pipelines.quarantine.target_names import TargetNames
@@ -203,6 +203,7 @@ def moment(time_ms: int | None) -> str:
 def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     """Remove records from the quarantine, once that is confirmed."""
     quarantine = opened(file)
+    check_known(quarantine.config, quarantine.bad, quarantine.names, selection)
     files = [f for f in quarantine.bad.files() if f.is_final]
     left = len(quarantine.bad.files()) - len(files)
     with watched("files") as progress:

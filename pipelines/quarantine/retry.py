@@ -22,7 +22,7 @@ from pipelines.quarantine.alone import alone
 from pipelines.quarantine.applier import Apply, applier
 from pipelines.quarantine.applying import Applied, is_begun
 from pipelines.quarantine.edited_lines import EditedLines
-from pipelines.quarantine.no_match import is_taken, no_records
+from pipelines.quarantine.no_match import check_known, is_taken, no_records
 from pipelines.quarantine.older_records import refusal
 from pipelines.quarantine.once import take_out_good_alone
 from pipelines.quarantine.quarantine_views import Opened, opened
@@ -213,6 +213,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 
 
 def _retry(job: Retry, quarantine: Opened, selection: Selection, edited: EditedLines | None, dry_run: bool) -> None:
+    check_known(quarantine.config, quarantine.bad, quarantine.names, selection)
     why = None if selection.table is None else job.refusal(selection.table)
     if why is not None:
         if edited is None and not job.is_any():

@@ -12,7 +12,7 @@ from pipelines.tables.written_tables import WrittenTable
 from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
-_NONE = "no table"
+NO_TABLE = "no table"
 """Word for records of which no rule makes a row."""
 
 
@@ -38,7 +38,7 @@ class TargetNames:
 
     def _table(self, topic: str, source: tuple[str | None, str | None, str] | None) -> str:
         if topic.startswith(MALFORMED_PREFIX):
-            return _NONE
+            return NO_TABLE
         named = SourceTable.of_topic(topic)
         names = source or (named.database, named.schema, named.table)
         rule = self._config.rule_for(*names, topic)
@@ -48,9 +48,9 @@ class TargetNames:
             fed = self._fed_by(topic)
             if len(fed) == 1:
                 return next(iter(fed))
-            return _NONE if rule is None else str(rule.target(*names, topic))
+            return NO_TABLE if rule is None else str(rule.target(*names, topic))
         except ConfigError:
-            return _NONE
+            return NO_TABLE
 
     def _fed_by(self, topic: str) -> set[str]:
         if self._fed is None:

@@ -109,7 +109,7 @@ class DumpPlanner:
             if left <= 0:
                 break
             if not _has_more(path, begin):
-                self.unfinished.look(path, begin, begin.rest)
+                self.unfinished.look(path, begin, _rest_now(path, begin))
                 continue
             self._check_known(path, begin)
             end, rest = self._advanced(path, begin, left)
@@ -255,6 +255,12 @@ def _has_more(path: str, read: FilePosition) -> bool:
             "dump files may only grow; put the new content into a new file"
         )
     return size_bytes > read.bytes
+
+
+def _rest_now(path: str, read: FilePosition) -> Rest:
+    """What is left of a file without more lines; a torn last line may have been cut off since."""
+    is_cut = read.rest is Rest.LINE and not is_compressed(path) and os.path.getsize(path) == read.bytes
+    return Rest.NONE if is_cut else read.rest
 
 
 def _unread(path: str, read: FilePosition) -> int:

@@ -118,7 +118,7 @@ class KafkaReader:
     def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
         """Raise what hinders the checkpoint from going on; where it is to go on all the same, make it able to."""
         closed = self._standing.closed()
-        check_selected(self._standing.checkpoint, self._settings, closed)
+        check_selected(self._standing.checkpoint, self._settings, closed, self._standing.planned())
         anew = self._standing.made_anew(ids)
         losses = self._losses(anew, closed, bounds)
         if losses and not self._settings.goes_on_after_loss:

@@ -92,12 +92,18 @@ def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
     return lost_records({place: at for place, at in resume.items() if place in bounds}, bounds)
 
 
-def check_selected(checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place, int]) -> None:
-    """Raise ConfigError if the checkpoint, at that place, has read topics that the source does not select any more."""
-    unread = sorted({topic for topic, _ in closed if not kafka.topics.selects(topic)})
+def check_selected(
+    checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place, int], planned: Mapping[Place, int]
+) -> None:
+    """Raise ConfigError if the checkpoint, at that place, has read topics that the source does not select any more.
+
+    Or it has ``planned`` a batch of them, which Spark runs first.
+    """
+    unread = sorted({topic for topic, _ in (*closed, *planned) if not kafka.topics.selects(topic)})
     if unread:
+        has = "has read" if any(topic == unread[0] for topic, _ in closed) else "has a batch planned that reads"
         raise ConfigError(
-            f"checkpoint {checkpoint} has read topics that source.kafka.topics no longer selects:"
+            f"checkpoint {checkpoint} {has} topics that source.kafka.topics no longer selects:"
             f" {', '.join(unread)}; select them again, or remove the checkpoint: with on_lost_checkpoint: resume"
             " reading goes on from the positions in the tables"
         )

@@ -352,3 +352,25 @@ def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> N
     (tmp_path / "checkpoint" / FILE).write_text('{"lake.orders": 3}')
     with pytest.raises(CorruptFile, match=FILE):
         process(tmp_path, histories)
+
+
+def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None:
+    """Another writer's snapshot, behind which those of the pipeline have expired: nobody knows what it lacks."""
+    first = summing(tmp_path)
+    first.run(1)
+    context = first.table("lake.sums").context
+    own = context.snapshots.latest_id() or 0
+    commit = first.table("lake.sums").new_commit("another")
+    commit.refresh()
+    commit.commit(0, [], {}, also_empty=True)
+    running = summing(tmp_path)
+    running.run(2)
+    for number in range(1, own + 1):
+        (directory(tmp_path, "sums") / "snapshot" / f"snapshot-{number}").unlink()
+    (directory(tmp_path, "sums") / "snapshot" / "EARLIEST").unlink(missing_ok=True)
+    context = summing(tmp_path).table("lake.sums").context
+    roll_back(context, plan_rollback(context, own + 1))
+    with pytest.raises(
+        ConfigError, match=rf"lake\.sums was rolled back, or restored, to snapshot {own + 1}, and lacks"
+    ):
+        summing(tmp_path)

@@ -47,6 +47,8 @@ def files(directory: Path, one: dict[str, str], other: dict[str, str]) -> list[P
         ({}, "both bring the same topics into it, and each record adds its row twice"),
         ({"rest": SUMS}, r"both bring the same topics into it, and each record counts twice \(sum\)"),
         ({"source": kafka("[shop.orders, shop.items]")}, "both bring topic shop.orders into it, and each"),
+        ({"source": kafka("[shop.items, shop.orders]")}, "both bring topic shop.orders into it, and each"),
+        ({"source": kafka("[shop.items, shop.users]")}, "both bring the same records into it, and each"),
         ({"source": kafka("{include: ['shop.*']}")}, "both bring the same topics"),
         ({"into": "'lake.{table}'"}, ".* each record adds its row twice"),
     ],

@@ -83,6 +83,23 @@ def test_rows_that_were_lost_come_back_and_the_others_stay(tmp_path: Path) -> No
     assert topic.runs == [(0, 3), (3, 6), (6, 9), (9, 10)]
 
 
+def test_a_topic_that_is_made_anew_ends_the_replays_that_read_it(tmp_path: Path) -> None:
+    """Their offsets mean other records in the new one."""
+    topic = start(tmp_path)
+    one = job(topic)
+    one.step()
+    replays = Replays(Checkpoint(load_pipeline(tmp_path / "shop.yaml")))
+    replays.end_with({"another"})
+    assert job(topic).step().step is Step.SLICE
+    replays.end_with({TOPIC})
+
+    told = (
+        f"replay r1 of table lake.orders cannot go on: topic {TOPIC} was made anew while it was under way; give it up"
+    )
+    with pytest.raises(ConfigError, match=told):
+        job(topic).step()
+
+
 def test_the_position_of_the_pipeline_is_untouched_and_the_progress_recorded(tmp_path: Path) -> None:
     topic = start(tmp_path)
     finish(job(topic))

@@ -110,3 +110,17 @@ def test_the_log_has_a_file_that_stays_unfinished_once(caplog: pytest.LogCapture
         assert told == (moment >= 111)
 
     assert "/d/a.gz: its compressed stream ends before its end, behind line 9 nothing" in caplog.text
+
+
+def test_a_torn_last_line_that_is_cut_off_is_told_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "d.jsonl"
+    whole = LINES[: LINES.index(b"\n", 1000) + 1]
+    file.write_bytes(whole + b'{"topic":"t","part')
+    planner = DumpPlanner(DumpSettings(str(tmp_path)))
+    end = drained(planner, planner.initial_offset())
+    assert len(planner.unfinished.words) == 1
+
+    file.write_bytes(whole)
+    again = DumpPlanner(DumpSettings(str(tmp_path)))
+    assert drained(again, end) == end
+    assert again.unfinished.words == []

@@ -92,11 +92,15 @@ def test_what_a_checkpoint_goes_on_from_and_kafka_does_not_hold_is_told_with_the
 
 def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_named() -> None:
     with pytest.raises(ConfigError, match=r"no longer selects: c; select them again, or remove the checkpoint"):
-        check_selected(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1})
+        check_selected(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1}, {})
+    with pytest.raises(
+        ConfigError, match=r"has a batch planned that reads topics that .* no longer selects: c; select"
+    ):
+        check_selected(CHECKPOINT, source(), {}, {("c", 0): 1, ("a", 0): 1})
 
 
 def test_a_checkpoint_that_kafka_can_follow_is_taken() -> None:
-    check_selected(CHECKPOINT, source(), {("a", 0): 5})
+    check_selected(CHECKPOINT, source(), {("a", 0): 5}, {("a", 0): 6})
     check_readable({("a", 0): 5}, HELD)
     with pytest.raises(SinkUnavailable, match="transaction that is still open"):
         check_readable({("a", 0): 5}, {("a", 0): Bounds(0, 4, 9)})
