@@ -99,10 +99,21 @@ class CheckpointStanding:
         return {topic for table in self._own.written() for topic, _ in table.position.among(topic_ids).floors}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
+        self._move_others(places)
+        self._checkpoint.move(places)
+
+    def begin_anew(self, topics: Collection[str]) -> None:
+        if topics:
+            marks, away = BehindMarks(self._checkpoint), SourcesAway(self._checkpoint)
+            known = {place for place in (*marks.places(), *away.places()) if place[0] in topics}
+            self._move_others(dict.fromkeys(known))
+            Replays(self._checkpoint).end_with(topics)
+
+    def _move_others(self, places: Mapping[Place, int | None]) -> None:
+        """Change where all go on that are not in the stream."""
         BehindMarks(self._checkpoint).move(places)
         SourcesAway(self._checkpoint).move(places)
         Replays(self._checkpoint).end_with({topic for (topic, _), end in places.items() if end is None})
-        self._checkpoint.move(places)
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
         return self._topics.made_anew(topic_ids)

@@ -80,6 +80,10 @@ class Standing(Protocol):
         """Let reading go on durably at other offsets; with None a partition counts as one that is new."""
         ...
 
+    def begin_anew(self, topics: Collection[str]) -> None:
+        """Forget durably where tables stand that are not in the stream, and replays, in topics that were made anew."""
+        ...
+
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
         """Topics noted under another id than they have now."""
         ...

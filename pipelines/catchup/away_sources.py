@@ -25,9 +25,18 @@ log = logging.getLogger(__name__)
 
 
 def sources_away(
-    config: PipelineConfig, name: TableName, position: Position, known: Mapping[FedBy, Since], left_out: LeftOut
+    config: PipelineConfig,
+    name: TableName,
+    position: Position,
+    known: Mapping[FedBy, Since],
+    left_out: LeftOut,
+    *,
+    is_written: bool,
 ) -> dict[FedBy, Since]:
-    """The sources of a table that no rule leads to it now; warns of those that have gone, where others feed it."""
+    """The sources of a table that no rule leads to it now; warns of those that have gone, where others feed it.
+
+    ``is_written`` says whether a rule writes it.
+    """
     batch_id, _ = left_out.next_batch
     away = [source for source in position.sources if is_led_elsewhere(config, name, source)]
     if len(away) < len(position.sources):
@@ -40,7 +49,7 @@ def sources_away(
             )
     mark = left_out.missing.get(str(name))
     begin = left_out.next_begin if mark is None else mark.begun
-    return {source: known.get(source) or Since(batch_id, begin) for source in away}
+    return {source: known.get(source) or Since(batch_id, begin, not is_written) for source in away}
 
 
 def bring_back(

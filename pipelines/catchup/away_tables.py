@@ -66,7 +66,7 @@ def note_away(
         rules = leading_rules(config, name, fed.sources, fed.topics)
         position, known = positions.known.get(identifier), known_away.get(identifier, {})
         if position is not None:
-            away[identifier] = sources_away(config, name, position, known, left_out)
+            away[identifier] = sources_away(config, name, position, known, left_out, is_written=bool(rules))
         was_away = left_out.is_away(identifier)
         if not rules:
             if not was_away:
@@ -74,9 +74,7 @@ def note_away(
                 log.info("table %s: no rule writes it; its place is kept for one that does again", identifier)
             continue
         if was_away:
-            missing = left_out.missing[identifier]
-            since = missing.batch if missing.away_batch is None else missing.away_batch
-            known = {fed_by: one for fed_by, one in known.items() if one.batch < since}  # all others come back with it
+            known = {fed_by: one for fed_by, one in known.items() if not one.with_table}
             commits, topics = counts.all.get(identifier), source.read_topics()
             mark = left_out.come_back(
                 identifier,

@@ -86,8 +86,6 @@ class BehindMark:
     """The reason without values of rows."""
     is_held: bool = False
     """Of a table that is away: somebody had paused it before, and only a request ends that."""
-    away_batch: int | None = None
-    """Of a table that was behind already when it went away: the first batch of the stream behind that."""
 
     @property
     def is_behind(self) -> bool:
@@ -180,6 +178,13 @@ class BehindMarks:
                 plan = replace(plan, begin=moved(plan.begin, places), end=moved(plan.end, places) or "{}")
             self.put(replace(mark, begin=moved(mark.begin, places), after=moved(mark.after, places), slice=plan))
 
+    def places(self) -> set[tuple[str, int]]:
+        """The partitions of Kafka that the marks have offsets in."""
+        plans = [mark.slice for mark in self._marks.values() if mark.slice is not None]
+        positions = [position for mark in self._marks.values() for position in (mark.begin, mark.after)]
+        positions += [position for plan in plans for position in (plan.begin, plan.end)]
+        return {place for position in positions for place in places_in(position)}
+
     def reload(self) -> None:
         """Look again: somebody else in this process may have changed them."""
         self._marks = self._read()
@@ -203,6 +208,12 @@ def _tell_gone(mark: BehindMark, places: Collection[tuple[str, int]]) -> None:
                 partition,
                 f"{at:,}",
             )
+
+
+def places_in(position: str | None) -> set[tuple[str, int]]:
+    """The partitions of a position in Kafka."""
+    nested = {} if position is None else json.loads(position)
+    return {(topic, int(partition)) for topic, offsets in nested.items() for partition in offsets}
 
 
 def moved(position: str | None, places: Mapping[tuple[str, int], int | None]) -> str | None:

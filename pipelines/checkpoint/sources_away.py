@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
-from pipelines.checkpoint.behind_marks import moved
+from pipelines.checkpoint.behind_marks import moved, places_in
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import known_fields
 from sinks.commit.positions import FedBy
@@ -28,6 +28,8 @@ class Since:
     """The first batch that passed it by."""
     begin: str | None
     """Where that batch begins, in the text of the source; None: at the first record that there is."""
+    with_table: bool = False
+    """Whether all sources of the table went then, so that it keeps its place in a mark, and they come back with it."""
 
 
 Away: TypeAlias = Mapping[str, Mapping[FedBy, Since]]
@@ -48,6 +50,11 @@ class SourcesAway:
         """Change where source tables went away in partitions of Kafka, as ``BehindMarks.move`` does for tables."""
         if places:
             self._change(lambda _, since: replace(since, begin=moved(since.begin, places)))
+
+    def places(self) -> set[Place]:
+        """The partitions of Kafka that are noted."""
+        sinces = [since for sources in self.read().values() for since in sources.values()]
+        return {place for since in sinces for place in places_in(since.begin)}
 
     def lower(self, table: str, known: Collection[Place], reader: SliceReader) -> None:
         """The table was rolled back, to where it had records of the partitions ``known`` alone: it lacks all others.

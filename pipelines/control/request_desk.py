@@ -22,6 +22,12 @@ It may get a request that an earlier process took and did not finish. What it ra
 """
 
 
+JVM_GONE = (
+    "the JVM of the running pipeline has ended, or does not answer, perhaps for want of memory (spark.driver.memory):"
+    " the log of the pipeline has more. What was begun stays where it is: call again once the pipeline runs, or without"
+)
+
+
 class RequestDesk:
     """Takes the requests to one pipeline; ``take`` is called by one thread, while no batch runs."""
 
@@ -66,5 +72,8 @@ class RequestDesk:
         except TidemarkError as error:
             return Answer(State.REFUSED if error.action is Action.FIX_REQUEST else State.FAILED, str(error))
         except Exception as error:  # a request must not end the pipeline
+            if type(error).__module__.partition(".")[0] == "py4j":
+                log.error("request %s: the JVM of Spark does not answer: %s", request.command, error)
+                return Answer(State.FAILED, JVM_GONE)
             log.exception("request %s failed", request.command)
             return Answer(State.FAILED, f"unexpected {type(error).__name__}: {error}; the log of the pipeline has more")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from paimon_table import Snapshot, Table
+from paimon_table import CommitKind, Snapshot, Table
 from paimon_table.errors import ConfigError
 from paimon_table.history.automatic_tags import would_make_tags
 from paimon_table.history.branches import BranchStore
@@ -200,7 +200,7 @@ def _tell_beside(table: Table, plan: Rollback) -> None:
     for snapshot_id in plan.snapshots:
         found = table.snapshots.find(snapshot_id)
         properties = {} if found is None else found.properties or {}
-        if RETRY_PROPERTY in properties:
+        if RETRY_PROPERTY in properties and found is not None and found.commit_kind != CommitKind.COMPACT:
             retries.append(snapshot_id)
         if REPLAY_PROPERTY in properties:
             replays.add(properties[REPLAY_PROPERTY])

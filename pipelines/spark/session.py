@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.nameless_user import NamelessUser, nameless_user
 from pipelines.spark.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
+from pipelines.spark.spark_errors import first_cause
 from pipelines.spark.spark_residue import leave_no_residue
 from pipelines.storage import storage_of
 from sinks import faults
@@ -118,6 +119,9 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
             else ""
         )
         raise SinkUnavailable(f"Spark did not start: {error}{remedy}{JVM_OUTPUT.tail()}") from error
+    except Py4JJavaError as error:
+        _check_room(properties, error)
+        raise SinkUnavailable(f"Spark did not start: {first_cause(error)}{JVM_OUTPUT.tail()}") from error
     except (Py4JNetworkError, ConnectionError) as error:
         _check_room(properties, error)
         raise SinkUnavailable(
@@ -128,7 +132,7 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
 
 def _check_room(properties: Mapping[str, str], error: Exception) -> None:
     """Raise what helps where the JVM could not make its files."""
-    output = JVM_OUTPUT.tail()
+    output = f"{JVM_OUTPUT.tail()} {error if isinstance(error, Py4JJavaError) else ''}"
     if any(sign in output for sign in _NO_ROOM):
         raise SinkUnavailable(
             "Spark did not start: it cannot make its local files, perhaps for want of room in"

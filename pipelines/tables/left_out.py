@@ -157,7 +157,7 @@ class LeftOut:
             self.leave_out(identifier, Cause.AWAY, _AWAY, batch_id, topics, is_running=has_begun, public_reason=_AWAY)
             return
         is_held = known.cause is Cause.ASKED
-        away = replace(known, cause=Cause.AWAY, is_held=is_held, away_batch=batch_id)
+        away = replace(known, cause=Cause.AWAY, is_held=is_held)
         with self._lock:
             self._marks.put(away if is_held else replace(away, reason=_AWAY, public_reason=_AWAY))
 
@@ -173,7 +173,7 @@ class LeftOut:
             mark = self._marks.all[identifier]
             cause = Cause.ASKED if mark.is_held else Cause.FAILED
             fed = () if topics is None or not mark.topics else tuple(sorted({*mark.topics, *topics}))
-            mark = replace(mark, topics=fed, is_held=False, away_batch=None)
+            mark = replace(mark, topics=fed, is_held=False)
             if has_rows:
                 reason = f"no rule wrote it from batch {mark.batch} on"
                 back = replace(mark, cause=cause)

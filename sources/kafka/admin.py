@@ -72,6 +72,20 @@ class KafkaAdmin:
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
         return self._offsets(places, spec, level) if places else {}
 
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Those of these topics of which Kafka removes records that a later one of the same key has replaced."""
+        resources = self._jvm.org.apache.kafka.common.config.ConfigResource
+        kind = resources.Type.valueOf("TOPIC")
+        asked = self._jvm.java.util.ArrayList()
+        by_name = {name: resources(kind, name) for name in sorted(topics)}
+        for resource in by_name.values():
+            asked.add(resource)
+        if not by_name:
+            return []
+        found: Any = self._asked(lambda: self._admin.describeConfigs(asked).all().get())
+        policies = {name: found.get(resource).get("cleanup.policy") for name, resource in by_name.items()}
+        return [name for name, policy in policies.items() if policy is not None and "compact" in str(policy.value())]
+
     def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
         """Let the consumer group stand at these offsets; refused where the group has members of its own."""
         asked = self._jvm.java.util.HashMap()

@@ -65,6 +65,7 @@ class KafkaReader:
         self._earlier_group_failures = 0
         self.lag = Lag()
         self._gone: set[Place] = set()
+        self._known_policies: set[str] = set()
         self.losses = Losses()
         self.failure: TidemarkError | None = None
 
@@ -87,7 +88,9 @@ class KafkaReader:
         with self._admin() as admin:
             ids = self._selected(admin.topic_ids())
             bounds = source_bounds(admin, self._settings)
-        options = self._settings.reader_options(slots)
+            self._tell_compacted(admin, ids.keys() - self._known_policies)
+            self._known_policies |= ids.keys()
+        options = self._settings.reader_options(slots, len(bounds))
         resumed: Positions = {}
         if self._standing.is_new:
             resumed = self._resume_positions(self._standing.recorded(ids), bounds)
@@ -100,6 +103,25 @@ class KafkaReader:
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
         return spark.readStream.format("kafka").options(**options).load()
+
+    def _tell_compacted(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
+        """Warn of topics of which records may go unread without a gap that would tell it."""
+        try:
+            compacted = admin.compacted(topics)
+        except TidemarkError as error:  # a right of its own, which many users do not have
+            log.debug("%s: the clean-up policies of the topics are not known: %s", self._standing.pipeline, error)
+            return
+        if compacted:
+            log.warning(
+                "%s: %s compacted (cleanup.policy): what Kafka removes there before it is read, because its key has a"
+                " newer record, is missing in sums and logs of events, and rows stay that were deleted meanwhile, as"
+                " the tombstone that is left of a delete is none. Nothing can tell that afterwards: let"
+                " min.compaction.lag.ms of the topic be longer than the pipeline, or a table, ever stands still",
+                self._standing.pipeline,
+                f"topic {compacted[0]} is"
+                if len(compacted) == 1
+                else f"{counted(len(compacted), 'topic')} ({', '.join(first_of(compacted, NAMES_SHOWN))}) are",
+            )
 
     @property
     def silent_s(self) -> float | None:
@@ -131,6 +153,7 @@ class KafkaReader:
                 f" move the checkpoint {self._standing.checkpoint} away: with on_lost_checkpoint: resume the next start"
                 " goes on from the positions in the tables, which are not of the new topic, and reads it from its begin"
             )
+        self._standing.begin_anew(anew)
         moved: dict[Place, int | None] = {}
         if self._settings.goes_on_after_loss:
             self._pass_over(losses)
@@ -310,9 +333,12 @@ class KafkaReader:
             return None
         closed = self._standing.closed()
         losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, {})
-        if losses and self._settings.goes_on_after_loss:
-            return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
-        return refusal_of(losses, closed) if losses else None
+        if losses and not self._settings.goes_on_after_loss:
+            return refusal_of(losses, closed)
+        if not losses and {*anew} <= {topic for topic, _ in closed}:
+            return None  # nobody has read them
+        # Where the stream stands nowhere, Spark has let a topic go while it was away; others may remember offsets.
+        return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
 
 
 def _lost(loss: Loss) -> dict[str, object]:

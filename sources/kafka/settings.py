@@ -21,7 +21,6 @@ READER_DEFAULTS: Mapping[str, str] = {
     "max.poll.records": "10000",
     "fetch.max.wait.ms": "10",
     "fetch.max.bytes": str(64 << 20),
-    "max.partition.fetch.bytes": str(16 << 20),
     "isolation.level": "read_committed",
 }
 """Client properties that differ from Kafka's own defaults; those of the pipeline file win over them.
@@ -31,7 +30,25 @@ that the client has sent ahead, and at the end of a partition the broker holds s
 ``fetch.max.wait.ms``: half a second of every batch by Kafka's default. A read ends where the batch does and nothing
 polls between batches, so a short wait costs no fetches of an idle pipeline. Records of aborted transactions never
 happened; Spark looks the ends of partitions up with the same isolation level.
+
+``max.partition.fetch.bytes`` comes from ``fetch_bytes``.
 """
+
+FETCH_PROPERTY = "max.partition.fetch.bytes"
+
+_FETCHED_BYTES = 256 << 20
+_LEAST_FETCH_BYTES, _MOST_FETCH_BYTES = 1 << 20, 16 << 20
+_CONSUMERS = 64
+
+
+def fetch_bytes(partition_count: int) -> int:
+    """How much one fetch from a partition may bring.
+
+    Spark keeps up to 64 consumers, each of one partition, and with each what it has fetched and what it has fetched
+    ahead, whatever of it a batch takes: the heap has to hold all of that, so many partitions fetch less at once.
+    """
+    share = _FETCHED_BYTES // max(1, min(_CONSUMERS, partition_count))
+    return max(_LEAST_FETCH_BYTES, min(_MOST_FETCH_BYTES, share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +71,10 @@ class KafkaSettings:
     def isolation_level(self) -> str:
         return self.properties.get("isolation.level", READER_DEFAULTS["isolation.level"])
 
-    def reader_options(self, slots: int) -> dict[str, str]:
-        """Options of Spark's reader, without where to start; ``slots`` tasks can work side by side."""
-        options = {f"kafka.{name}": value for name, value in {**READER_DEFAULTS, **self.properties}.items()}
+    def reader_options(self, slots: int, partition_count: int) -> dict[str, str]:
+        """Options of Spark's reader of so many partitions, without where to start; ``slots`` tasks run side by side."""
+        defaults = {**READER_DEFAULTS, FETCH_PROPERTY: str(fetch_bytes(partition_count))}
+        options = {f"kafka.{name}": value for name, value in {**defaults, **self.properties}.items()}
         options |= {
             "kafka.bootstrap.servers": self.servers,
             "maxOffsetsPerTrigger": str(self.max_records_per_batch),

@@ -85,7 +85,7 @@ class KafkaSlices:
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         ends = offsets_of(piece.end)
         begins = {place: at for place, at in offsets_of(piece.begin or "{}").items() if ends.get(place, at) > at}
-        options = self._settings.reader_options(slots)
+        options = self._settings.reader_options(slots, len(begins))
         for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
             options.pop(name, None)
         partitions: defaultdict[str, list[int]] = defaultdict(list)

@@ -58,6 +58,8 @@ def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
     for topic in sorted(INCLUDED | NEIGHBOURS | ONE_NAME | NEAR_ONE_NAME):
         kafka.create(topic)
         kafka.produce(topic, [insert_event(topic, 1)])
+    kafka.create("compacted.orders", settings={"cleanup.policy": "compact"})
+    kafka.produce("compacted.orders", [insert_event("compacted.orders", 1)])
     for topic in (TRANSACTIONS, ENDS_ABORTED, ONLY_ABORTED):
         kafka.create(topic)
     committed = {
@@ -74,6 +76,7 @@ def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
         write_kafka_pipeline(root, servers, patterns, name="included"),
         write_kafka_pipeline(root, servers, {"include": [r"pat\.public\.orders"]}, name="one"),
         write_kafka_pipeline(root, servers, transactional, name="committed_only", max_records=40),
+        write_kafka_pipeline(root, servers, {"include": [r"compacted\..*"]}, name="compacted"),
         write_kafka_pipeline(root, servers, transactional, {"isolation.level": "read_uncommitted"}, name="everything"),
     ]
     for number in range(2):
@@ -107,3 +110,9 @@ def test_a_topic_of_aborted_transactions_only_makes_no_table(root: Path) -> None
 def test_a_run_that_starts_behind_aborted_records_ends_with_nothing_to_do(root: Path) -> None:
     ran_batches = [" committed_only: batch " in (root / f"messages.{number}").read_text() for number in range(2)]
     assert ran_batches == [True, False]
+
+
+def test_a_compacted_topic_is_told_of(root: Path) -> None:
+    told = [line for line in (root / "messages.0").read_text().splitlines() if "compacted (cleanup.policy)" in line]
+    assert len(told) == 1 and "topic compacted.orders is compacted" in told[0]
+    assert row_ids(root, "compacted.orders", "compacted") == [1]

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from paimon_table import CommitKind, TableName
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import CheckpointStanding, source_reader
@@ -17,15 +19,13 @@ from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import Position
-from sources.kafka.lost_records import RecordsLost
+from sources.kafka.lost_records import RecordsLost, TopicsChanged
 from sources.kafka.reader import KafkaReader
 from sources.positions import Bounds
 
 
-@pytest.fixture
-def reading(tmp_path: Path) -> KafkaReader:
-    """A pipeline that has read 50 records of topic a and none of b; both are recorded."""
-    config = PipelineConfig.model_validate(
+def load(root: Path) -> PipelineConfig:
+    return PipelineConfig.model_validate(
         {
             "version": 1,
             "name": "shop",
@@ -33,11 +33,17 @@ def reading(tmp_path: Path) -> KafkaReader:
                 "kafka": {"bootstrap_servers": "b:1", "topics": {"include": ["a", "b"]}},
                 "format": "debezium-json",
             },
-            "checkpoint": str(tmp_path / "cp"),
-            "catalog": {"warehouse": str(tmp_path)},
+            "checkpoint": str(root / "cp"),
+            "catalog": {"warehouse": str(root)},
             "otherwise": "create",
         }
     )
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> KafkaReader:
+    """A pipeline that has read 50 records of topic a and none of b; both are recorded."""
+    config = load(tmp_path)
     offsets = ["v1", json.dumps({"batchTimestampMs": 1}), json.dumps({"a": {"0": 50}, "b": {"0": 0}})]
     for directory, text in (("offsets", "\n".join(offsets)), ("commits", "v1\n{}")):
         (tmp_path / "cp" / directory).mkdir(parents=True)
@@ -61,6 +67,29 @@ def test_a_topic_made_anew_before_anything_was_read_is_as_good_as_new(reading: K
     reading.note_topics({"a": "1", "b": "2"})
     reading.note_topics({"a": "1", "b": "2", "c": "1"})
     assert reading.failure is None
+
+
+def test_a_topic_that_spark_has_let_go_and_that_is_made_anew_starts_the_query_again(
+    reading: KafkaReader, tmp_path: Path
+) -> None:
+    """A batch ran without it, so that the stream stands in it nowhere: what tables remember of it counts no more."""
+    checkpoint = tmp_path / "cp"
+    for kind, text in (("offsets", 'v1\n{"batchTimestampMs":1}\n{"b":{"0":0}}'), ("commits", "v1\n{}")):
+        (checkpoint / kind / "1").write_text(text)
+    state = Checkpoint(load(tmp_path))
+    begin = '{"a":{"0":30},"b":{"0":0}}'
+    BehindMarks(state).put(BehindMark("lake.t", Cause.ASKED, "by hand", 1, 0, begin, topics=("a",)))
+    replays = Replays(state)
+    replays.put(replace(ReplayState("r", "lake.t", Point(Kind.EARLIEST), None, ("a",)), is_begun=True))
+
+    reading.note_topics({"a": "2", "b": "1"})
+    assert isinstance(reading.failure, TopicsChanged)
+    assert TopicRecord(state).made_anew({"a": "2"}) == ["a"]
+
+    own = OwnTables(load(tmp_path), catalog_of(load(tmp_path)))
+    CheckpointStanding(load(tmp_path), state, own, TopicRecord(state)).begin_anew(["a"])
+    assert BehindMarks(state).all["lake.t"].begin == '{"b":{"0":0}}'
+    assert replays.get("r").void == "topic a was made anew while it was under way"
 
 
 def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReader) -> None:

@@ -30,11 +30,11 @@ class Topics:
 
     bootstrap_servers: str
 
-    def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic; raises when it is there already."""
+    def create(self, topic: str, partitions: int = 1, settings: dict[str, str] | None = None) -> None:
+        """Make a topic with these settings of its own; raises when it is there already."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
         try:
-            admin.create_topics([NewTopic(topic, partitions, 1)])
+            admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=settings or {})])
         finally:
             admin.close()
 
