@@ -103,7 +103,7 @@ def test_it_is_done_once_wherever_it_is_killed(tmp_path: Path, monkeypatch: pyte
     go_on(whole)
     expected = state(whole)
     assert expected[0] == {("b", 0): 7, ("c", 0): 5}
-    assert json.loads(expected[2].begin or "") == {"b": {"0": 3}}
+    assert json.loads(expected[2].begin or "") == {"b": {"0": 3}, "c": {"0": 5}}
     for step in range(99):
         checkpoint(root := tmp_path / str(step))
         try:
