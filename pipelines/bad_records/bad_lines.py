@@ -31,6 +31,9 @@ SLICE = "slice-"
 PLAN = "slice.json"
 """The file in such a directory that makes it one: written last, removed first."""
 
+RECORDS = "records.jsonl"
+"""The file in it with the lines of its records."""
+
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
 _CONTENT = ("ts", "key", "key_b64", "payload", "payload_b64", "headers", "headers_b64")
@@ -114,6 +117,15 @@ class BadLines:
     def notes(self) -> list[BadFile]:
         """The notes of records that are good by now, in the same order; see ``sinks.quarantine``."""
         return self._files(NOTES)
+
+    def unapplied(self) -> list[BadFile]:
+        """The records of retries that have ended before they were done, some of which are in no other file any more."""
+        found = []
+        for owner in self.io.list_names(self.path):
+            for name in names_inside(self.io, f"{self.path}/{owner}") if owner.startswith(RETRY) else ():
+                if self._is_begun(owner, name):
+                    found.append(BadFile(f"{self.path}/{owner}/{name}/{RECORDS}", owner, 0, False))
+        return found
 
     def _files(self, ending: str) -> list[BadFile]:
         found = []

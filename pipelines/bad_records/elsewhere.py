@@ -29,7 +29,7 @@ class QuarantinedPlaces:
     def outside(self, owner: str) -> Places:
         """The places of the records that other directories than that of ``owner`` hold now."""
         bad = BadLines(self._config)
-        files = [file for file in bad.files() if file.owner != owner]
+        files = [file for file in (*bad.files(), *bad.unapplied()) if file.owner != owner]
         self._read = {file.path: self._places(bad, file) for file in files}
         offsets: dict[tuple[str, int], list[np.ndarray]] = {}
         for places in self._read.values():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from paimon_table import TableName
 from pipelines.checkpoint.sources_away import Since
@@ -49,7 +50,9 @@ def sources_away(
             )
     mark = left_out.missing.get(str(name))
     begin = left_out.next_begin if mark is None else mark.begun
-    return {source: known.get(source) or Since(batch_id, begin, not is_written) for source in away}
+    noted = {source: known.get(source) or Since(batch_id, begin, not is_written) for source in away}
+    # One that stays away while its table is written again has a place of its own from then on.
+    return {source: replace(one, with_table=one.with_table and not is_written) for source, one in noted.items()}
 
 
 def bring_back(

@@ -92,7 +92,7 @@ def missing_count(config: PipelineConfig, counts: CommitCounts, identifier: str,
 def commits_of(sink: TableSink) -> Commits:
     """What the checkpoint is to remember of a table."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
-    return Commits(sink.table.created_ms, sink.position.commit_count, tuple(topics), sink.state.snapshot_id or 0)
+    return Commits(sink.table.created_ms, sink.position.commit_count, tuple(topics), sink.position.snapshot_id)
 
 
 def note_found(counts: CommitCounts, own: OwnTables, positions: OwnPositions) -> None:

@@ -8,12 +8,13 @@ all that was read is in its table for good.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from pipelines.bad_records.bad_lines import (
     REPLAY,
+    RETRY,
     BadFile,
     BadLine,
     BadLines,
@@ -25,10 +26,12 @@ from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
+from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.kept_lines import take_out
-from pipelines.quarantine.slices import Place, Slices, digest
-from pipelines.quarantine.twins import Identity, identity
+from pipelines.quarantine.slices import Slices
+from pipelines.quarantine.target_names import TargetNames
+from pipelines.quarantine.twins import Identity, Placed, identity, placed
 from sinks.quarantine import NOTES
 from sources.wording import counted
 
@@ -71,20 +74,36 @@ def keep_once_behind(config: PipelineConfig, mark: BehindMark) -> bool:
 def take_out_good(config: PipelineConfig) -> None:
     """Take out what the stream, or a table that was caught up, has brought into a table; not beside a retry or drop."""
     bad = BadLines(config)
-    notes = [note for note in bad.notes() if note.is_final and not note.owner.startswith(REPLAY)]
-    if not notes:
+    if not _notes_of_stream(bad):
         return
     try:
         with alone(bad):
-            _take_out_noted(bad, notes, keeps_notes=False)
+            take_out_good_alone(config, bad)
     except SinkUnavailable as error:
         log.info("records that are good by now stay in the quarantine for now: %s", error)
 
 
-def take_out_good_alone(bad: BadLines) -> None:
-    """The same for somebody who holds the quarantine."""
-    notes = [note for note in bad.notes() if note.is_final and not note.owner.startswith(REPLAY)]
-    _take_out_noted(bad, notes, keeps_notes=False)
+def take_out_good_alone(config: PipelineConfig, bad: BadLines) -> None:
+    """The same for somebody who holds the quarantine.
+
+    What was noted under an earlier checkpoint may never have come into its table: there the table's position tells.
+    """
+    query, notes = Checkpoint(config).query_id, _notes_of_stream(bad)
+    of_others = [note for note in notes if query is None or not note.owner.startswith(query)]
+    missing: set[Identity] = set()
+    if of_others:
+        own = own_tables(config)
+        names, known = TargetNames(config, own.written), own.positions().known
+        for line in bad.lines(of_others, lambda: None):
+            if isinstance(line, BadLine):
+                position = known.get(names.of(line))
+                if position is None or line.offset >= position.offsets.get((line.topic, line.partition), 0):
+                    missing.add(identity(line))
+    _take_out_noted(bad, notes, keeps_notes=False, but=missing)
+
+
+def _notes_of_stream(bad: BadLines) -> list[BadFile]:
+    return [note for note in bad.notes() if note.is_final and not note.owner.startswith(REPLAY)]
 
 
 def _settled(bad: BadLines, owner: str, *, keeps_notes: bool) -> Settled:
@@ -96,13 +115,17 @@ def _settled(bad: BadLines, owner: str, *, keeps_notes: bool) -> Settled:
         return Settled(_kept_once(bad, owner), good, f"{bad.location}/{owner}/*/*{NOTES}")
 
 
-def _take_out_noted(bad: BadLines, notes: list[BadFile], *, keeps_notes: bool) -> int:
+def _take_out_noted(
+    bad: BadLines, notes: list[BadFile], *, keeps_notes: bool, but: Collection[Identity] = frozenset()
+) -> int:
     if not notes:
         return 0
-    good = {identity(line) for line in bad.lines(notes, lambda: None) if isinstance(line, BadLine)}
-    is_good, files = _among(good), [file for file in bad.files() if file.is_final]
-    _leave_out_of_retries(bad, files, is_good)
-    taken = sum(take_out(bad.io, file, is_good) for file in files)
+    lines = [line for line in bad.lines(notes, lambda: None) if isinstance(line, BadLine)]
+    good = {identity(line) for line in lines} - {*but}
+    places = {placed(line) for line in lines if identity(line) in good}
+    _leave_out_of_retries(bad, places)
+    files = [file for file in bad.files() if file.is_final]
+    taken = sum(take_out(bad.io, file, _among(good, places)) for file in files) if good else 0
     for note in () if keeps_notes else notes:
         bad.io.delete(note.path)
     if taken:
@@ -110,33 +133,43 @@ def _take_out_noted(bad: BadLines, notes: list[BadFile], *, keeps_notes: bool) -
     return taken
 
 
-def _leave_out_of_retries(
-    bad: BadLines, files: list[BadFile], is_good: Callable[[BadLine | DamagedLine], bool]
-) -> None:
+def _leave_out_of_retries(bad: BadLines, places: Collection[Placed]) -> None:
     """Let retries that have not ended pass over the records that are in their tables."""
     slices = Slices(bad.io, bad.path)
-    unfinished = slices.unfinished()
-    if not unfinished:
-        return
-    taken: dict[str, dict[str, Place]] = {}
-    for line in bad.lines(files, lambda: None):
-        if isinstance(line, BadLine) and is_good(line):
-            taken.setdefault(line.file.place, {})[digest(line.text)] = line.record
-    for slice_ in unfinished:
-        slices.leave_out(slice_, taken)
+    for slice_ in slices.unfinished():
+        slices.leave_out(slice_, {line.record for line in slices.lines(slice_) if placed(line) in places})
 
 
 def _kept_once(bad: BadLines, owner: str) -> int:
     files = bad.files()
     own = [file for file in files if file.owner == owner]
     others = [file for file in files if file.owner != owner]
-    put_aside = {identity(line) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
+    put_aside = {identity(line): placed(line) for line in bad.lines(own, lambda: None) if isinstance(line, BadLine)}
     if not put_aside:
         return 0
-    told = (identity(line) for line in bad.lines(others, lambda: None) if isinstance(line, BadLine))
-    twice = {one for one in told if one in put_aside}
-    return sum(take_out(bad.io, file, _among(twice)) for file in own) if twice else 0
+    places = {*put_aside.values()}
+    known: set[Identity] = set()
+    mended: set[Placed] = set()
+    for line in bad.lines(others, lambda: None):
+        if isinstance(line, BadLine) and identity(line) in put_aside:
+            known.add(identity(line))
+        elif isinstance(line, BadLine) and _is_mended(line) and placed(line) in places:
+            mended.add(placed(line))
+    twice = known | {one for one, place in put_aside.items() if place in mended}
+    return sum(take_out(bad.io, file, _among(twice, ())) for file in own) if twice else 0
 
 
-def _among(identities: set[Identity]) -> Callable[[BadLine | DamagedLine], bool]:
-    return lambda line: isinstance(line, BadLine) and identity(line) in identities
+def _is_mended(line: BadLine) -> bool:
+    """Whether somebody may have changed what the line holds: it has failed in a retry."""
+    return line.file.owner.startswith(RETRY)
+
+
+def _among(identities: Collection[Identity], places: Collection[Placed]) -> Callable[[BadLine | DamagedLine], bool]:
+    """Tells lines of these records; also as somebody has mended them, where ``places`` has theirs."""
+
+    def is_among(line: BadLine | DamagedLine) -> bool:
+        if not isinstance(line, BadLine):
+            return False
+        return identity(line) in identities or (_is_mended(line) and placed(line) in places)
+
+    return is_among

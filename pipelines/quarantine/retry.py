@@ -239,7 +239,7 @@ def retried(job: Retry, quarantine: Opened, progress: BarProgress, tell: Callabl
     """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
     total = Applied()
     with alone(quarantine.bad), applier(quarantine.config, tell) as apply:
-        take_out_good_alone(quarantine.bad)
+        take_out_good_alone(quarantine.config, quarantine.bad)
         for slice_ in job.slices.unfinished():
             job.check_may_finish(slice_)
             tell(f"finishing {slice_.name} of a retry that has ended: {counted(slice_.record_count, 'record')}")

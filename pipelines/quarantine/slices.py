@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
@@ -21,7 +21,17 @@ import pyarrow as pa
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
-from pipelines.bad_records.bad_lines import PLAN, RETRY, SLICE, BadFile, BadLine, DamagedLine, names_inside, read_line
+from pipelines.bad_records.bad_lines import (
+    PLAN,
+    RECORDS,
+    RETRY,
+    SLICE,
+    BadFile,
+    BadLine,
+    DamagedLine,
+    names_inside,
+    read_line,
+)
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format, known_fields
 from pipelines.quarantine.kept_lines import take_out
@@ -71,7 +81,7 @@ class Slices:
 
     def write(self, slice_: Slice, lines: Iterable[bytes]) -> None:
         """Make the slice durable with the lines of its records."""
-        self._io.write(self._file(slice_.name, "records.jsonl"), b"".join(line + b"\n" for line in lines))
+        self._io.write(self._file(slice_.name, RECORDS), b"".join(line + b"\n" for line in lines))
         self._io.write(self._file(slice_.name, PLAN), json.dumps(asdict(slice_)).encode())
 
     def unfinished(self) -> list[Slice]:
@@ -97,7 +107,7 @@ class Slices:
 
     def records(self, slice_: Slice) -> pa.RecordBatch:
         """The records in the order in which a decoder wants them."""
-        lines = self._io.read(self._file(slice_.name, "records.jsonl")).split(b"\n")[:-1]
+        lines = self._io.read(self._file(slice_.name, RECORDS)).split(b"\n")[:-1]
         if len(lines) != slice_.record_count:
             raise CorruptFile(
                 f"{self._path}/{slice_.name}/records.jsonl has {len(lines):,} records, not the {slice_.record_count:,}"
@@ -115,21 +125,15 @@ class Slices:
 
     def lines(self, slice_: Slice) -> list[BadLine]:
         """The records that it has still to apply."""
-        text, stored = self._io.read(self._file(slice_.name, "records.jsonl")), self._stored(slice_)
-        file = BadFile(self._file(slice_.name, "records.jsonl"), slice_.retry, slice_.number, False)
+        text, stored = self._io.read(self._file(slice_.name, RECORDS)), self._stored(slice_)
+        file = BadFile(self._file(slice_.name, RECORDS), slice_.retry, slice_.number, False)
         found = (read_line(file, number, line) for number, line in enumerate(text.split(b"\n")[:-1], 1))
         return [line for line in found if isinstance(line, BadLine) and line.record not in stored]
 
-    def leave_out(self, slice_: Slice, taken: Mapping[str, Mapping[str, Place]]) -> None:
-        """Do not apply records that were read again and are in their tables: ``taken`` has, per file, their lines."""
-        places = {
-            place
-            for file, digests in slice_.taken.items()
-            for one, place in taken.get(file, {}).items()
-            if one in digests
-        }
+    def leave_out(self, slice_: Slice, places: Collection[Place]) -> None:
+        """Do not apply the records in these places, which are in their tables."""
         if places:
-            text = json.dumps(sorted(places | self._stored(slice_)))
+            text = json.dumps(sorted({*places} | self._stored(slice_)))
             self._io.write(self._file(slice_.name, _STORED), text.encode())
 
     def _stored(self, slice_: Slice) -> set[Place]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from paimon_table import TableName
-from pipelines.bad_records.bad_lines import BadLine
+from pipelines.bad_records.bad_lines import REPLAY, RETRY, BadLine
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
@@ -43,7 +43,8 @@ class StillToRead:
             )
         place = (line.topic, line.partition)
         if self._has_begun:
-            is_of_this = self._query is not None and line.file.owner.startswith(self._query)
+            owner = line.file.owner
+            is_of_this = owner.startswith((RETRY, REPLAY, self._query or RETRY))
             is_ahead = not is_of_this and line.offset >= (self._ends or {}).get(place, line.offset + 1)
         else:
             position = self._positions.get(table)

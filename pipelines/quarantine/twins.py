@@ -17,6 +17,15 @@ def identity(line: BadLine) -> Identity:
     return (*line.record, hashlib.sha256(line.content.encode()).digest())
 
 
+Placed: TypeAlias = tuple[str, int, int, int | None]
+"""Where the source had a record, and when: also of a line that somebody has mended."""
+
+
+def placed(line: BadLine) -> Placed:
+    """See ``Placed``."""
+    return (*line.record, line.ts)
+
+
 def twins(bad: BadLines) -> dict[Identity, list[tuple[str, str]]]:
     """The records that stand in several lines which a retry may take: per record place of the file and digest of each.
 

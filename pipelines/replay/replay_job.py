@@ -195,7 +195,7 @@ class ReplayJob:
         """
         if self._state.is_done:
             return self._progress(Step.DONE)
-        if self._state.void:
+        if self._state.void and not self._destination.is_settled(self._state):
             how = "--into-place" if self._state.rebuild is None else "--rebuild"
             raise ConfigError(
                 f"replay {self._state.id} of table {self._state.table} cannot go on: {self._state.void}; give it up"

@@ -184,7 +184,9 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     topics = tuple(sorted({topic for topic, _ in position.offsets}))
     state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)
     before, allows = replays.unfinished(wanted.table), wanted.allows_missing
-    if before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state):
+    is_given_up = before is not None and wanted.abandons and bool(before.void)
+    is_same = before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state)
+    if before is not None and is_same and not is_given_up:
         say(f"going on with {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):

@@ -398,7 +398,10 @@ class TableSink:
             is_published = result.append is not None or result.compact is not None
             if is_published or result.replayed:
                 self._first_checks.clear()
-            self._position = position if is_published else replace(position, commit_count=known.commit_count)
+            published = next((s for s in (result.compact, result.append) if s is not None), None)
+            newest = known.snapshot_id if published is None else published.id
+            count = position.commit_count if is_published else known.commit_count
+            self._position = replace(position, commit_count=count, snapshot_id=newest)
             return result
 
     def _lane_properties(self) -> Mapping[str, str]:

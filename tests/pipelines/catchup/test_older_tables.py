@@ -374,3 +374,21 @@ def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None
         ConfigError, match=rf"lake\.sums was rolled back, or restored, to snapshot {own + 1}, and lacks"
     ):
         summing(tmp_path)
+
+
+def test_a_rollback_of_what_another_writer_committed_is_none(tmp_path: Path) -> None:
+    """Also where the pipeline's own snapshots have expired meanwhile, as they do in a quiet table."""
+    first = summing(tmp_path)
+    first.run()
+    own = first.table("lake.sums").context.snapshots.latest_id() or 0
+    commit = first.table("lake.sums").new_commit("another")
+    for number in range(3):
+        commit.refresh()
+        commit.commit(number, [], {}, also_empty=True)
+    assert not summing(tmp_path).behind
+    for number in range(1, own + 1):
+        (directory(tmp_path, "sums") / "snapshot" / f"snapshot-{number}").unlink()
+    (directory(tmp_path, "sums") / "snapshot" / "EARLIEST").unlink(missing_ok=True)
+    context = first.table("lake.sums").context
+    roll_back(context, plan_rollback(context, own + 1))
+    assert not summing(tmp_path).behind

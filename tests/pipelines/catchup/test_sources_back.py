@@ -130,6 +130,16 @@ def test_a_table_that_goes_away_itself_on_its_way_back(tmp_path: Path, steps: in
     check(process(tmp_path, source, ALL), source)
 
 
+def test_sources_that_go_together_and_come_back_one_by_one(tmp_path: Path) -> None:
+    source = listed(*TURNS, *TURNS)
+    process(tmp_path, source, ALL).run(2)
+    for rules, batches in (([ITEMS], 1), (WITHOUT_B, 3), ([ITEMS], 2)):
+        away = process(tmp_path, source, rules)
+        away.caught_up()
+        away.run(batches)
+    check(process(tmp_path, source, ALL), source)
+
+
 @pytest.mark.parametrize("start_between", [False, True])
 def test_a_table_that_was_rolled_back_meanwhile(tmp_path: Path, start_between: bool) -> None:
     """To before it had records of a partition, of which the stream had passed some when the rule went."""

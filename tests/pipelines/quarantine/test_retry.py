@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import CorruptFile, SinkUnavailable
+from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
@@ -26,6 +27,8 @@ from pipelines.control.requests import Requests
 from pipelines.prepared import own_tables
 from pipelines.quarantine.applier import COMMAND, handler
 from pipelines.quarantine.once import take_out_good
+from pipelines.quarantine.slices import Slices
+from pipelines.storage import quarantine_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from sinks import faults
 from sinks.commit.positions import FedBy
@@ -478,6 +481,25 @@ def test_a_retry_that_was_killed_passes_over_what_was_read_again_since(tmp_path:
     assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, **dict.fromkeys({4, 5, 6} - offsets, 10)}
     assert lines_left(tmp_path) == [] and "finishing retry-" in finished.stderr
     assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+
+
+def test_records_of_a_retry_that_are_in_no_file_any_more_are_looked_for(tmp_path: Path) -> None:
+    """It was killed once it had taken them out; its table may be rolled back then, and read them again."""
+    file = filled(tmp_path)
+    widen(file)
+    (line, *_) = lines_left(tmp_path)
+    assert tidemark_process("quarantine", "retry", file, TIDEMARK_CRASH_AT="slice-taken-out").returncode < 0
+    assert lines_left(tmp_path) == []
+    config = load_pipeline(file)
+    (places,) = QuarantinedPlaces(config).outside("anybody").values()
+    assert places.tolist() == [4, 5, 6]
+
+    notes = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000" / f"x-0-0-0-0{NOTES}"
+    notes.write_text(json.dumps(line))
+    take_out_good(config)
+    slices = Slices(*quarantine_of(config))
+    (left,) = slices.unfinished()
+    assert [one.offset for one in slices.lines(left)] == [5, 6]
 
 
 def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Path) -> None:
