@@ -27,7 +27,7 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.storage.private_directory import process_directory
-from pipelines.bad_records.elsewhere import QuarantinedPlaces, ahead_of_stream
+from pipelines.bad_records.elsewhere import AheadOfStream, QuarantinedPlaces
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -553,7 +553,7 @@ class PipelineQuery:
     def _tables_of(self, query_id: str) -> PipelineTables:
         take_out_good(self.config)
         quarantine = quarantine_under(self.config, query_id)
-        ahead = ahead_of_stream(self.config, self._checkpoint, query_id)
+        ahead = AheadOfStream(self.config, self._checkpoint, query_id)
         self._settings = replace(self._settings, quarantine=quarantine, quarantined_elsewhere=ahead)
         user = commit_user(self.config, query_id)
         return PipelineTables(

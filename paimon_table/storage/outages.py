@@ -41,19 +41,19 @@ _REMEDIES = {
     errno.EACCES: "this user has no rights there: start as the user that the files belong to, or give this one rights",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then start again",
 }
-_NO_ANSWER = "storage does not answer as expected"
 _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 
-def storage_failure(error: OSError, what: str = _NO_ANSWER) -> SinkUnavailable:
+def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
     """The error for users: an Outage where the same may go well later, without anybody's help."""
     # The text has the path, which names partitions; in that of Arrow it is part of ``strerror``.
     words = os.strerror(error.errno) if error.errno else type(error).__name__
     if passes(error):
+        what = what or "storage does not answer as expected"
         return Outage(f"{what}: {error}").without_values(f"{what}: {words}; {WHERE_MORE}")
-    if what == _NO_ANSWER and _number(error) in _REMEDIES:
-        what = "storage cannot be read or written"
-    remedy = _REMEDIES.get(_number(error), _OTHER_REMEDY)
+    remedy = _REMEDIES.get(_number(error))
+    what = what or ("storage cannot be read or written" if remedy else "storage does not answer as expected")
+    remedy = remedy or _OTHER_REMEDY
     return SinkUnavailable(f"{what}: {error}; {remedy}").without_values(f"{what}: {words}; {remedy}")
 
 

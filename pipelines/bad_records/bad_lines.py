@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from paimon_table.storage.file_io import FileIO
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
@@ -37,6 +37,10 @@ RECORDS = "records.jsonl"
 _BLOCK_BYTES = 4 << 20
 _BATCH = "batch-"
 _CONTENT = ("ts", "key", "key_b64", "payload", "payload_b64", "headers", "headers_b64")
+
+
+RecordPlace: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class BadLine:
     """Names of the source table (database, schema, table), where the record told them."""
 
     @property
-    def record(self) -> tuple[str, int, int]:
+    def record(self) -> RecordPlace:
         """Where the source had the record. A topic that is made anew, or a replaced dump, has others in its places."""
         return (self.topic, self.partition, self.offset)
 
@@ -120,18 +124,16 @@ class BadLines:
 
     def unapplied(self) -> list[BadFile]:
         """The records of retries that have ended before they were done, some of which are in no other file any more."""
-        found = []
-        for owner in self.io.list_names(self.path):
-            for name in names_inside(self.io, f"{self.path}/{owner}") if owner.startswith(RETRY) else ():
-                if self._is_begun(owner, name):
-                    found.append(BadFile(f"{self.path}/{owner}/{name}/{RECORDS}", owner, 0, False))
-        return found
+        names = begun_slices(self.io, self.path)
+        return [BadFile(f"{self.path}/{name}/{RECORDS}", name.partition("/")[0], 0, False) for name in names]
 
     def _files(self, ending: str) -> list[BadFile]:
         found = []
         for owner in sorted(self.io.list_names(self.path), key=lambda name: (name == self._query, name)):
             inside = names_inside(self.io, f"{self.path}/{owner}")
-            is_done = not (owner.startswith(RETRY) and any(self._is_begun(owner, name) for name in inside))
+            is_done = not (
+                owner.startswith(RETRY) and any(_is_begun(self.io, self.path, owner, name) for name in inside)
+            )
             for directory in inside:
                 number = directory.removeprefix(_BATCH)
                 if directory == number or not number.isdecimal():
@@ -141,10 +143,6 @@ class BadLines:
                 is_final = is_done and self._is_final(owner, int(number))
                 found += [BadFile(f"{batch}/{n}", owner, int(number), is_final) for n in sorted(names, key=_order)]
         return found
-
-    def _is_begun(self, owner: str, name: str) -> bool:
-        """Whether it is a slice that is to be done; what else is left of one when a retry is killed says nothing."""
-        return name.startswith(SLICE) and self.io.exists(f"{self.path}/{owner}/{name}/{PLAN}")
 
     def _is_final(self, owner: str, batch: int) -> bool:
         return batch < self._undone.get(owner, batch + 1)
@@ -191,6 +189,19 @@ def names_inside(io: FileIO, path: str) -> list[str]:
         return io.list_names(path)
     except NotADirectoryError:
         return []
+
+
+def begun_slices(io: FileIO, path: str) -> Iterator[str]:
+    """The slices of retries in the quarantine at ``path`` that are to be done, as ``retry-ID/slice-N``."""
+    for owner in io.list_names(path):
+        for name in names_inside(io, f"{path}/{owner}") if owner.startswith(RETRY) else ():
+            if _is_begun(io, path, owner, name):
+                yield f"{owner}/{name}"
+
+
+def _is_begun(io: FileIO, path: str, owner: str, name: str) -> bool:
+    """Whether it is a slice that is to be done; what else is left of one when a retry is killed says nothing."""
+    return name.startswith(SLICE) and io.exists(f"{path}/{owner}/{name}/{PLAN}")
 
 
 def raw_lines(io: FileIO, path: str) -> Iterator[bytes]:

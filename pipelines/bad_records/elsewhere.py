@@ -6,7 +6,7 @@ good they note (``Quarantine.note_good``), and ``once`` takes it out of the quar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -47,21 +47,25 @@ class QuarantinedPlaces:
         return {place: np.array(offsets, np.int64) for place, offsets in found.items()}
 
 
-def ahead_of_stream(config: PipelineConfig, checkpoint: Checkpoint, owner: str) -> Callable[[], Places]:
-    """Gives the places of records that an earlier checkpoint has put aside and that the stream has still to read.
+class AheadOfStream:
+    """The places of records that an earlier checkpoint has put aside and that the stream has still to read.
 
     Looked for once. There are none, but for the first batches of a new checkpoint. Of dump files nobody can tell what
     is ahead: all are.
     """
-    left: list[Places] = []
 
-    def ahead() -> Places:
-        places = left.pop() if left else QuarantinedPlaces(config).outside(owner)
-        ends = checkpoint.kafka_positions() if places and config.source.kafka is not None else None
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, owner: str) -> None:
+        self._config = config
+        self._checkpoint = checkpoint
+        self._owner = owner
+        self._left: Places | None = None
+
+    def __call__(self) -> Places:
+        """Those that are left now."""
+        places = QuarantinedPlaces(self._config).outside(self._owner) if self._left is None else self._left
+        ends = self._checkpoint.kafka_positions() if places and self._config.source.kafka is not None else None
         if ends is not None:
             passed = {place: offsets[offsets >= ends.get(place, 0)] for place, offsets in places.items()}
             places = {place: offsets for place, offsets in passed.items() if len(offsets)}
-        left.append(places)
+        self._left = places
         return places
-
-    return ahead

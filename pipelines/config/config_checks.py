@@ -269,7 +269,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             mine, its = config.target_rule(rule), config.target_rule(earlier)
             if mine.without_keys or its.without_keys:
                 continue  # their records tell
-            if (mine.on_change is None) != (its.on_change is None) or mine.event_columns != its.event_columns:
+            if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
                     f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; say"

@@ -338,6 +338,10 @@ class TargetRule:
         """The columns that the table has in front of those of its sources."""
         return EVENT_COLUMNS if self.on_change == "log" else ()
 
+    def writes_like(self, other: TargetRule) -> bool:
+        """Whether both write a table in the same way: with a key, as rows alone, or as a log of events."""
+        return (self.on_change is None) == (other.on_change is None) and self.event_columns == other.event_columns
+
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.bad_lines import BadFile, BadLine, read_line
+from pipelines.bad_records.bad_lines import BadFile, BadLine, RecordPlace, read_line
 from pipelines.quarantine.slices import digest
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
@@ -24,11 +24,11 @@ class EditedLines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[tuple[str, int, int], tuple[int, int, int]] = {}
-        self._times: dict[tuple[str, int, int], int | None] = {}
-        self._taken_for: dict[tuple[str, int, int], str] = {}
-        self._contents: dict[tuple[str, int, int], str] = {}
-        self._found: set[tuple[str, int, int]] = set()
+        self._places: dict[RecordPlace, tuple[int, int, int]] = {}
+        self._times: dict[RecordPlace, int | None] = {}
+        self._taken_for: dict[RecordPlace, str] = {}
+        self._contents: dict[RecordPlace, str] = {}
+        self._found: set[RecordPlace] = set()
         try:
             self._file = path.open("rb")
         except OSError as error:

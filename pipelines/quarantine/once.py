@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from pipelines.bad_records.bad_lines import (
@@ -22,6 +21,7 @@ from pipelines.bad_records.bad_lines import (
     aside_owner,
     replay_owner,
 )
+from pipelines.bad_records.settled import Settled
 from pipelines.checkpoint.behind_marks import BehindMark
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import ReplayState
@@ -45,18 +45,6 @@ def keep_once(config: PipelineConfig, state: ReplayState) -> Settled:
     the former stay too: somebody may go back to the table as it was. Idempotent.
     """
     return _settled(BadLines(config), replay_owner(state), keeps_notes=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of lines of the quarantine that were read again."""
-
-    twice: int = 0
-    """Bad records that others have as well."""
-    good: int = 0
-    """Lines of records that are in the table now."""
-    notes: str = ""
-    """Where these are noted, if that stays."""
 
 
 def keep_once_behind(config: PipelineConfig, mark: BehindMark) -> bool:

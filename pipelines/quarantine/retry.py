@@ -67,8 +67,8 @@ class Retry:
         self._refusals: dict[str, str | None] = {}
         self._waiting = reading_again(quarantine.config, self._own)
         self._still_to_read = StillToRead(quarantine.config, self._own)
-        self._is_cut = False
-        self._twins: dict[Identity, list[tuple[str, str]]] = {}
+        self._twins: dict[Identity, list[tuple[str, str]]] | None = None
+        """Looked for where there are several slices."""
 
     def may_be_read_again(self, line: BadLine) -> str | None:
         """Why a record waits that names no source table: a table that it may be for reads it again."""
@@ -78,7 +78,7 @@ class Retry:
 
     def refusal(self, table: str) -> str | None:
         """Why records of a table are not taken now: it is behind, or they are late. One that is not there takes all."""
-        waiting = next((one.words for one in self._waiting if one.table == table), None)
+        waiting = self._waits(table)
         if waiting is not None:
             return waiting
         if table not in self._refusals and self._even_if_older:
@@ -87,6 +87,9 @@ class Retry:
             found = self._own.catalog.find(TableName.of(table)) if "." in table else None
             self._refusals[table] = None if found is None else refusal(table, found)
         return self._refusals[table]
+
+    def _waits(self, table: str) -> str | None:
+        return next((one.words for one in self._waiting if one.table == table), None)
 
     def is_any(self) -> bool:
         """Whether the quarantine has a record that the selection takes, wherever it stands."""
@@ -121,8 +124,8 @@ class Retry:
                 chosen.append(one)
                 size += len(one[1])
                 if len(chosen) >= SLICE_RECORDS or size >= SLICE_BYTES:
-                    if not self._is_cut:
-                        self._is_cut, self._twins = True, twins(self.quarantine.bad)
+                    if self._twins is None:
+                        self._twins = twins(self.quarantine.bad)
                     yield chosen
                     chosen = []
                     break
@@ -161,7 +164,7 @@ class Retry:
             if line.content != contents[line.record]:
                 continue
             taken.setdefault(line.file.place, []).append(digest(line.text))
-            for place, twin in self._twins.get(identity(line), ()):
+            for place, twin in (self._twins or {}).get(identity(line), ()):
                 taken.setdefault(place, []).append(twin)
         fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
@@ -177,7 +180,7 @@ class Retry:
         """Raise ConfigError where a table is behind that records of an earlier retry are for."""
         for line in self.slices.lines(slice_) if self._waiting else ():
             table = self.quarantine.names.of(line)
-            why = next((one.words for one in self._waiting if one.table == table), None) or self.may_be_read_again(line)
+            why = self._waits(table) or self.may_be_read_again(line)
             if why is not None:
                 raise ConfigError(f"a retry has not ended, {slice_.name} of it is to be finished first: {why}")
 

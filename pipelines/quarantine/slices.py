@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -24,12 +23,12 @@ from paimon_table.storage.file_io import FileIO
 from pipelines.bad_records.bad_lines import (
     PLAN,
     RECORDS,
-    RETRY,
     SLICE,
     BadFile,
     BadLine,
     DamagedLine,
-    names_inside,
+    RecordPlace,
+    begun_slices,
     read_line,
 )
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
@@ -39,9 +38,6 @@ from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
 from sources.dumps.dump_records import records_of_text, refused_line
 
 _STORED = "stored.json"
-
-Place: TypeAlias = tuple[str, int, int]
-"""Topic, partition and offset."""
 
 _POSITIONS = 1 << 62
 """Beyond it is no place in a file; lines behind one that holds several have places too."""
@@ -86,12 +82,7 @@ class Slices:
 
     def unfinished(self) -> list[Slice]:
         """The slices of retries that have ended before they were done."""
-        found = []
-        for owner in self._io.list_names(self._path):
-            for name in names_inside(self._io, f"{self._path}/{owner}") if owner.startswith(RETRY) else ():
-                if name.startswith(SLICE) and self._io.exists(self._file(f"{owner}/{name}", PLAN)):
-                    found.append(self.read(f"{owner}/{name}"))
-        return found
+        return [self.read(name) for name in begun_slices(self._io, self._path)]
 
     def read(self, name: str) -> Slice:
         """A slice by its name. FileNotFoundError when it is done."""
@@ -110,14 +101,14 @@ class Slices:
         lines = self._io.read(self._file(slice_.name, RECORDS)).split(b"\n")[:-1]
         if len(lines) != slice_.record_count:
             raise CorruptFile(
-                f"{self._path}/{slice_.name}/records.jsonl has {len(lines):,} records, not the {slice_.record_count:,}"
+                f"{self._path}/{slice_.name}/{RECORDS} has {len(lines):,} records, not the {slice_.record_count:,}"
                 f" that were written; they are still in the quarantine: remove {slice_.name} below it"
             )
         stored = self._stored(slice_)
         lines = [line for line in lines if not stored or _place(line) not in stored]
         malformed = [line for line in lines if MALFORMED_PREFIX.encode() in line and _is_malformed(line)]
         plain = lines if not malformed else [line for line in lines if not _is_malformed(line)]
-        parts = [records_of_text(b"\n".join(plain), f"{slice_.name}/records.jsonl", 0), *map(_reread, malformed)]
+        parts = [records_of_text(b"\n".join(plain), f"{slice_.name}/{RECORDS}", 0), *map(_reread, malformed)]
         order = [(name, "ascending") for name in ("topic", "partition", "offset")]
         records = pa.Table.from_batches(parts).sort_by(order)
         batches: list[pa.RecordBatch] = records.combine_chunks().to_batches()
@@ -130,13 +121,13 @@ class Slices:
         found = (read_line(file, number, line) for number, line in enumerate(text.split(b"\n")[:-1], 1))
         return [line for line in found if isinstance(line, BadLine) and line.record not in stored]
 
-    def leave_out(self, slice_: Slice, places: Collection[Place]) -> None:
+    def leave_out(self, slice_: Slice, places: Collection[RecordPlace]) -> None:
         """Do not apply the records in these places, which are in their tables."""
         if places:
             text = json.dumps(sorted({*places} | self._stored(slice_)))
             self._io.write(self._file(slice_.name, _STORED), text.encode())
 
-    def _stored(self, slice_: Slice) -> set[Place]:
+    def _stored(self, slice_: Slice) -> set[RecordPlace]:
         try:
             places = json.loads(self._io.read(self._file(slice_.name, _STORED)))
             return {(topic, partition, offset) for topic, partition, offset in places}
@@ -167,7 +158,7 @@ class Slices:
         return f"{self._path}/{name}/{file}"
 
 
-def _place(line: bytes) -> Place:
+def _place(line: bytes) -> RecordPlace:
     fields = json.loads(line)
     return (fields["topic"], fields["partition"], fields["offset"])
 

@@ -13,9 +13,9 @@ from pipelines.bad_records.bad_lines import REPLAY, RETRY, BadLine
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
+from pipelines.quarantine.target_names import source_names
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import Position
-from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 
@@ -62,8 +62,7 @@ class StillToRead:
         return self._is_there[table]
 
     def _rule(self, line: BadLine) -> TargetRule | None:
-        named = SourceTable.of_topic(line.topic)
-        return self._config.rule_for(*(line.source or (named.database, named.schema, named.table)), line.topic)
+        return self._config.rule_for(*source_names(line.topic, line.source), line.topic)
 
     @cached_property
     def _positions(self) -> dict[str, Position]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from paimon_table.errors import ConfigError
 from pipelines.bad_records.bad_lines import BadLine
@@ -14,6 +15,16 @@ from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 NO_TABLE = "no table"
 """Word for records of which no rule makes a row."""
+
+
+SourceNames: TypeAlias = tuple[str | None, str | None, str]
+"""Database, schema and table of a source table."""
+
+
+def source_names(topic: str, named: SourceNames | None) -> SourceNames:
+    """What a record names, or else what its topic tells."""
+    told = SourceTable.of_topic(topic)
+    return named or (told.database, told.schema, told.table)
 
 
 class TargetNames:
@@ -27,7 +38,7 @@ class TargetNames:
         self._config = config
         self._written = written
         self._fed: defaultdict[str, set[str]] | None = None
-        self._known: dict[tuple[str, tuple[str | None, str | None, str] | None], str] = {}
+        self._known: dict[tuple[str, SourceNames | None], str] = {}
 
     def of(self, line: BadLine) -> str:
         """The table's identifier, or words for why there is none."""
@@ -36,11 +47,10 @@ class TargetNames:
             self._known[key] = self._table(*key)
         return self._known[key]
 
-    def _table(self, topic: str, source: tuple[str | None, str | None, str] | None) -> str:
+    def _table(self, topic: str, source: SourceNames | None) -> str:
         if topic.startswith(MALFORMED_PREFIX):
             return NO_TABLE
-        named = SourceTable.of_topic(topic)
-        names = source or (named.database, named.schema, named.table)
+        names = source_names(topic, source)
         rule = self._config.rule_for(*names, topic)
         try:
             if rule is not None and (source is not None or rule != self._config.created_rule()):

@@ -36,13 +36,9 @@ def twins(bad: BadLines) -> dict[Identity, list[tuple[str, str]]]:
     often: set[int] = set()
     for line in bad.lines(files, lambda: None):
         if isinstance(line, BadLine):
-            (often if (short := _short(identity(line))) in seen else seen).add(short)
+            (often if (short := hash(identity(line))) in seen else seen).add(short)
     found: dict[Identity, list[tuple[str, str]]] = {}
     for line in bad.lines(files, lambda: None) if often else ():
-        if isinstance(line, BadLine) and _short(one := identity(line)) in often:
+        if isinstance(line, BadLine) and hash(one := identity(line)) in often:
             found.setdefault(one, []).append((line.file.place, digest(line.text)))
     return {one: places for one, places in found.items() if len(places) > 1}
-
-
-def _short(one: Identity) -> int:
-    return hash(one)

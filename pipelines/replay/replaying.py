@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
+from pipelines.bad_records.settled import Settled
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
@@ -43,17 +44,6 @@ WAIT_S = 0.3
 
 DoSlice = Callable[[str], Progress]
 """Does the next slice of the replay with this id."""
-
-
-class Settled(Protocol):
-    """What became of records of the quarantine that a replay has read again; see ``pipelines.quarantine.once``."""
-
-    @property
-    def twice(self) -> int: ...
-    @property
-    def good(self) -> int: ...
-    @property
-    def notes(self) -> str: ...
 
 
 KeepOnce = Callable[[PipelineConfig, ReplayState], Settled]

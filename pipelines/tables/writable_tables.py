@@ -55,7 +55,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
 
 def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> None:
     """Refuse a second rule for a table that writes it in another way than the first one."""
-    if (rule.on_change is None) != (other.on_change is None) or rule.event_columns != other.event_columns:
+    if not rule.writes_like(other):
         raise ConfigError(
             f"table {identifier} is written by rules of different `mode` or `on_change`; say the same in all of them,"
             " or give each its own table (another `into`)"

@@ -395,13 +395,13 @@ class TableSink:
                 if not self.is_appended(batch_id, started_ms):
                     raise
                 result = CommitResult(is_compaction_lost=True)
-            is_published = result.append is not None or result.compact is not None
-            if is_published or result.replayed:
+            published = result.compact or result.append
+            if published is not None or result.replayed:
                 self._first_checks.clear()
-            published = next((s for s in (result.compact, result.append) if s is not None), None)
-            newest = known.snapshot_id if published is None else published.id
-            count = position.commit_count if is_published else known.commit_count
-            self._position = replace(position, commit_count=count, snapshot_id=newest)
+            if published is None:
+                self._position = replace(position, commit_count=known.commit_count)
+            else:
+                self._position = replace(position, snapshot_id=published.id)
             return result
 
     def _lane_properties(self) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table import Table, TableName
-from pipelines.bad_records.elsewhere import QuarantinedPlaces, ahead_of_stream
+from pipelines.bad_records.elsewhere import AheadOfStream, QuarantinedPlaces
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -146,7 +146,7 @@ class PausedPipeline:
         )
         quarantine = quarantine_under(self.config, query) if has_quarantine else None
         self.checkpoint = Checkpoint(self.config)
-        ahead = ahead_of_stream(self.config, self.checkpoint, query)
+        ahead = AheadOfStream(self.config, self.checkpoint, query)
         self.settings = replace(task_settings(root, quarantine, decoder), quarantined_elsewhere=ahead)
         self.checkpoint.write("metadata", json.dumps({"id": query}).encode())
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)

@@ -37,6 +37,14 @@ def process(
     return PausedPipeline(root, source, rules, otherwise="skip", slices=ListedKafka, **keys)
 
 
+def paused(root: Path, source: pa.RecordBatch, batches: int) -> None:
+    """Three batches, then some without the table."""
+    first = process(root, source, ALL)
+    first.run(3)
+    first.pause("lake.t")
+    first.run(batches)
+
+
 def check(pipeline: PausedPipeline, source: pa.RecordBatch) -> None:
     pipeline.caught_up()
     pipeline.run()
@@ -102,10 +110,7 @@ def test_a_table_that_was_paused_when_the_rule_went(tmp_path: Path) -> None:
     """A partition comes during the pause: the stream has records of it then, the table has none."""
     turns = [("a", 0), ("b", 0), ("items", 0), ("b", 0)] * 8 + [("a", 0), ("b", 0), ("items", 0), ("b", 1)] * 22
     source = listed(*turns)
-    first = process(tmp_path, source, ALL)
-    first.run(3)
-    first.pause("lake.t")
-    first.run(3)
+    paused(tmp_path, source, 3)
     away = process(tmp_path, source, WITHOUT_B)
     away.run(1)
     away.caught_up()
@@ -116,10 +121,7 @@ def test_a_table_that_was_paused_when_the_rule_went(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [1, 3, 99])
 def test_a_table_that_goes_away_itself_on_its_way_back(tmp_path: Path, steps: int) -> None:
     source = listed(*TURNS, *TURNS)
-    first = process(tmp_path, source, ALL)
-    first.run(3)
-    first.pause("lake.t")
-    first.run(2)
+    paused(tmp_path, source, 2)
     away = process(tmp_path, source, WITHOUT_A)
     away.run(2)
     catch_up = away.catch_up("lake.t")

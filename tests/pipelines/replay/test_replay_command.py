@@ -14,12 +14,12 @@ from rich.console import Console
 
 from paimon_table.errors import ConfigError
 from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.bad_records.settled import Settled
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
-from pipelines.quarantine.once import Settled
 from pipelines.replay import replaying
 from pipelines.replay.rebuild_requests import with_rebuild
 from pipelines.replay.replay_job import Progress, Step
