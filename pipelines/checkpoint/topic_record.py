@@ -29,7 +29,7 @@ class TopicRecord:
         return self._known
 
     def made_anew(self, ids: Mapping[str, str]) -> list[str]:
-        """Recorded topics that have another id by now. Checkpoints of earlier versions record none."""
+        """Recorded topics that have another id now."""
         return sorted(name for name, id_ in self.ids.items() if ids.get(name, id_) != id_)
 
     def add(self, ids: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import search_tables, searched_for, written_tables
+from pipelines.tables.written_tables import searched_for
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -68,13 +68,12 @@ class CheckpointRecord:
     def check(self, commit_user: str | None) -> None:
         """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
 
-        ``commit_user`` is the checkpoint's; None before its first start. Checkpoints of earlier versions have no
-        record: there the tables' snapshots tell.
+        ``commit_user`` is the checkpoint's; None before its first start.
         """
         warehouse = self._catalog.warehouse
         if self._record is None:
             if self._checkpoint.closed_batch is not None:
-                self._record = self._found_in(warehouse, commit_user)
+                raise self._checkpoint.damaged(FILE, "is missing, although batches are closed")
             return
         self._check_pipeline(self._record)
         if self._record.tables and self._checkpoint.is_new:
@@ -98,13 +97,10 @@ class CheckpointRecord:
     def known(self) -> list[str] | None:
         """All tables that the pipeline has written, under this checkpoint or before; None when it does not know.
 
-        Once a batch is closed it knows all: the first batch comes after a search. Records of earlier versions lack the
-        tables that no rule has written under this checkpoint.
+        It knows from the first batch on, which comes after a search.
         """
         record = self._record
-        if record is None or (record.earlier is None and self._checkpoint.closed_batch is None):
-            return None
-        return sorted({*record.tables, *(record.earlier or ())})
+        return None if record is None or record.earlier is None else sorted({*record.tables, *record.earlier})
 
     def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
         """Record tables durably before anything is committed to them; costs nothing once they are.
@@ -159,22 +155,6 @@ class CheckpointRecord:
         They do not where others have let those expire that might be of such a batch.
         """
         return identifier in self._told
-
-    def _found_in(self, warehouse: str, commit_user: str | None) -> Record:
-        """The record of a checkpoint without one: the tables whose newest position is of it.
-
-        Refuses a warehouse without any.
-        """
-        names = search_tables(self._catalog, self._config.name, lambda _: True)
-        written = written_tables(self._catalog, self._config.name, names)
-        found = [str(t.name) for t in written if t.position.commit_user == commit_user]
-        if not found:
-            raise self._other_tables(
-                warehouse,
-                f"any table that pipeline {self._config.name} wrote under it (if all records so far were skipped or"
-                " quarantined, there never was one, and the checkpoint directory can be moved away)",
-            )
-        return Record(self._config.name, {n: self._created_ms(n) or 0 for n in found}, tuple(map(str, names)))
 
     def _created_ms(self, identifier: str) -> int | None:
         return self._catalog.files(TableName.of(identifier)).created_ms()

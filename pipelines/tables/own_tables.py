@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from paimon_table import Catalog, Table, TableName
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import WrittenTable, search_tables, unmarked_of, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
@@ -32,8 +30,6 @@ class OwnTables:
         self._config = config
         self._record = record
         self._names: list[TableName] | None = None
-        self._unmarked: set[TableName] | None = None
-        """Of the names, those that have no mark yet."""
         self._marked: set[TableName] = set()
 
     def through(self, catalog: Catalog) -> OwnTables:
@@ -45,7 +41,7 @@ class OwnTables:
         if self._names is None:
             known = None if self._record is None else self._record.known
             if known is None:
-                self._names = search_tables(self.catalog, self._config.name, partial(may_write, self._config))
+                self._names = search_tables(self.catalog, self._config.name)
             else:
                 self._names = [TableName.of(identifier) for identifier in known]
         return self._names
@@ -79,18 +75,9 @@ class OwnTables:
     def will_commit(self, tables: Iterable[tuple[str, Table]]) -> None:
         """Note durably that rows go into these tables; costs nothing once that is known of them."""
         tables = list(tables)
-        for identifier, table in tables:
-            self._mark(TableName.of(identifier), table)
+        new = {name: table for identifier, table in tables if (name := TableName.of(identifier)) not in self._marked}
+        for name in unmarked_of(self.catalog, self._config.name, new) if new else ():
+            write_mark(new[name].io, new[name].paths, self._config.name)
+        self._marked.update(new)
         if self._record is not None:
             self._record.add(tables)
-
-    def _mark(self, name: TableName, table: Table) -> None:
-        if name in self._marked:
-            return
-        if self._unmarked is None:
-            self._unmarked = unmarked_of(self.catalog, self._config.name, self.names())
-        if name in self._unmarked or name not in self.names():
-            others = (str(other) for other in self._unmarked - {name})
-            write_mark(table.io, table.paths, self._config.name, others)
-        self._unmarked.discard(name)
-        self._marked.add(name)

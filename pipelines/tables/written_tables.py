@@ -1,9 +1,7 @@
 """The tables that one pipeline has written, found without reading through the tables of others.
 
-A pipeline's own marks tell its tables (``sinks.commit.pipeline_mark``): a start under a new checkpoint asks each table
-of the warehouse for one. Only a pipeline that has left no mark anywhere, because it is new or because earlier versions
-of Tidemark wrote its tables, has the snapshots of others read through, once: it leaves marks from then on. Tables that
-no rule of it may write, or that no version before the marks could write, are left out even then.
+A pipeline's own marks name its tables (``sinks.commit.pipeline_mark``): a start under a new checkpoint looks for one in
+each table of the warehouse.
 """
 
 from __future__ import annotations
@@ -13,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from paimon_table import Catalog, CommitKind, Snapshot, TableFiles, TableName, UserSearch
-from paimon_table.errors import TidemarkError
+from paimon_table import Catalog, CommitKind, Snapshot, TableName, UserSearch
 from pipelines.tables.table_failure import is_of_table
-from sinks.commit.pipeline_mark import PipelineMark, read_mark
+from sinks.commit.pipeline_mark import has_mark
 from sinks.commit.positions import Position, newest_with_position
 
 _READERS = 16
@@ -35,19 +32,11 @@ class WrittenTable:
     """Of the newest commit with a position."""
 
 
-def search_tables(catalog: Catalog, pipeline: str, may_write: Callable[[TableName], bool]) -> list[TableName]:
-    """All tables of the catalog that ``pipeline`` has written, under whatever checkpoint and by whatever version.
-
-    ``may_write`` says of a name whether the pipeline's rules can give it; it is asked where there is no mark.
-    """
+def search_tables(catalog: Catalog, pipeline: str) -> list[TableName]:
+    """All tables of the catalog that ``pipeline`` has written, under whatever checkpoint."""
     names = catalog.names()
-    marks = _marks(catalog, pipeline, names)
-    marked = {name for name, mark in marks if mark is not None}
-    if marked:
-        beside = {TableName.of(other) for _, mark in marks if mark is not None for other in mark.unmarked}
-        return [name for name in names if name in marked | beside]
-    possible = _each([*filter(may_write, names)], lambda name: _could_be_written_without_mark(catalog.files(name)))
-    return [t.name for t in written_tables(catalog, pipeline, [name for name, is_possible in possible if is_possible])]
+    unmarked = unmarked_of(catalog, pipeline, names)
+    return [name for name in names if name not in unmarked]
 
 
 def written_tables(
@@ -97,29 +86,12 @@ def searched_for(
 
 def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:
     """Those of ``names`` without a mark of ``pipeline``."""
-    return {name for name, mark in _marks(catalog, pipeline, names) if mark is None}
 
-
-def _marks(
-    catalog: Catalog, pipeline: str, names: Collection[TableName]
-) -> list[tuple[TableName, PipelineMark | None]]:
-    def mark(name: TableName) -> PipelineMark | None:
+    def look(name: TableName) -> bool:
         files = catalog.files(name)
-        return read_mark(files.io, files.paths, pipeline)
+        return has_mark(files.io, files.paths, pipeline)
 
-    return _each(names, mark)
-
-
-def _could_be_written_without_mark(files: TableFiles) -> bool:
-    """Whether a version of Tidemark before the marks could have written the table.
-
-    None could without a primary key or with dynamic buckets, and Paimon lets neither be changed afterwards.
-    """
-    try:
-        schema = files.newest_schema()
-    except (TidemarkError, OSError):
-        return True
-    return schema is not None and bool(schema.primary_keys) and schema.options.get("bucket", "-1").strip() != "-1"
+    return {name for name, is_marked in _each(names, look) if not is_marked}
 
 
 def _each(names: Collection[TableName], look: Callable[[TableName], T]) -> list[tuple[TableName, T]]:

@@ -2,46 +2,35 @@
 
 Snapshots say it too, but only those of the pipeline, and other writers may have put any number of theirs on top. The
 mark is a small file in the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does
-not look. It is durable before the pipeline's first commit to the table and stays. Versions of Tidemark before the mark
-made none: so a mark also names the tables of its pipeline that had none when it was made.
+not look. It is durable before the pipeline's first commit to the table and stays.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from paimon_table import TablePaths
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import FileIO
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineMark:
-    """Content of the file."""
-
-    pipeline: str
-    unmarked: tuple[str, ...] = ()
-    """Other tables of the pipeline, by identifier, which had no mark at the time."""
-
-
-def read_mark(io: FileIO, paths: TablePaths, pipeline: str) -> PipelineMark | None:
-    """The mark of ``pipeline`` on a table; None when there is none: it has not written the table, or before marks."""
+def has_mark(io: FileIO, paths: TablePaths, pipeline: str) -> bool:
+    """Whether ``pipeline`` has written the table, or was about to. CorruptFile for a file that is no mark."""
     path = _file(paths, pipeline)
     try:
-        document = json.loads(io.read(path))
-        named = document["pipeline"]
-        if named != pipeline:
-            if named.lower() == pipeline.lower():
-                return None  # file names do not tell case here
-            raise ValueError(f"it names pipeline {named!r}")
-        return PipelineMark(pipeline, tuple(map(str, document["unmarked"])))
+        named = json.loads(io.read(path))["pipeline"]
+        if named == pipeline:
+            return True
+        if named.lower() == pipeline.lower():
+            return False  # file names do not tell case here
+        raise ValueError(f"it names pipeline {named!r}")
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        content = json.dumps({"pipeline": pipeline})
         raise CorruptFile(
-            f"{path} is not readable ({error!r}); remove it: the table's snapshots say the same"
+            f"{path} is not readable ({error!r}). It says that pipeline {pipeline} writes this table: restore the file,"
+            f" or write {content} into it"
         ) from error
 
 
@@ -51,10 +40,9 @@ def marking_pipelines(io: FileIO, paths: TablePaths) -> list[str]:
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
-def write_mark(io: FileIO, paths: TablePaths, pipeline: str, unmarked: Iterable[str]) -> None:
+def write_mark(io: FileIO, paths: TablePaths, pipeline: str) -> None:
     """Make the mark durable; replaces an earlier one."""
-    document = {"pipeline": pipeline, "unmarked": sorted(unmarked)}
-    io.write(_file(paths, pipeline), json.dumps(document).encode())
+    io.write(_file(paths, pipeline), json.dumps({"pipeline": pipeline}).encode())
 
 
 def _file(paths: TablePaths, pipeline: str) -> str:

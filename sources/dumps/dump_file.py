@@ -41,7 +41,7 @@ class FilePosition:
     """How far a file was read: bytes of uncompressed text, and lines.
 
     ``size_at_end`` is the size on disk at which that was all of it, 0 if there was more; ``rest`` is what was
-    left then. ``head`` is the checksum of the first of these bytes (``head_of``), 0 where an earlier version read them.
+    left then. ``head`` is the checksum of the first of these bytes (``head_of``), 0 where none were read.
     """
 
     bytes: int = 0

@@ -25,14 +25,6 @@ MALFORMED_PREFIX = "malformed:"
 IGNORED = ("tstype", "broker", "reason", "source")
 """Fields that say nothing about the record: two of kcat, why it was in quarantine, and which table it named."""
 
-_ALIASES = {
-    "timestamp_ms": "ts",
-    "value": "payload",
-    "value_base64": "payload_b64",
-    "key_base64": "key_b64",
-}
-"""Names in quarantine lines of earlier versions."""
-
 _FIELDS = (
     "topic",
     "partition",
@@ -108,12 +100,11 @@ def _fields(line: bytes) -> Mapping[str, Any]:
         raise NoRecord("the line is no JSON object")
     fields: dict[str, Any] = {}
     for name, value in pairs:
-        known = _ALIASES.get(name, name)
-        if known not in _FIELDS:
+        if name not in _FIELDS:
             raise NoRecord(f"unknown field {name[:80]!r}; {_advice(name)}")
-        if known in fields:
-            raise NoRecord(f"field {known!r} is given twice, with {name!r}; leave one")
-        fields[known] = dict(value) if isinstance(value, _Pairs) else value
+        if name in fields:
+            raise NoRecord(f"field {name!r} is given twice; leave one")
+        fields[name] = dict(value) if isinstance(value, _Pairs) else value
     return fields
 
 
@@ -178,7 +169,7 @@ def _from_base64(name: str, text: object) -> bytes | None:
 
 
 def _headers(fields: Mapping[str, Any]) -> Headers | None:
-    """Names and values by turns, or in an object of lists, or (earlier quarantines) as objects of key and value."""
+    """Names and values by turns, or an object of lists."""
     plain, encoded = fields.get("headers"), fields.get("headers_b64")
     if plain is not None and encoded is not None:
         raise NoRecord("fields 'headers' and 'headers_b64' are both given; leave one")
@@ -189,23 +180,11 @@ def _headers(fields: Mapping[str, Any]) -> Headers | None:
     if isinstance(plain, dict):
         flat = [part for name, values in plain.items() for value in _list(values) for part in (name, value)]
         return _by_turns("headers", flat, _bytes)
-    if isinstance(plain, list) and plain and all(isinstance(header, _Pairs) for header in plain):
-        return tuple(_header(dict(header)) for header in plain)
     return _by_turns("headers", plain, _bytes)
 
 
 def _list(values: object) -> list[Any]:
     return values if isinstance(values, list) else [values]
-
-
-def _header(header: Mapping[str, Any]) -> tuple[str, bytes | None]:
-    unknown = [name for name in header if name not in ("key", "value", "value_base64")]
-    if unknown or not isinstance(header.get("key"), str):
-        raise NoRecord("a header of field 'headers' is no object of 'key' and 'value'")
-    _bytes("headers", header["key"])
-    if "value_base64" in header:
-        return header["key"], _from_base64("headers", header["value_base64"])
-    return header["key"], _bytes("headers", header.get("value"))
 
 
 def _by_turns(name: str, flat: object, decode: Callable[[str, object], bytes | None]) -> Headers:

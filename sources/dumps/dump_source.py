@@ -336,7 +336,7 @@ def offset_text(positions: Positions) -> str:
 
 
 def _plain(position: FilePosition) -> dict[str, int | str]:
-    """Without a rest the text is that of earlier versions: another one would be a batch without records."""
+    """The same position always gives the same text: another one would be a batch without records."""
     plain: dict[str, int | str] = {
         "bytes": position.bytes,
         "records": position.records,

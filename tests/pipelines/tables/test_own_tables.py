@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,10 +17,9 @@ from paimon_table.storage.counting_io import CountingFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import TableRule
 from pipelines.tables.checkpoint_record import FILE, CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
-from sinks.commit.pipeline_mark import read_mark
+from sinks.commit.pipeline_mark import has_mark
 from sinks.commit.positions import Position, to_properties
 from tests.support.local_batches import pipeline_tables
 
@@ -50,9 +48,9 @@ class Warehouse:
         """A batch of the run puts rows into the table."""
         own.go_on_with([])
         own.will_commit([(str(name), self.catalog.load(name))])
-        self.commit_of_an_earlier_version(name, user)
+        self.put_rows(name, user)
 
-    def commit_of_an_earlier_version(self, name: TableName, user: str = USER, offset: int = 7) -> None:
+    def put_rows(self, name: TableName, user: str = USER, offset: int = 7) -> None:
         add_snapshots(self.catalog, name, user, 1, to_properties("shop", Position(user, {(name.table, 0): offset})))
 
     def requests_to(self, names: list[TableName]) -> Counter[str]:
@@ -82,6 +80,15 @@ def names_of(own: OwnTables) -> list[TableName]:
     return [found.name for found in own.written()]
 
 
+def test_a_new_pipeline_looks_for_its_mark_alone(warehouse: Warehouse) -> None:
+    own = warehouse.run()
+    assert names_of(own) == []
+    assert max(warehouse.requests_to(OTHERS).values()) <= 2
+    own.go_on_with([])
+    assert names_of(warehouse.run()) == []
+    assert not warehouse.requests_to(OTHERS)
+
+
 def test_a_restart_does_not_look_at_the_tables_of_others(warehouse: Warehouse) -> None:
     warehouse.commit(warehouse.run(), ORDERS)
     again = warehouse.run()
@@ -105,66 +112,6 @@ def test_without_its_checkpoint_a_pipeline_finds_its_tables_under_the_commits_of
     assert max(warehouse.requests_to(OTHERS).values()) <= 2, "whether it is a table, and the mark"
 
 
-def test_a_new_pipeline_reads_through_the_tables_of_others_once(warehouse: Warehouse) -> None:
-    own = warehouse.run()
-    assert names_of(own) == []
-    assert min(warehouse.requests_to(OTHERS).values()) > FOREIGN_SNAPSHOTS
-    own.go_on_with([])
-    assert names_of(warehouse.run()) == []
-    assert not warehouse.requests_to(OTHERS)
-
-
-def test_tables_that_no_rule_may_write_are_not_read_through(warehouse: Warehouse) -> None:
-    rule = TableRule.model_validate({"match": {"table": "orders"}, "into": "lake.orders"})
-    config = warehouse.config.model_copy(update={"tables": (rule,)})
-    assert names_of(replace(warehouse, config=config).run()) == []
-    assert max(warehouse.requests_to(OTHERS).values()) <= 2
-
-
-@pytest.mark.parametrize(("text", "other"), [('"bucket" : "1"', '"bucket" : "-1"'), ('"id" ]', "]")])
-def test_tables_that_no_earlier_version_could_write_are_not_read_through(
-    warehouse: Warehouse, text: str, other: str
-) -> None:
-    for name in OTHERS:
-        path = warehouse.catalog.files(name).paths.schema_file(0)
-        schema = warehouse.io.read(path).decode()
-        assert text in schema
-        warehouse.io.write(path, schema.replace(text, other).encode())
-    assert names_of(warehouse.run()) == []
-    assert max(warehouse.requests_to(OTHERS).values()) <= 4
-
-
-def test_tables_of_earlier_versions_are_found_without_checkpoint_and_mark(warehouse: Warehouse) -> None:
-    for name in (ORDERS, ITEMS):
-        warehouse.commit_of_an_earlier_version(name)
-    add_snapshots(warehouse.catalog, ORDERS, "compaction job", 30)
-    assert names_of(warehouse.run()) == [ITEMS, ORDERS]
-
-
-def test_a_mark_names_the_tables_of_earlier_versions_that_have_none_yet(warehouse: Warehouse) -> None:
-    for name in (ORDERS, ITEMS):
-        warehouse.commit_of_an_earlier_version(name)
-    warehouse.commit(warehouse.run(), ORDERS)
-    add_snapshots(warehouse.catalog, ITEMS, "compaction job", 30)
-    warehouse.lose_checkpoint()
-    assert names_of(warehouse.run()) == [ITEMS, ORDERS]
-    assert max(warehouse.requests_to(OTHERS).values()) <= 2
-
-
-def test_a_record_of_an_earlier_version_is_taken_as_it_is(warehouse: Warehouse) -> None:
-    """Its checkpoint has closed batches, so all that the pipeline writes is in it."""
-    for name in (ORDERS, ITEMS):
-        warehouse.commit_of_an_earlier_version(name)
-    root = Path(warehouse.config.checkpoint)
-    (root / "commits").mkdir(parents=True)
-    (root / "commits/3").write_text("v1\n{}")
-    (root / FILE).write_text(json.dumps({"pipeline": "shop", "tables": {"lake.items": 1, "lake.orders": 1}}))
-    own = warehouse.run()
-    assert names_of(own) == [ITEMS, ORDERS]
-    warehouse.commit(own, ITEMS)
-    assert not warehouse.requests_to(OTHERS)
-
-
 def test_a_start_that_ended_before_the_search_was_recorded_searches_again(warehouse: Warehouse) -> None:
     warehouse.commit(warehouse.run(), ORDERS)
     warehouse.lose_checkpoint()
@@ -183,24 +130,22 @@ def test_tables_without_a_rule_today_are_kept_in_mind(warehouse: Warehouse) -> N
 def test_a_mark_is_there_before_the_first_commit_and_written_once(warehouse: Warehouse) -> None:
     own = warehouse.run(has_checkpoint=False)
     files = warehouse.catalog.files(ORDERS)
-    assert read_mark(files.io, files.paths, "shop") is None
+    assert not has_mark(files.io, files.paths, "shop")
     for _ in range(3):
         own.will_commit([(str(ORDERS), warehouse.catalog.load(ORDERS))])
-    mark = read_mark(files.io, files.paths, "shop")
-    assert mark is not None
-    assert mark.unmarked == ()
+    assert has_mark(files.io, files.paths, "shop")
     assert sum(kind == "write" and "/tidemark/" in path for kind, path in warehouse.io.requests) == 1
 
 
-def test_a_table_put_back_from_before_the_marks_is_marked_again(warehouse: Warehouse) -> None:
+def test_a_table_that_lost_its_mark_is_marked_again(warehouse: Warehouse) -> None:
     warehouse.commit(warehouse.run(), ORDERS)
     files = warehouse.catalog.files(ORDERS)
     files.io.delete(f"{files.paths.root}/tidemark/shop.json")
     warehouse.commit(warehouse.run(), ORDERS)
-    assert read_mark(files.io, files.paths, "shop") is not None
+    assert has_mark(files.io, files.paths, "shop")
 
 
-@pytest.mark.parametrize("content", [b"{", b'{"pipeline": "sh0p", "unmarked": []}', b'{"pipeline": 7, "unmarked": []}'])
+@pytest.mark.parametrize("content", [b"{", b'{"pipeline": "sh0p"}', b'{"pipeline": 7}'])
 def test_a_damaged_mark_names_its_file(warehouse: Warehouse, content: bytes) -> None:
     warehouse.commit(warehouse.run(), ORDERS)
     warehouse.io.write("/warehouse/lake.db/orders/tidemark/shop.json", content)
@@ -237,7 +182,7 @@ def test_snapshots_that_expire_while_they_are_read_are_passed_over(warehouse: Wa
                 for snapshot_id in range(1, FOREIGN_SNAPSHOTS - 3):
                     disk.delete(paths.snapshot_file(snapshot_id))
 
-    warehouse.commit_of_an_earlier_version(ORDERS)
+    warehouse.commit(warehouse.run(), ORDERS)
     catalog = FilesystemCatalog(Expiring(disk, expire=expire), "/warehouse")
     assert names_of(OwnTables(warehouse.config, catalog)) == [ORDERS]
 
@@ -245,10 +190,11 @@ def test_snapshots_that_expire_while_they_are_read_are_passed_over(warehouse: Wa
 def test_the_newest_snapshot_may_expire_before_it_is_read(warehouse: Warehouse) -> None:
     disk = warehouse.io.io
     paths = warehouse.catalog.files(ORDERS).paths
+    warehouse.run().will_commit([(str(ORDERS), warehouse.catalog.load(ORDERS))])
 
     def expire(path: str) -> None:
         if path == paths.snapshot_file(1) and disk.exists(path):
-            warehouse.commit_of_an_earlier_version(ORDERS)
+            warehouse.put_rows(ORDERS)
             disk.delete(path)
 
     catalog = FilesystemCatalog(Expiring(disk, expire=expire), "/warehouse")
@@ -256,7 +202,7 @@ def test_the_newest_snapshot_may_expire_before_it_is_read(warehouse: Warehouse) 
 
 
 def test_a_missing_snapshot_between_others_is_damage(warehouse: Warehouse) -> None:
-    warehouse.commit_of_an_earlier_version(ORDERS)
+    warehouse.commit(warehouse.run(), ORDERS)
     add_snapshots(warehouse.catalog, ORDERS, "compaction job", 10)
     warehouse.io.delete("/warehouse/lake.db/orders/snapshot/snapshot-8")
     with pytest.raises(CorruptFile, match="snapshot-8 is missing"):

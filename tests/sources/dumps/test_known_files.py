@@ -142,15 +142,3 @@ def test_another_content_under_the_name_is_refused(dumps: Dumps, count: int) -> 
         CorruptFile, match=rf"b\.jsonl\S* does not begin as it did when {count:,} lines of it were read"
     ):
         dumps.read()
-
-
-def test_positions_of_earlier_versions_tell_no_files_apart(tmp_path: Path) -> None:
-    dumps = Dumps(tmp_path, "", 1000)
-    text = lines(0, 10)
-    dumps.put("b", text)
-    old = {"bytes": len(text), "records": 10, "size_at_end": len(text)}
-    dumps.offset = json.dumps({"files": {"b.jsonl": old}})
-    assert dumps.read() == 0
-    assert json.loads(dumps.offset)["files"] == {"b.jsonl": old}
-    dumps.put("b", text + lines(10, 12))
-    assert dumps.read() == 2
