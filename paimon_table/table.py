@@ -40,6 +40,7 @@ from paimon_table.validation.file_validation import check_key_types
 from paimon_table.validation.schema_evolution import SchemaChange, apply_changes
 from paimon_table.validation.table_validation import (
     check_partition_names,
+    check_takes_rows,
     validate_changed_table,
     validate_new_table,
 )
@@ -284,7 +285,11 @@ class Table:
         return due_compactions(state, self.options, fully=fully, is_appended=is_appended, expiry=expiry)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
-        """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``."""
+        """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``.
+
+        Raises ConfigError for a table that takes no rows of Tidemark, see ``check_takes_rows``.
+        """
+        check_takes_rows(self.context)
         return open_writer(self.context, bucket, state, environment)
 
     def refreshed(self) -> Table:

@@ -23,6 +23,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.gather import concat
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import FileIO
+from paimon_table.validation.table_validation import check_takes_rows
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.postponed_writer import POSTPONED_LANES
 
@@ -43,7 +44,11 @@ def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> L
 
 
 def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> BucketAssigner:
-    """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with."""
+    """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with.
+
+    Raises ConfigError for a table of another engine that takes no rows of Tidemark, see ``check_takes_rows``.
+    """
+    check_takes_rows(ctx)
     match bucket_mode(ctx.schema, ctx.options):
         case BucketMode.BUCKET_UNAWARE:
             return FixedAssigner(UNAWARE_BUCKET)

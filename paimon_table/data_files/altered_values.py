@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord, UnsupportedFeature
+from paimon_table.formats.known_formats import all_settings
 from paimon_table.formats.registry import FORMATS
 from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.options.file_settings import FileSettings, format_of, used_settings
+from paimon_table.options.file_settings import FileSettings, format_of
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.nested_arrays import any_leaf
 from paimon_table.schema.table_schema import TableSchema
@@ -90,7 +91,7 @@ KeyProblems = Callable[[pa.Array], Mapping[int, str]]
 
 def key_problems(schema: TableSchema, options: TableOptions) -> dict[str, KeyProblems]:
     """For each key column that may have such values in a file of the table: how to find them."""
-    orc = next((settings for settings in used_settings(options) if settings.format == _ORC), None)
+    orc = next((settings for settings in all_settings(options, schema.fields) if settings.format == _ORC), None)
     if orc is None:
         return {}
     return {f.name: partial(_problems, f, orc) for f in _key_fields(schema, TIMESTAMPS)}

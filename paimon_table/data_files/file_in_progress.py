@@ -55,7 +55,7 @@ class FileInProgress:
         cls, ctx: TableContext, directory: str, name: str, settings: FileSettings, first_rows: pa.Table
     ) -> FileInProgress:
         """Create the file; ``first_rows`` are those that it begins with, which are not written yet."""
-        file_format = format_for(settings)
+        file_format = format_for(settings, ctx.schema.fields)
         columns = [f.name for f in key_value_fields(ctx.schema)]
         stored = first_rows.select(columns)
         with ExitStack() as opening:

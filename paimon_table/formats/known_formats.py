@@ -5,13 +5,14 @@ Options and schemas are checked by it; ``registry`` has the formats themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from paimon_table.errors import UnsupportedFeature
+from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.formats.avro.schema import gap as avro_gap
-from paimon_table.options.file_settings import FileSettings
-from paimon_table.types import DataType
+from paimon_table.options.file_settings import FileSettings, data_file_settings, used_settings
+from paimon_table.options.table_options import TableOptions
+from paimon_table.types import DataField
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,13 @@ class KnownFormat:
     name: str
     codecs: Mapping[str, str]
     """Values of ``file.compression``, and the names that the library has for them."""
-    gap: Callable[[DataType], str | None]
-    """Why a type cannot be written; None when it can."""
+    gap: Callable[[DataField], str | None]
+    """Why a column cannot be written; None when it can."""
     has_blocks: bool
     """Whether its files have parts of the size ``file.block-size``: row groups or stripes."""
 
 
-def _no_gap(_type: DataType) -> str | None:
+def _no_gap(_field: DataField) -> str | None:
     return None
 
 
@@ -61,3 +62,37 @@ def known_format(settings: FileSettings) -> KnownFormat:
             option=settings.compression_option,
         )
     return known
+
+
+def storing_format(settings: FileSettings, fields: Sequence[DataField]) -> KnownFormat:
+    """The format that the settings name, once it can hold these columns.
+
+    Raises ConfigError for a column that the format cannot store, and what ``known_format`` raises.
+    """
+    known = known_format(settings)
+    for field in fields:
+        gap = known.gap(field)
+        if gap is not None:
+            raise ConfigError(
+                f"option {settings.format_option!r}: column {field.name!r} of type {field.type} cannot be stored, "
+                f"because {gap}; use another format, name or type",
+                option=settings.format_option,
+            )
+    return known
+
+
+def postponed_file_settings(options: TableOptions, fields: Sequence[DataField]) -> FileSettings:
+    """What holds for files of rows that have no bucket yet, which are in the order of arrival.
+
+    They are Avro without statistics where Avro can hold the columns and no option says otherwise for level 0.
+    """
+    if not any(AVRO.gap(field) for field in fields):
+        options = replace(options, file_format=AVRO.name, stats_mode="none")
+    return replace(data_file_settings(options, 0), is_indexed=False, is_sorted=False)
+
+
+def all_settings(options: TableOptions, fields: Sequence[DataField]) -> Iterator[FileSettings]:
+    """All settings that new files of a table with these columns can have, also of rows that have no bucket yet."""
+    yield from used_settings(options)
+    if options.is_postponed:
+        yield postponed_file_settings(options, fields)

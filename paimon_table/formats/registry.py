@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paimon_table.formats.avro.file import AVRO_FILES
 from paimon_table.formats.file_format import FileFormat
-from paimon_table.formats.known_formats import known_format
+from paimon_table.formats.known_formats import storing_format
 from paimon_table.formats.orc.file import ORC_FILES
 from paimon_table.formats.parquet.file import PARQUET_FILES
 from paimon_table.options.file_settings import FileSettings
+from paimon_table.types import DataField
 
 FORMATS: Mapping[str, FileFormat] = {known.name: known for known in (PARQUET_FILES, ORC_FILES, AVRO_FILES)}
 
 
-def format_for(settings: FileSettings) -> FileFormat:
-    """The format that the settings name; UnsupportedFeature for a format or compression that Tidemark does not have."""
-    return FORMATS[known_format(settings).name]
+def format_for(settings: FileSettings, fields: Sequence[DataField]) -> FileFormat:
+    """The format that the settings name, for a file with these columns; raises what ``storing_format`` raises."""
+    return FORMATS[storing_format(settings, fields).name]

@@ -7,7 +7,7 @@ Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paimon_table.options.names import (
     CHANGELOG_FILE_COMPRESSION,
@@ -70,21 +70,8 @@ def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
     )
 
 
-def postponed_file_settings(options: TableOptions) -> FileSettings:
-    """What holds for files of rows that have no bucket yet: always Avro, without statistics, in order of arrival."""
-    extension = _extension(options, "avro")
-    return replace(
-        data_file_settings(options, 0),
-        format="avro",
-        stats_mode="none",
-        extension=extension,
-        is_indexed=False,
-        is_sorted=False,
-    )
-
-
 def used_settings(options: TableOptions) -> Iterator[FileSettings]:
-    """All settings that new files of the table can have, in the order of the levels."""
+    """All settings that new files of buckets can have, in the order of the levels."""
     for level in _distinct_levels(options):
         yield data_file_settings(options, level)
         if options.changelog_producer != "none":

@@ -7,9 +7,8 @@ import re
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn
-from paimon_table.formats.known_formats import KNOWN_FORMATS, ORC, known_format
+from paimon_table.formats.known_formats import KNOWN_FORMATS, ORC, all_settings, storing_format
 from paimon_table.options.field_options import field_option
-from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_FILE_PREFIX,
@@ -70,22 +69,14 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
             raise UnsupportedFeature(
                 f"option {option!r}: {name!r} is not supported; supported: {', '.join(KNOWN_FORMATS)}", option=option
             )
-    for settings in dict.fromkeys(used_settings(options)):
-        known = known_format(settings)
-        for field in schema.fields:
-            gap = known.gap(field.type)
-            if gap is not None:
-                raise ConfigError(
-                    f"option {settings.format_option!r}: column {field.name!r} of type {field.type} cannot be stored, "
-                    f"because {gap}; use another format or type",
-                    option=settings.format_option,
-                )
+    for settings in dict.fromkeys(all_settings(options, schema.fields)):
+        storing_format(settings, schema.fields)
 
 
 def check_key_types(schema: TableSchema, options: TableOptions) -> None:
     """Refuse key columns whose values ORC files give back without their trailing blanks. Raises ConfigError."""
     for f in (f for f in schema.key_fields if f.type.root is Root.CHAR):
-        for settings in used_settings(options):
+        for settings in all_settings(options, schema.fields):
             if settings.format == ORC.name:
                 raise ConfigError(
                     f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "

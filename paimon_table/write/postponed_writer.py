@@ -1,9 +1,10 @@
 """Postponed buckets (``bucket`` = -2): rows are appended as they come and get their buckets from a later compaction.
 
-Implements Paimon's postponed writer: Avro files in bucket -2, unmerged, without sequence numbers. A compaction replays
-the files of one writer, known by the prefix of their names, in the order of their creation times; different writers
-have no order among each other. So all rows of a key go through one of a few writers, whatever number of tasks there is,
-and each file is younger than all that are there, also where the clock went back.
+Implements Paimon's postponed writer: files in bucket -2, unmerged, without sequence numbers, in Avro where Avro can
+hold the columns. A compaction replays the files of one writer, known by the prefix of their names, in the order of
+their creation times; different writers have no order among each other. So all rows of a key go through one of a few
+writers, whatever number of tasks there is, and each file is younger than all that are there, also where the clock went
+back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.formats.known_formats import postponed_file_settings
 from paimon_table.merge.function import merge_function
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
@@ -24,7 +26,6 @@ from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState
-from paimon_table.options.file_settings import postponed_file_settings
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, are_adds
 from paimon_table.rows.groups import groups_of
 from paimon_table.schema.key_numbers import bucket_numbers
@@ -47,7 +48,7 @@ class PostponedWriter:
         self._environment = environment
         self._names = FileNames(environment.new_uuid())
         self._incoming = IncomingRows(ctx, bucket, 0, is_final=False)
-        self._settings = postponed_file_settings(ctx.options)
+        self._settings = postponed_file_settings(ctx.options, ctx.schema.fields)
         self._open: dict[int, KeyValueFileWriter] = {}
         self._youngest_ms = max((file.creation_time_ms or 0 for file in state.files), default=0)
         self._order = KeyOrder(ctx.schema, ctx.options)

@@ -206,3 +206,54 @@ def test_files_of_several_commits_are_replayed_in_order_by_java(java: JavaPaimon
     assert by_java(java, path) == []
     java.compact_postponed(str(path))
     assert by_java(java, path) == driver(path).content() == sorted_rows([key, "f"] for key in range(5, 30))
+
+
+LATE = "2024-01-01 00:00:00.000000002"
+WITH_NANOS = [
+    ("k", "INT"),
+    ("t", "TIMESTAMP(9)"),
+    ("z", "TIMESTAMP(7) WITH LOCAL TIME ZONE"),
+    ("r", "ROW<`a-b` ARRAY<TIMESTAMP(9)>>"),
+    ("m", "MAP<STRING, TIMESTAMP(8)>"),
+]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_postponed_rows_that_avro_cannot_hold_are_right_for_java(
+    java: JavaPaimon, tmp_path: Path, file_format: str
+) -> None:
+    path = tmp_path / "t"
+    written: list[list[Plain]] = [
+        ["+I", k, LATE, LATE.replace("002", "200"), [[LATE, None]], [["a", LATE]]] for k in range(5)
+    ]
+    new_table(path, WITH_NANOS, ["k"], options={"bucket": "-2", "file.format": file_format})
+    driver(path).commit(written)
+    assert sorted_rows(row for change in java.changes(str(path)) for row in change.rows) == sorted_rows(written)
+
+    java.compact_postponed(str(path))
+    java.write(str(path), [["-D", *written[0][1:]]], identifier=2)
+    compact_postponed(Table.open(str(path)), job(path), lambda _: True)
+    assert java.read(str(path)) == written[1:]
+    assert driver(path).content() == [row[1:] for row in written[1:]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format.per.level": "0:avro"},
+        {"file.format.per.level": "5:avro"},
+        {"changelog-file.format": "avro", "changelog-producer": "input"},
+    ],
+    ids=str,
+)
+def test_a_table_of_java_whose_format_cannot_hold_a_column_is_written_by_nobody(
+    java: JavaPaimon, tmp_path: Path, options: Mapping[str, str]
+) -> None:
+    path = tmp_path / "t"
+    java.create_table(str(path), WITH_NANOS[:2], ["k"], options={"bucket": "1", **options})
+    if "5:avro" not in options.values():
+        with pytest.raises(WorkerError, match="Avro does not support TIMESTAMP type with precision: 9"):
+            java.write(str(path), [["+I", 1, LATE]])
+    with pytest.raises(ConfigError, match=r"column 't' of type TIMESTAMP\(9\) cannot be stored, because avro"):
+        driver(path).commit([["+I", 1, LATE]], full_compact=True)
+    assert Table.open(str(path)).snapshots.latest_id() is None

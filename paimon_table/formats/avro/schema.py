@@ -43,13 +43,29 @@ def is_array_map(t: DataType) -> bool:
     return key is None or key.root not in CHARACTERS
 
 
-def gap(t: DataType) -> str | None:
-    """Why values of the type cannot be stored; None when they can."""
+def gap(field: DataField) -> str | None:
+    """Why a column cannot be stored; None when it can."""
+    return _name_gap(field.name) or _type_gap(field.type)
+
+
+def _name_gap(name: str) -> str | None:
+    """Java's Avro looks at UTF-16 units: letters, digits behind the first one, and underscores."""
+
+    def is_taken(position: int, c: str) -> bool:
+        return c <= "\uffff" and (c == "_" or c.isalpha() or (position > 0 and c.isdecimal()))
+
+    if name and all(is_taken(position, c) for position, c in enumerate(name)):
+        return None
+    return f"avro takes names of letters, digits and '_' that begin with no digit, and {name!r} is none"
+
+
+def _type_gap(t: DataType) -> str | None:
     if t.root in TIMESTAMPS and (t.precision or 0) > 6:
         return "avro stores timestamps of at most 6 digits"
     if t.root is Root.TIME and (t.precision or 0) > 3:
         return "avro stores times of at most 3 digits"
-    return next((found for _, part in t.parts if (found := gap(part))), None)
+    names = (_name_gap(f.name) for f in t.fields)
+    return next((found for found in (*names, *(_type_gap(part) for _, part in t.parts)) if found), None)
 
 
 def _record(name: str, fields: Sequence[DataField]) -> dict[str, Any]:

@@ -72,6 +72,35 @@ def test_each_row_is_a_change_once(tmp_path: Path, producer: str) -> None:
     assert {change.snapshot_id: change.rows for change in driver.changes()} == expected[producer]
 
 
+@pytest.mark.parametrize(
+    ("column", "options", "ending"),
+    [
+        (("v", "INT"), {}, "avro"),
+        (("v", "TIMESTAMP(6)"), {"file.format": "orc"}, "avro"),
+        (("v", "INT"), {"file.format.per.level": "0:orc"}, "orc"),
+        (("v", "TIMESTAMP(7)"), {}, "parquet"),
+        (("v", "TIMESTAMP(9) WITH LOCAL TIME ZONE"), {"file.format": "orc"}, "orc"),
+        (("v", "MAP<INT, ARRAY<TIMESTAMP(9)>>"), {}, "parquet"),
+        (("v", "ROW<a TIME(6)>"), {}, "parquet"),
+        (("v", "ROW<`a-b` INT>"), {}, "parquet"),
+        (("a-b", "INT"), {}, "parquet"),
+        (("größe_1", "INT"), {}, "avro"),
+        (("1a", "INT"), {}, "parquet"),
+    ],
+    ids=str,
+)
+def test_rows_wait_in_avro_where_it_can_hold_the_columns(
+    tmp_path: Path, column: tuple[str, str], options: dict[str, str], ending: str
+) -> None:
+    given = {"bucket": "-2", **options}
+    table = new_table(tmp_path / "t", [("k", "INT"), column], ["k"], options=given, io=MemoryFileIO())
+    driver = TableDriver(table, tmp_path / "l")
+    driver.commit([["+I", 1, None]])
+    assert {f.file_name.rpartition(".")[2] for f in driver.state().files_of(BucketId(EMPTY_ROW, POSTPONED))} == {ending}
+    settle(driver, tmp_path)
+    assert driver.content() == [[1, None]]
+
+
 def test_files_are_as_java_writes_them(tmp_path: Path) -> None:
     driver = postponed(tmp_path)
     driver.commit([["+I", key, 1] for key in range(50)])
