@@ -214,6 +214,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """The first record of a topic that says nothing of a row, of each ``kind`` (a noun in the singular)."""
+
+    topic: str
+    kind: str
+    partition: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeCounts:
     """Numbers of records by what became of them, each record under one of them; ``exact`` stands beside."""
 
@@ -222,7 +232,7 @@ class DecodeCounts:
     quarantined: int = 0
     tombstones: int = 0
     control: int = 0
-    """Heartbeats, transaction metadata and schema history."""
+    """Heartbeats, transaction metadata, schema changes and the like: see ``ControlRecord``."""
     skipped_tables: int = 0
     """Records of source tables that the pipeline leaves out."""
     tables_behind: int = 0
@@ -283,6 +293,8 @@ class Decoded:
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     newest: tuple[NewestRow, ...] = ()
     """One per known source table and partition that has rows."""
+    control: tuple[ControlRecord, ...] = ()
+    """One per topic and kind."""
 
 
 class Decoder(Protocol):

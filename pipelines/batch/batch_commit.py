@@ -73,6 +73,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
     check_accounted(plan.batch.id, result.reports)
     for index, name in enumerate(plan.identifiers):
         tables.unsent_warnings.note(plan.batch.id, name, result.unsent(index), now_ms())
+    tables.control_notes.note(first for report in result.reports for first in report.control.values())
     tables.note_newest(row for report in result.reports for row in report.newest.values())
     faults.reached("after-write", plan.batch.id)
     offsets = greatest(report.ends for report in result.reports)

@@ -26,6 +26,7 @@ from sinks.write.deletes import without_sequence_of_deletes
 from sources.changes import (
     OFFSET_COLUMN,
     ChangeBatch,
+    ControlRecord,
     DecodeCounts,
     Decoder,
     Goal,
@@ -75,6 +76,8 @@ class DecodeReport:
     observations: list[Observation] = field(default_factory=list)
     newest: dict[tuple[SourceTable, int], NewestRow] = field(default_factory=dict)
     """Per source table and partition."""
+    control: dict[tuple[str, str], ControlRecord] = field(default_factory=dict)
+    """The first control record of each topic and kind."""
     refusals: list[Refusal] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -162,6 +165,8 @@ class DecodeTask:
             known = report.newest.get((row.source, row.partition))
             if known is None or known.offset < row.offset:
                 report.newest[row.source, row.partition] = row
+        for first in decoded.control:
+            report.control.setdefault((first.topic, first.kind), first)
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         bad = (*malformed, *decoded.quarantine)

@@ -31,11 +31,11 @@ from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
 from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule
 from pipelines.tables.table_failure import TableFailure, blaming
-from pipelines.tables.unsent_warnings import UnsentWarnings
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
@@ -110,6 +110,7 @@ class PipelineTables:
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
         self.unsent_warnings = UnsentWarnings()
+        self.control_notes = ControlNotes()
         self._key_warnings = MessageKeyWarnings()
         if beside is None:
             self._open_written()

@@ -1,7 +1,7 @@
 """The decoder of Debezium JSON: records of a batch -> change rows, quarantine, observations.
 
 records of one topic partition
-  -> tombstones, heartbeats and texts that are not UTF-8 leave
+  -> tombstones and texts that are not UTF-8 leave
   -> texts are grouped by embedded schema, payloads are cut out
   -> payloads are grouped by source table and parsed in stretches
   -> events become change rows, change rows are converted column by column
@@ -23,14 +23,13 @@ from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.strange_values import strange_bytes
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.values.value_forms import ValueForms
-
-_HEARTBEAT_PREFIX = "__debezium-heartbeat"
 
 
 class DebeziumJsonDecoder:
@@ -50,9 +49,6 @@ class DebeziumJsonDecoder:
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):
-            if topic.startswith(_HEARTBEAT_PREFIX):
-                outcome.count(control=len(positions))
-                continue
             texts = self._texts(batch, positions, outcome)
             for group in self._cutter.split(texts.values):
                 if group.problem is not None:
@@ -82,8 +78,9 @@ class DebeziumJsonDecoder:
             values.cast(pa.string())
         except pa.ArrowInvalid:
             good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
-            for position in positions[~good]:
-                outcome.quarantine(position, "value is not UTF-8 text")
+            for index in np.flatnonzero(~good).tolist():
+                reason = strange_bytes(values[index].as_py()) or "value is not UTF-8 text"
+                outcome.quarantine(int(positions[index]), reason)
             positions, values = positions[good], values.filter(pa.array(good))
         return Texts(values, positions)
 

@@ -1,4 +1,4 @@
-"""What an embedded schema says of a Debezium envelope."""
+"""What the parts of a Debezium envelope are called, and what an embedded schema says of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Any
 
 PLAIN_OPENING = b'{"before":'
 """How an envelope without a schema begins."""
+
+NAME_FIELDS = ("db", "schema", "table", "database_name", "schema_name", "table_name")
+"""The fields of the ``source`` block that name the source table: Debezium's, and those of CockroachDB in the same
+order."""
+
+
+def names_of(source: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Database, schema and table as a ``source`` block names them."""
+    found = [source.get(name) for name in NAME_FIELDS]
+    database, schema, table = (found[i + 3] if found[i] is None else found[i] for i in range(3))
+    return database, schema, table
 
 
 def row_of_envelope(struct: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
+from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.taking import taken
 
@@ -32,7 +33,6 @@ _BLOCK_BYTES = 1 << 18
 _LEAST_TEXTS = 16
 _MOST_TAIL_LENGTHS = 48
 _MOST_SHAPES = 256
-_NAMES = ("db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def _members(tail: bytes) -> Mapping[str, Any] | None:
 
 def _name_literals(members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:
     """The texts of names with digits; None if the names do not stand in the tail literally and once."""
-    named = {"op": members.get("op")} | {key: members["source"].get(key) for key in _NAMES}
+    named = {"op": members.get("op")} | {key: members["source"].get(key) for key in NAME_FIELDS}
     literals = []
     for key, name in named.items():
         if isinstance(name, str):

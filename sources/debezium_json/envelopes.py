@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from paimon_table.errors import MalformedRecord
+from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelope_split import Heads
 from sources.json_changes.column_plan import Plan, fitted_to
 from sources.json_changes.exact_parse import parse_json
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
-NAMES = pa.struct([("db", pa.string()), ("schema", pa.string()), ("table", pa.string())])
+NAMES = pa.struct([(name, pa.string()) for name in NAME_FIELDS])
 """What is read of the ``source`` block."""
 _LEAST_STRETCH = 64
 _MOST_REFITS = 8
@@ -74,10 +75,16 @@ class _Refused(Exception):
 
 
 def unwrapped(value: Any) -> Any:
-    """The payload of a ``{"schema": ..., "payload": ...}`` object, else the value itself."""
-    if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
+    """The payload of a ``{"schema": ..., "payload": ...}`` object, also without the schema, else the value itself."""
+    if isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}:
         return value["payload"]
     return value
+
+
+def unwrapped_key(key: Any) -> Any:
+    """The payload of a message key, else the key itself: a lone field ``payload`` with a plain value is a column."""
+    is_column = isinstance(key, dict) and key.keys() == {"payload"} and not isinstance(key["payload"], dict | None)
+    return key if is_column else unwrapped(key)
 
 
 def parse_exactly(text: bytes) -> Any:

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch
+from sources.debezium_json.envelopes import (
+    EnvelopeParser,
+    ExactStretch,
+    Stretch,
+    VectorStretch,
+    parse_exactly,
+    unwrapped,
+)
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.ops import LETTERS
+from sources.debezium_json.strange_values import missing_row
 from sources.json_changes.change_rows import DELETE, Events, present
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
@@ -68,6 +76,7 @@ def _complete(events: Events, outcome: Outcome) -> Events:
     lacking = (events.ops != DELETE) & ~present(events.after)
     if not lacking.any():
         return events
-    for position, op in zip(events.positions[lacking], events.ops[lacking], strict=True):
-        outcome.quarantine(int(position), f"op {LETTERS[op]} without a row in after")
+    for position, op in zip(events.positions[lacking].tolist(), events.ops[lacking].tolist(), strict=True):
+        envelope = unwrapped(parse_exactly(outcome.cell("value", position)))
+        outcome.quarantine(position, missing_row(LETTERS[op], envelope))
     return events.chosen(~lacking)

@@ -15,19 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.errors import MalformedRecord
 from sources.changes import SourceTable
+from sources.debezium_json.control_records import control_kind
+from sources.debezium_json.envelope_schema import NAME_FIELDS, names_of
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, Tails, split_envelopes
-from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch
+from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, parse_exactly, unwrapped_key
 from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.texts import SourceNames, Texts, op_code
 from sources.json_changes.outcome import Outcome
 
 _OP_VALUES = pa.array(LETTERS)
-_NAME_KEYS = ["db", "schema", "table"]
-_TRANSACTION_FIELDS = {"status", "id", "event_count"}
-_SCHEMA_CHANGE_FIELDS = {"databaseName", "ddl", "tableChanges"}
+_NAMES = [*NAME_FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ class EventSorter:
         on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
             self._no_table_event(texts.parsed(index), int(texts.positions[index]))
-        names = dict(zip(_NAME_KEYS, table.column("source").combine_chunks().flatten(), strict=True))
-        distinct = pa.table(names).filter(pa.array(on_table)).group_by(_NAME_KEYS).aggregate([])
+        names = dict(zip(_NAMES, table.column("source").combine_chunks().flatten(), strict=True))
+        distinct = pa.table(names).filter(pa.array(on_table)).group_by(_NAMES).aggregate([])
         by_table: dict[SourceTable, npt.NDArray[np.bool_]] = {}
         for row in distinct.to_pylist():
             mine = on_table.copy()
             for key, column in names.items():
                 mine &= _equals(column, row[key])
-            source = self._names.named(*(row[key] for key in _NAME_KEYS))
+            source = self._names.named(*names_of(row))
             by_table[source] = by_table.get(source, False) | mine
         for source, mine in by_table.items():
             self._add(source, TableEvents(texts.taken(np.flatnonzero(mine)), ops[mine]))
@@ -135,19 +135,20 @@ class EventSorter:
         self.events.setdefault(source, []).append(events)
 
     def _no_table_event(self, value: Any, position: int) -> None:
-        if isinstance(value, MalformedRecord):
-            self._outcome.quarantine(position, str(value))
-        elif value is None:
+        if value is None:
             self._outcome.count(tombstones=1)
-        elif not isinstance(value, Mapping):
-            self._outcome.quarantine(position, "value is no Debezium envelope: it is not a JSON object")
-        elif "op" not in value and (value.keys() >= _TRANSACTION_FIELDS or value.keys() >= _SCHEMA_CHANGE_FIELDS):
-            self._outcome.count(control=1)
-        elif value.get("op") == LETTERS[MESSAGE]:
-            self._message(position)
+            return
+        kind = None
+        if isinstance(value, Mapping):
+            if value.get("op") == LETTERS[MESSAGE]:
+                self._message(position)
+                return
+            key = self._outcome.cell("key", position)
+            kind = control_kind(value, None if key is None else unwrapped_key(parse_exactly(key)), self._names.topic)
+        if kind is None:
+            self._outcome.quarantine(position, strange_value(value, self._outcome.cell("value", position)))
         else:
-            found = f"op is {value['op']!r}" if "op" in value else "it has no field op (is ExtractNewRecordState on?)"
-            self._outcome.quarantine(position, f"value is no Debezium envelope: {found}")
+            self._outcome.note_control(self._names.topic, kind, position)
 
     def _message(self, position: int) -> None:
         self._outcome.count(messages=1)

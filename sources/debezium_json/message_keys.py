@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.envelopes import unwrapped
+from sources.debezium_json.envelopes import unwrapped_key
 from sources.json_changes.exact_parse import parse_json, scan_json
 
 KeyFields = tuple[str, ...] | None
@@ -30,6 +30,8 @@ Mask = npt.NDArray[np.bool_]
 _MOST_SHAPES = 64
 _SCHEMA = b'{"schema":'
 _PAYLOAD = b',"payload":'
+_WRAPPER = re.compile(rb'\{"payload": ?(?=\{)')
+"""How a key begins that is wrapped without a schema."""
 _LONGEST = 4000
 """Longer keys are parsed exactly: Python reads no numbers of more digits than about this many."""
 _NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
@@ -42,7 +44,7 @@ def fields_of_key(key: bytes | None) -> KeyFields:
     if key is None:
         return None
     try:
-        value = unwrapped(parse_json(key))
+        value = unwrapped_key(parse_json(key))
     except MalformedRecord:
         return ()
     return tuple(value) if isinstance(value, dict) else ()
@@ -80,8 +82,10 @@ def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | 
             return None
         if not key.startswith(prefix):
             return None
-    elif {*fields} == {"schema", "payload"}:
+    elif {*fields} <= {"schema", "payload"}:
         return None
+    elif wrapper := _WRAPPER.match(key):
+        prefix = wrapper[0]
     value = rb"(?:" + _NUMBER + b"|" + (_TEXT if are_utf8 else _ASCII_TEXT) + rb"|true|false|null)"
     names = [re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in fields]
     pattern = rb"\A\{" + b", ?".join(name + b": ?" + value for name in names) + rb"\}\z"

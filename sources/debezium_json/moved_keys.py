@@ -27,6 +27,7 @@ from sources.changes import (
     Goal,
     SourceTable,
 )
+from sources.debezium_json.envelopes import unwrapped_key
 
 OLD_KEY_HEADER = "__debezium.oldkey"
 NEW_KEY_HEADER = "__debezium.newkey"
@@ -101,8 +102,7 @@ def _key_text(header: bytes | None, key: Sequence[str]) -> str | None:
         fields: Any = json.loads(header or b"null", strict=False)
     except (ValueError, RecursionError):
         return None
-    if isinstance(fields, dict) and fields.keys() == {"schema", "payload"}:
-        fields = fields["payload"]
+    fields = unwrapped_key(fields)
     if not isinstance(fields, dict) or not all(name in fields for name in key):
         return None
     return json.dumps([fields[name] for name in key])

@@ -18,6 +18,8 @@ from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.texts import Texts
 
 _NAME = b'"ts_ms":'
+_UNITS = (("ts_ms", 1), ("ts_us", 1000), ("ts_ns", 1_000_000))
+"""The fields that may have the time, each with its parts of a millisecond; CockroachDB writes the last one alone."""
 _DIGITS = 13
 """Of every moment between the years 2001 and 2286."""
 _POWERS = 10.0 ** np.arange(_DIGITS - 1, -1, -1)
@@ -64,5 +66,10 @@ def _distance(tail: bytes) -> int:
 
 def _time_of(value: Any) -> int | None:
     source = value.get("source") if isinstance(value, Mapping) else None
-    time = source.get("ts_ms") if isinstance(source, Mapping) else None
-    return time if isinstance(time, int) and not isinstance(time, bool) and 0 <= time < 10**15 else None
+    if not isinstance(source, Mapping):
+        return None
+    for name, per_ms in _UNITS:
+        time = source.get(name)
+        if isinstance(time, int) and not isinstance(time, bool) and 0 <= time < 10**15 * per_ms:
+            return time // per_ms
+    return None

@@ -20,7 +20,7 @@ from sources.changes import (
     Rejection,
     SourceTable,
 )
-from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped
+from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
@@ -29,6 +29,7 @@ from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.source_times import source_times
+from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import SourceNames, Texts
 from sources.json_changes.change_rows import (
     DELETE,
@@ -188,7 +189,7 @@ class TableDecoding:
                 elif rejection.is_unmade and part.ops[index] in (DELETE, TRUNCATE):
                     self.outcome.count(without_table=1)
                 elif rejection.is_unmade and not images_of({"after": value.get("after")}):
-                    self.outcome.quarantine(position, f"op {op} without a row in after")
+                    self.outcome.quarantine(position, missing_row(op, value))
                 else:
                     self.outcome.quarantine(position, rejection.reason)
 
@@ -244,7 +245,7 @@ class TableDecoding:
         before = _row_objects(events.before)
         for index, position in enumerate(events.positions.tolist()):
             data = keys[position].as_py()
-            key = None if data is None else unwrapped(parse_exactly(data))
+            key = None if data is None else unwrapped_key(parse_exactly(data))
             if isinstance(key, dict) and all(key.get(name) is not None for name in target.primary_key):
                 usable.append(index)
                 images.append({**(before[index] or {}), **key})
@@ -308,7 +309,7 @@ class TableDecoding:
         keys = self.batch.column("key")
         for position in np.sort(positions)[:100].tolist():
             data = keys[position].as_py()
-            fields = None if data is None else key_fields(unwrapped(parse_exactly(data)))
+            fields = None if data is None else key_fields(unwrapped_key(parse_exactly(data)))
             if fields is not None:
                 return fields
         return None

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sources.changes import SourceTable
+from sources.debezium_json.envelope_schema import names_of
 from sources.debezium_json.envelopes import parse_exactly, unwrapped
 from sources.debezium_json.ops import OPS
 from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
-_NAME_KEYS = ("db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SourceNames:
         if not isinstance(envelope, Mapping) or op_code(envelope) is None:
             return None
         source = envelope.get("source")
-        return self.named(*(source.get(k) for k in _NAME_KEYS)) if isinstance(source, Mapping) else self.from_topic()
+        return self.named(*names_of(source)) if isinstance(source, Mapping) else self.from_topic()
 
     def named(self, database: Any, schema: Any, table: Any) -> SourceTable:
         if not isinstance(table, str) or not table:

@@ -1,7 +1,8 @@
 """Cutting the embedded schema of Kafka Connect off ``{"schema": ..., "payload": ...}`` texts.
 
 JsonConverter repeats the same schema text in front of every payload. The text up to the payload is remembered as a
-prefix, so one comparison per record finds its schema, and only the payload is parsed.
+prefix, so one comparison per record finds its schema, and only the payload is parsed. Other writers leave the schema
+out of the wrapper, ``{"payload": ...}``: what is in it is read like a text without wrapper.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from sources.values.json_values import json_text
 
 _OPENING = b'{"schema":'
 _PAYLOAD = b',"payload":'
+_PAYLOAD_ALONE = b'{"payload":'
+_PAYLOAD_FIRST = r'^\s*\{\s*"payload"\s*:'
+_SCHEMA_BEHIND = r'"schema"\s*:\s*[{n]'
+"""May be the schema behind a payload, which is an object or null, or a column of that name."""
 _ESCAPED_LETTER = r"\\u00[67]"
 """May stand in the names schema and payload."""
 _REMEMBERED = 1000
@@ -82,7 +87,12 @@ class SchemaCutter:
         rest = np.arange(len(texts), dtype=np.int64)
         groups: list[SchemaGroup] = []
         with_schema = np.asarray(pc.starts_with(texts, _OPENING))
-        plain = [rest[~with_schema]]
+        alone = _wrapped_alone(texts, with_schema)
+        if alone.any():
+            payloads = pc.binary_slice(texts.filter(pa.array(alone)), len(_PAYLOAD_ALONE), -1)
+            trimmed = pc.ascii_trim_whitespace(payloads.cast(pa.string())).cast(pa.binary())
+            groups.append(SchemaGroup(None, rest[alone], trimmed))
+        plain = [rest[~with_schema & ~alone]]
         rest = rest[with_schema]
         while len(rest):
             prefix = self._prefix_of(texts[int(rest[0])].as_py())
@@ -129,29 +139,55 @@ class SchemaCutter:
     def _unusual(self, indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
         """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
         wrapped = np.zeros(len(texts), np.bool_)
-        candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, self._plain_opening)))
-        if len(candidates):
-            members = texts.take(pa.array(candidates))
-            named = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
-            escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
-            candidates = candidates[np.asarray(pc.or_(named, escaped))]
-        groups: list[SchemaGroup] = []
-        for index in candidates.tolist():
+        found: dict[tuple[str | None, str], list[int]] = {}
+        schemas: dict[tuple[str | None, str], EmbeddedSchema | None] = {}
+        payloads: dict[int, bytes] = {}
+        for index in self._candidates(texts).tolist():
             try:
                 value = parse_json(texts[index].as_py())
             except MalformedRecord:
                 continue
-            if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+            if not isinstance(value, dict) or "payload" not in value or not value.keys() <= {"schema", "payload"}:
                 continue
             wrapped[index] = True
             problem, schema = None, None
             try:
-                schema = read_schema(value["schema"], self._row_of)
+                schema = read_schema(value.get("schema"), self._row_of)
             except MalformedRecord as error:
                 problem = str(error)
-            payload = pa.array([json_text(value["payload"]).encode("utf-8")], pa.binary())
-            groups.append(SchemaGroup(schema, indices[index : index + 1], payload, problem))
+            kind = (problem, json_text(value.get("schema")))
+            schemas[kind] = schema
+            found.setdefault(kind, []).append(index)
+            payloads[index] = json_text(value["payload"]).encode("utf-8")
         if not wrapped.any():
             return [SchemaGroup(None, indices, texts)] if len(indices) else []
+        groups = [
+            SchemaGroup(schemas[kind], indices[members], pa.array([payloads[i] for i in members], pa.binary()), kind[0])
+            for kind, members in found.items()
+        ]
         rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
         return [*groups, rest] if len(rest.indices) else groups
+
+    def _candidates(self, texts: pa.Array) -> npt.NDArray[np.int64]:
+        """The texts that may be wrapped."""
+        candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, self._plain_opening)))
+        if not len(candidates):
+            return candidates
+        members = texts.take(pa.array(candidates))
+        both = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
+        alone = pc.match_substring_regex(members, _PAYLOAD_FIRST)
+        escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
+        return candidates[np.asarray(pc.or_(pc.or_(both, alone), escaped))]
+
+
+def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The texts of a payload without schema for sure: behind what cannot be one, a schema is no JSON."""
+    alone = np.zeros(len(texts), np.bool_)
+    if with_schema.all():
+        return alone
+    found = np.flatnonzero(np.asarray(pc.and_(pc.starts_with(texts, _PAYLOAD_ALONE), pc.ends_with(texts, b"}"))))
+    if len(found):
+        members = texts.take(pa.array(found))
+        unsure = pc.match_substring_regex(members, f"{_SCHEMA_BEHIND}|{_ESCAPED_LETTER}")
+        alone[found[~np.asarray(unsure)]] = True
+    return alone

@@ -14,6 +14,7 @@ from paimon_table.ids import Offset
 from sources.changes import (
     OFFSET_COLUMN,
     ChangeBatch,
+    ControlRecord,
     DecodeCounts,
     Decoded,
     NewestRow,
@@ -37,6 +38,7 @@ class Outcome:
         self._observations: dict[SourceTable, Observation] = {}
         self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
         self._refusals: dict[int, Refusal] = {}
+        self._control: dict[tuple[str, str], ControlRecord] = {}
         self._counts = DecodeCounts()
 
     def quarantine(self, position: int, reason: str) -> None:
@@ -55,6 +57,12 @@ class Outcome:
     def count(self, **numbers: int) -> None:
         self._counts += DecodeCounts(**numbers)
 
+    def note_control(self, topic: str, kind: str, position: int) -> None:
+        """A control record of a kind; the first one of its topic is told of."""
+        self.count(control=1)
+        partition = self.cell("partition", position)
+        self._control.setdefault((topic, kind), ControlRecord(topic, kind, partition, self.offset(position)))
+
     def observe(self, observation: Observation) -> None:
         """One observation per source table stays: the columns of all of them."""
         seen = self._observations.get(observation.source)
@@ -69,15 +77,15 @@ class Outcome:
     def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
         timestamp = timestamp_ms_of(self._batch, position)
-        row = NewestRow(source, self._cell("partition", position), self.offset(position), timestamp, absent)
+        row = NewestRow(source, self.cell("partition", position), self.offset(position), timestamp, absent)
         known = self._newest.get((source, row.partition))
         if known is None or known.offset < row.offset:
             self._newest[source, row.partition] = row
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
         """``is_rebuilt``: the table may be built anew from what is behind the record."""
-        time = self._cell("timestamp", position) if is_rebuilt else None
-        partition = self._cell("partition", position)
+        time = self.cell("timestamp", position) if is_rebuilt else None
+        partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
 
     def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
@@ -92,9 +100,10 @@ class Outcome:
         return self._batch.column("offset")
 
     def offset(self, position: int) -> Offset:
-        return Offset(self._cell("offset", position))
+        return Offset(self.cell("offset", position))
 
-    def _cell(self, column: str, position: int) -> Any:
+    def cell(self, column: str, position: int) -> Any:
+        """One value of the batch of records."""
         return self._batch.column(column)[int(position)].as_py()
 
     def decoded(self) -> Decoded:
@@ -107,6 +116,7 @@ class Outcome:
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
             newest=tuple(self._newest.values()),
+            control=tuple(self._control.values()),
         )
 
     def _quarantine_rows(self) -> Iterable[QuarantineRow]:

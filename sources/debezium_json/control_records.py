@@ -1,0 +1,84 @@
+"""Control records: what connectors write beside the events of tables, known by shape in whatever topic they come.
+
+A control record says nothing of a row, so Tidemark counts it and goes on. A shape is taken for one only where no row
+looks like it: an envelope never does, and a row without envelope does not by its column names alone. That is why a
+heartbeat, which is a single time, also needs a key or a topic that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HEARTBEAT_PREFIX = "__debezium-heartbeat"
+
+_ENVELOPE_FIELDS = frozenset({"op", "before", "after"})
+_TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
+_TRANSACTION_FIELDS = frozenset({"status", "id", "event_count", "data_collections"}) | _TIMES
+_NOTIFICATION_FIELDS = frozenset({"id", "aggregate_type", "type", "additional_data", "timestamp"})
+_SIGNALS = frozenset(
+    {"execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "schema-changes", "set-binlog-position"}
+    | {"set-offsets", "log"}
+)
+_HYBRID_TIME = re.compile(r"\d{10,}\.\d{10}", re.ASCII)
+"""CockroachDB's hybrid logical clock."""
+
+
+def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
+    """What kind of control record a value is, in the singular; None where it is none.
+
+    ``value`` and ``key`` are parsed, without embedded schema; ``key`` is None where the record has none.
+    """
+    if value.keys() & _ENVELOPE_FIELDS:
+        return None
+    if _is_heartbeat(value, key, topic):
+        return "heartbeat"
+    if _is_transaction(value):
+        return "transaction record"
+    if _is_schema_change(value):
+        return "schema change"
+    if _is_notification(value):
+        return "notification"
+    if _is_signal(value):
+        return "signal"
+    return "resolved message" if key is None and _is_resolved(value) else None
+
+
+def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
+    """A row with a time as its only column looks alike: the key of heartbeats, or their topic, makes the difference."""
+    if "ts_ms" not in value or not value.keys() <= _TIMES:
+        return False
+    is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}
+    return is_named or (key is None and "heartbeat" in topic.lower()) or topic.startswith(HEARTBEAT_PREFIX)
+
+
+def _is_transaction(value: Mapping[str, Any]) -> bool:
+    is_marked = value.get("status") in ("BEGIN", "END") and isinstance(value.get("id"), str)
+    return is_marked and "event_count" in value and value.keys() <= _TRANSACTION_FIELDS
+
+
+def _is_schema_change(value: Mapping[str, Any]) -> bool:
+    """That of a schema change topic, or of a connector's internal schema history."""
+    if "databaseName" not in value or not value.keys() & {"ddl", "tableChanges"}:
+        return False
+    return isinstance(value.get("source"), Mapping) or isinstance(value.get("tableChanges"), list)
+
+
+def _is_notification(value: Mapping[str, Any]) -> bool:
+    is_named = isinstance(value.get("aggregate_type"), str) and isinstance(value.get("type"), str)
+    return is_named and "additional_data" in value and value.keys() <= _NOTIFICATION_FIELDS
+
+
+def _is_signal(value: Mapping[str, Any]) -> bool:
+    """One of a signal topic; the rows of a signal table come as envelopes, with ``data`` as text."""
+    is_known = isinstance(value.get("type"), str) and value["type"] in _SIGNALS
+    return is_known and isinstance(value.get("data"), Mapping) and value.keys() <= {"id", "type", "data"}
+
+
+def _is_resolved(value: Mapping[str, Any]) -> bool:
+    """CockroachDB's mark that a changefeed has passed a time; older versions put it into ``__crdb__``."""
+    inner = value.get("__crdb__") if value.keys() == {"__crdb__"} else value
+    if not isinstance(inner, Mapping) or inner.keys() != {"resolved"}:
+        return False
+    return isinstance(inner["resolved"], str) and _HYBRID_TIME.fullmatch(inner["resolved"]) is not None

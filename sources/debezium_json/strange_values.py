@@ -1,0 +1,78 @@
+"""Values that are no event and no control record: what they look like, and what to do about it, for the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paimon_table.errors import MalformedRecord
+
+_USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
+_NO_ENVELOPE = "value is no Debezium envelope: "
+_NOT_READ = "only Debezium's envelopes are read: let Debezium write the topic, or leave the topic out"
+_UNWRAPPED = "it is a row without envelope: take the transform ExtractNewRecordState out of the connector"
+_REGISTRY_HEADER_BYTES = 5
+
+_OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("Canal JSON", frozenset({"data", "type", "isDdl"})),
+    ("Canal JSON", frozenset({"data", "type", "mysqlType"})),
+    ("Maxwell JSON", frozenset({"database", "table", "type", "ts", "data"})),
+    ("Oracle GoldenGate JSON", frozenset({"table", "op_type", "op_ts"})),
+    ("AWS DMS JSON", frozenset({"data", "metadata"})),
+    ("a CloudEvent", frozenset({"specversion", "id", "type"})),
+)
+"""Formats of other tools, by fields which all their records have."""
+
+
+def strange_bytes(raw: bytes) -> str | None:
+    """Why bytes are no JSON, where their beginning tells; None where it does not."""
+    if not raw.strip():
+        return "value is empty: let the producer write null for a tombstone, or leave the record out"
+    if raw.startswith(b"\xef\xbb\xbf"):
+        return "value begins with a byte order mark: let the producer write UTF-8 without it"
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
+    if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:
+        schema_id = int.from_bytes(raw[1:_REGISTRY_HEADER_BYTES], "big")
+        form = "JSON Schema" if raw[_REGISTRY_HEADER_BYTES:].startswith(b"{") else "Avro or Protobuf"
+        return f"value is {form} with schema {schema_id} of a schema registry: {_USE_JSON}"
+    if raw.startswith(b"Struct{"):
+        return f"value is not JSON but the text of a Java object: {_USE_JSON}"
+    return None
+
+
+def strange_value(value: Any, raw: bytes) -> str:
+    """Why a value is no event of a table; ``value`` is what ``raw`` says, or the MalformedRecord in its place."""
+    if isinstance(value, MalformedRecord):
+        return strange_bytes(raw) or str(value)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return f"{_NO_ENVELOPE}it is not a JSON object but a JSON text inside a string: {_USE_JSON}, and convert once"
+    if not isinstance(value, Mapping):
+        return f"{_NO_ENVELOPE}it is not a JSON object"
+    if "op" in value:
+        return f"{_NO_ENVELOPE}op is {value['op']!r}"
+    other = next((name for name, fields in _OTHER_FORMATS if value.keys() >= fields), None)
+    if other is not None:
+        return f"{_NO_ENVELOPE}it has no field op and looks like {other}; {_NOT_READ}"
+    if isinstance(value.get("after"), Mapping) or (value.keys() & {"updated", "mvcc_timestamp"} and "after" in value):
+        return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
+    if not value:
+        return f"{_NO_ENVELOPE}it has no field op, nor any other"
+    if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
+        return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {_UNWRAPPED}"
+    fields = ", ".join(map(repr, [*value][:5]))
+    return f"{_NO_ENVELOPE}it has no field op; {_UNWRAPPED}, or leave the topic out; fields: {fields}"
+
+
+def missing_row(op: str, envelope: Any) -> str:
+    """Why an event has no row, though its operation needs one."""
+    reason = f"op {op} without a row in after"
+    if not isinstance(envelope, Mapping):
+        return reason
+    source = envelope.get("source")
+    is_mongodb = isinstance(source, Mapping) and (source.get("connector") == "mongodb" or "collection" in source)
+    if is_mongodb:
+        return f"{reason}: it is of MongoDB, whose documents have no columns; leave the topic out"
+    if isinstance(envelope.get("after"), str):
+        return f"{reason}: it holds a JSON text instead of an object; {_USE_JSON}, and convert once"
+    return reason
