@@ -37,7 +37,6 @@ from sources.json_changes.change_rows import (
     ChangeRows,
     Events,
     Rows,
-    change_rows,
     lacks_key,
 )
 from sources.json_changes.column_plan import plan_columns
@@ -217,7 +216,7 @@ class TableDecoding:
         events = self._with_known_keys(events, target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
-            yield from self._deletes_by_key(events.chosen(keyed), target)
+            yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
@@ -237,9 +236,10 @@ class TableDecoding:
             kept[index] = False
         return events.chosen(kept) if unknown else events
 
-    def _deletes_by_key(self, events: Events, target: DecodeTarget) -> Iterator[ChangeRows]:
+    def _deletes_by_key(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         """Deletes whose ``before`` does not hold the key: the message key does."""
         keys = self.batch.column("key")
+        target = rows.target
         usable: list[int] = []
         images: list[Mapping[str, Any] | None] = []
         before = _row_objects(events.before)
@@ -260,8 +260,7 @@ class TableDecoding:
             chosen = np.zeros(len(events.ops), np.bool_)
             chosen[usable] = True
             kept = events.chosen(chosen)
-            rows = Events(kept.positions, kept.ops, images, [None] * len(images))
-            yield change_rows(rows, target.primary_key, False, np.zeros(len(images), np.bool_))
+            yield rows.change_rows(Events(kept.positions, kept.ops, images, [None] * len(images)))
 
     # ------------------------------------------------------------ observations
 

@@ -8,7 +8,7 @@ DELETE    -D before
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +23,10 @@ Rows: TypeAlias = pa.StructArray | list[Mapping[str, Any] | None]
 """Row images of events: parsed by Arrow, or JSON objects of the exact path."""
 
 Mask = npt.NDArray[np.bool_]
+
+StoredValues: TypeAlias = Callable[[str, "pa.Array | list[Any]"], pa.Array]
+"""From the JSON values of a column, by its name, to what the table stores of them; NULL where that is nothing."""
+
 INSERT, UPDATE, DELETE = range(3)
 """Operations on a row. A format may have codes above for its own kinds of INSERT."""
 
@@ -86,26 +90,44 @@ def lacks_key(rows: Rows, primary_key: Sequence[str]) -> Mask:
     return lacking
 
 
-def _key_changed(events: Events, primary_key: Sequence[str]) -> Mask:
+def _key_changed(events: Events, primary_key: Sequence[str], stored: StoredValues) -> Mask:
     changed = np.zeros(len(events.ops), np.bool_)
     updated = (events.ops == UPDATE) & present(events.before)
     if not updated.any():
         return changed
+    updated &= ~lacks_key(events.before, primary_key)
     for name in primary_key:
         old, new = image_column(events.before, name), image_column(events.after, name)
-        if isinstance(old, list) or isinstance(new, list):
-            changed |= np.array([a != b for a, b in zip(old, new, strict=True)], np.bool_)
-        elif old.type == new.type and not pa.types.is_null(old.type):
-            changed |= np.asarray(pc.fill_null(pc.not_equal(old, new), False))
-    changed &= updated & ~lacks_key(events.before, primary_key)
+        differs = np.flatnonzero(updated & ~changed & _may_differ(old, new))
+        if len(differs):
+            before, after = (stored(name, _taken(column, differs)) for column in (old, new))
+            # As Arrow's scalars: Python has no values for some times.
+            changed[differs] = [not (a.is_valid and a.equals(b)) for a, b in zip(before, after, strict=True)]
     return changed
 
 
-def change_rows(events: Events, primary_key: Sequence[str], emit_update_before: bool, incomplete: Mask) -> ChangeRows:
+def _may_differ(old: pa.Array | list[Any], new: pa.Array | list[Any]) -> Mask:
+    """Where two columns of JSON values are not the same for sure: one stored value may have several forms."""
+    if isinstance(old, list) or isinstance(new, list):
+        return np.array([a != b for a, b in zip(old, new, strict=True)], np.bool_)
+    if pa.types.is_nested(old.type) or old.type != new.type:
+        return np.asarray(pc.and_(old.is_valid(), new.is_valid()))
+    if pa.types.is_null(old.type):
+        return np.zeros(len(old), np.bool_)
+    return np.asarray(pc.fill_null(pc.not_equal(old, new), False))
+
+
+def _taken(column: pa.Array | list[Any], indices: npt.NDArray[np.int64]) -> pa.Array | list[Any]:
+    return [column[i] for i in indices.tolist()] if isinstance(column, list) else column.take(pa.array(indices))
+
+
+def change_rows(
+    events: Events, primary_key: Sequence[str], stored: StoredValues, emit_update_before: bool, incomplete: Mask
+) -> ChangeRows:
     """Rows of events whose images are there; ``incomplete`` marks ``before`` images with values not sent."""
     ops = events.ops
     deleted = ops == DELETE
-    changed = _key_changed(events, primary_key)
+    changed = _key_changed(events, primary_key, stored)
     paired = changed
     if emit_update_before:
         paired = changed | ((ops == UPDATE) & present(events.before) & ~incomplete)

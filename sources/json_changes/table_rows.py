@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from paimon_table.types import CHARACTERS
 from sources.changes import DecodeTarget, SourceTable
 from sources.event_columns import EVENT_COLUMNS
 from sources.json_changes.before_values import with_before_values
@@ -29,7 +33,10 @@ from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.values.conversion import convert_column, convert_values
 from sources.values.value_forms import ValueForms
+
+_FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,14 @@ class TableRows:
             for column in self.plan:
                 mask = self.gaps.mask(image_column(events.before, column.name))
                 incomplete = incomplete if mask is None else incomplete | mask
-        return change_rows(events, self.target.primary_key, self.target.emit_update_before, incomplete)
+        key, wants_before = self.target.primary_key, self.target.emit_update_before
+        return change_rows(events, key, self._stored_key, wants_before, incomplete)
+
+    def _stored_key(self, name: str, values: pa.Array | list[Any]) -> pa.Array:
+        """What the table stores of values of a key column; NULL where that cannot be told."""
+        column = next(column for column in self.plan if column.name == name)
+        convert = convert_values if isinstance(values, list) else convert_column
+        return with_one_text_per_number(values, convert(values, column.encoding, column.type, self.forms).values)
 
     def add(self, pieces: Sequence[ChangeRows]) -> list[ConvertedRows]:
         """Convert the rows, and hand over those without problems as changes."""
@@ -80,7 +94,10 @@ class TableRows:
         if self.target.on_change is not None:
             # Whatever a row tells of, it is one more row of the table.
             pieces = [replace(piece, kinds=np.zeros_like(piece.kinds)) for piece in pieces]
-        converted = [convert_rows(piece, self.plan, self.target, forms, self.gaps) for piece in pieces]
+        converted = [
+            self._with_plain_keys(piece, convert_rows(piece, self.plan, self.target, forms, self.gaps))
+            for piece in pieces
+        ]
         for piece in converted:
             for row, reason in piece.problems.items():
                 self.outcome.quarantine(piece.positions[row], reason)
@@ -95,11 +112,36 @@ class TableRows:
             self.outcome.count(without_effect=left_out)
         return converted
 
+    def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
+        """One row per number: numbers of variable scale in the key, which are stored as text, get one form each."""
+        columns = converted.columns
+        for position, column in enumerate(self.plan):
+            if column.name in self.target.primary_key and column.type.root in CHARACTERS:
+                plain = with_one_text_per_number(image_column(rows.images, column.name), columns[position])
+                columns = [*columns[:position], plain, *columns[position + 1 :]]
+        return converted if columns is converted.columns else replace(converted, columns=columns)
+
     def telling(self, events: Sequence[Events], converted: Sequence[ConvertedRows]) -> npt.NDArray[np.int64]:
         """Records without a schema whose values may show a column as new, or as too narrow."""
         telling = [part.positions[list(part.problems)] for part in converted if part.problems]
         telling += [e.positions[_has_unexpected(e, self.target)] for e in events]
         return np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
+
+
+def with_one_text_per_number(values: pa.Array | list[Any], stored: pa.Array) -> pa.Array:
+    """``stored`` with the texts of numbers that come as scale and digits without the zeros that say nothing."""
+    if isinstance(values, list):
+        are_numbers = np.array([isinstance(value, dict) for value in values], np.bool_)
+    else:
+        are_numbers = np.full(len(values), pa.types.is_struct(values.type), np.bool_)
+    if not are_numbers.any() or not pa.types.is_string(stored.type):
+        return stored
+    texts = stored.to_pylist()
+    for index in np.flatnonzero(are_numbers).tolist():
+        text = texts[index]
+        if text is not None and _FRACTION.fullmatch(text):
+            texts[index] = text.rstrip("0").rstrip(".") if text.strip("-0.") else "0"
+    return pa.array(texts, stored.type)
 
 
 def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
