@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from paimon_table import TableSchema, create_schema
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import nearest
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
@@ -32,16 +33,34 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     if taken is not None:
         raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {NAME_OF_LOG}")
     types = own | types
-    missing = [name for name in (*primary_key, *rule.partition_by) if name not in types]
-    if missing:
-        raise ConfigError(
-            f"table {identifier}: column {missing[0]} of its key or partition is not in the events of"
-            f" {source.topic}; they have: {', '.join(types) or 'none'}"
-        )
+    _check_key(source, identifier, seen, primary_key, rule, types)
     _check_named_columns(source, identifier, rule, types)
     ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=time_ms)
+
+
+def _check_key(
+    source: SourceTable,
+    identifier: str,
+    seen: Seen,
+    primary_key: Collection[str],
+    rule: TargetRule,
+    types: Collection[str],
+) -> None:
+    """Every record needs the columns of the key; NULL is a partition of a table without one, if its type is known."""
+    brought = {*seen.columns, *(seen.key_columns or ())}
+    missing = next((name for name in primary_key if name not in brought), None)
+    missing = missing or next((name for name in rule.partition_by if name not in types), None)
+    if missing is None:
+        return
+    close = nearest(missing, brought)
+    hint = f" (did you mean {close!r}?)" if close else ""
+    declared = ". To declare its type under columns.types is not enough" if missing in rule.column_types else ""
+    raise ConfigError(
+        f"table {identifier}: column {missing!r} of its key or partition is not in the events of {source.topic}{hint},"
+        f" so no record could be stored{declared}; they have: {', '.join(seen.columns) or 'none'}"
+    )
 
 
 def primary_key_of(rule: TargetRule, seen: Seen) -> tuple[str, ...]:

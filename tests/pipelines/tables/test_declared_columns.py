@@ -193,3 +193,17 @@ def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) ->
 
     reasons = run(tmp_path, creates(1, {"id": 2, "n": "two"}, {"id": 3, "n": 3}), n="BIGINT")
     assert [row["id"] for row in rows_in(tmp_path)] == [3] and len(reasons) == 1
+
+
+@pytest.mark.parametrize(("column", "hint"), [("dt", ""), ("placed-at", r" \(did you mean 'placed_at'\?\)")])
+def test_a_key_column_that_no_event_has_is_refused_before_a_record_is_put_aside(
+    tmp_path: Path, column: str, hint: str
+) -> None:
+    rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "primary_key": ["id", column]}
+    rule |= {"partition_by": [column], "columns": {"types": {} if hint else {column: "STRING"}}}
+    tables = pipeline_tables(tmp_path, [rule])
+
+    with pytest.raises(ConfigError, match=f"'{column}' of its key or partition is not in the events of .*t{hint},"):
+        run_batches(tables, [creates(0, {"id": 1, "placed_at": "2026-01-01"})], tmp_path)
+
+    assert not list(tmp_path.rglob("*.jsonl")) and not list((tmp_path / "warehouse").rglob("schema*"))
