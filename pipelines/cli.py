@@ -148,7 +148,13 @@ def run(
     if once:
         for done in finished:
             summary = summarize(
-                done.config, done.written_tables(), done.totals, done.losses, done.behind, done.unfinished
+                done.config,
+                done.written_tables(),
+                done.totals,
+                done.losses,
+                done.behind,
+                done.unfinished,
+                done.why_nothing,
             )
             print_summary(replace(summary, waited_s=done.waited_s))
     drained = [done for done in finished if once or done.config.trigger.available_now]

@@ -58,7 +58,9 @@ class FinishedRun:
     waited_s: float
     """How long it has waited for trouble to pass."""
     unfinished: tuple[str, ...] = ()
-    """What was there to read and could not be read to its end."""
+    """What was there to read and could not be read to its end, or leads to no table."""
+    why_nothing: str | None = None
+    """Why there was nothing to read; None where the tables had it all."""
 
 
 def run_pipelines(
@@ -185,7 +187,8 @@ def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> 
             run.losses,
             run.query.standings(),
             run.waited_s,
-            tuple(run.unfinished),
+            (*run.unfinished, *run.query.unreadable_topics),
+            run.why_nothing,
         )
         for run, total in zip(runs, sums, strict=True)
         if run.query is not None

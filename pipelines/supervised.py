@@ -24,6 +24,7 @@ from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.catchup.standing import Standing
 from pipelines.catchup.table_requests import COMMANDS
+from pipelines.checkpoint.behind_marks import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_changes import changes_of
 from pipelines.control.request_desk import Handler
@@ -202,6 +203,11 @@ class SupervisedPipeline:
         """What there was to read and is not whole; see ``SourceReader``."""
         return () if self._reader is None else self._reader.unfinished
 
+    @property
+    def why_nothing(self) -> str | None:
+        """Why there was nothing to read; see ``SourceReader``."""
+        return None if self._reader is None else self._reader.why_nothing
+
     def beside(self, identifier: str, report: BatchReport) -> None:
         """See ``BatchObserver``."""
 
@@ -265,7 +271,10 @@ class SupervisedPipeline:
         """Let those who look see which tables are not in the stream."""
         for name, standing in behind.items():
             told = standing.reason, standing.public_reason
-            self._seen.put_table(name, views.Standing(standing.state.value), *told, standing.since_ms / 1000)
+            has_bad_records = standing.cause is Cause.BAD_RECORDS
+            self._seen.put_table(
+                name, views.Standing(standing.state.value), *told, standing.since_ms / 1000, has_bad_records
+            )
         for name in self._behind.keys() - behind.keys():
             self._seen.put_table(name, views.Standing.RUNNING)
         self._behind = behind

@@ -144,6 +144,11 @@ class SourceReader(Protocol):
         """What is there and could not be read, as it is not whole, in words; it may be whole later."""
         ...
 
+    @property
+    def why_nothing(self) -> str | None:
+        """Why this query finds nothing to read, unless records come meanwhile; None where the tables have it all."""
+        ...
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """The tables have all records before these offsets; ``newest_s`` are the times of the last ones."""
         ...

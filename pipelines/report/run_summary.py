@@ -30,6 +30,7 @@ def summarize(
     losses: Losses | None = None,
     behind: Mapping[str, Standing] | None = None,
     unfinished: Sequence[str] = (),
+    why_nothing: str | None = None,
 ) -> RunSummary:
     """The state of the tables that the pipeline has written and the totals of the run."""
     summaries, unread = [], {}
@@ -49,6 +50,7 @@ def summarize(
         () if losses is None else tuple(map(str, losses.newest)),
         tuple(map(str, (behind or {}).values())),
         unfinished=tuple(unfinished),
+        why_nothing=why_nothing,
     )
 
 

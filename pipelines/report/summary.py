@@ -67,7 +67,9 @@ class RunSummary:
     waited_s: float = 0.0
     """How long the run has waited for trouble to pass."""
     unfinished: tuple[str, ...] = ()
-    """Files that could not be read to their end, in words."""
+    """Files and topics that could not be read, in words."""
+    why_nothing: str | None = None
+    """Why there was nothing to read; None where the tables had it all."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -113,6 +115,10 @@ def headline(summary: RunSummary) -> str:
     totals = summary.totals
     if not totals.record_count and totals.beside:
         return f"{summary.pipeline}: nothing new for the stream"
+    if not totals.record_count and summary.unfinished and summary.why_nothing:
+        return f"{summary.pipeline}: nothing was read"
+    if not totals.record_count and summary.why_nothing:
+        return f"{summary.pipeline}: nothing was read: {summary.why_nothing}"
     if not totals.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
     line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"

@@ -31,6 +31,7 @@ class DumpFilesReader:
     failure: TidemarkError | None = None
     silent_s: float | None = None
     wants_readings = False
+    why_nothing: str | None = None
     group_failure_count = 0
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:

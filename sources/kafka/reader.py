@@ -31,8 +31,10 @@ from sources.kafka.start_offsets import (
     check_readable,
     check_selected,
     lost_on_resume,
+    no_topic_words,
     refusal_of,
     source_bounds,
+    start_behind_words,
     starting_options,
 )
 from sources.kafka.watch import PATIENCE, KafkaWatch
@@ -54,7 +56,6 @@ class KafkaReader:
     is_drained_by_spark = True
     share_reader = None
     unread_bytes: int | None = None
-    unfinished: Sequence[str] = ()
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings
@@ -68,6 +69,8 @@ class KafkaReader:
         self._known_policies: set[str] = set()
         self.losses = Losses()
         self.failure: TidemarkError | None = None
+        self.unfinished: Sequence[str] = ()
+        self.why_nothing: str | None = None
 
     @property
     def begin_words(self) -> str:
@@ -86,8 +89,10 @@ class KafkaReader:
         self._spark = spark
         self.failure = None
         with self._admin() as admin:
-            ids = self._selected(admin.topic_ids())
+            known = admin.topic_ids()
+            ids = self._selected(known)
             bounds = source_bounds(admin, self._settings)
+            self._tell_no_topic(known)
             self._tell_compacted(admin, ids.keys() - self._known_policies)
             self._known_policies |= ids.keys()
         options = self._settings.reader_options(slots, len(bounds))
@@ -96,6 +101,8 @@ class KafkaReader:
             resumed = self._resume_positions(self._standing.recorded(ids), bounds)
             options |= starting_options(self._settings, resumed, bounds)
             self._pass_over(lost_on_resume(resumed, bounds))
+            if not resumed:
+                self._tell_start_behind(ids, bounds)
             self._standing.forget_unused_start()
         else:
             self._go_on(ids, bounds)
@@ -103,6 +110,25 @@ class KafkaReader:
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
         return spark.readStream.format("kafka").options(**options).load()
+
+    def _tell_no_topic(self, known: Collection[str]) -> None:
+        """A pattern that matches no topic looks like an idle source: tell it, and that nothing was read."""
+        self.why_nothing = no_topic_words(self._settings, known)
+        self.unfinished = () if self.why_nothing is None else (self.why_nothing,)
+        if self.why_nothing is not None:
+            log.warning("%s: %s. The pipeline waits for a topic", self._standing.pipeline, self.why_nothing)
+
+    def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:
+        """Tell why a first start finds nothing, where it begins behind the last record."""
+
+        def begins(time_ms: int) -> Mapping[Place, int]:
+            with self._admin() as admin:
+                return admin.offsets_at(topics, time_ms)
+
+        words = start_behind_words(self._settings, bounds, begins)
+        if words is not None:
+            self.why_nothing = words
+            log.warning("%s: %s. The pipeline waits for new records", self._standing.pipeline, words)
 
     def _tell_compacted(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
         """Warn of topics of which records may go unread without a gap that would tell it."""

@@ -8,7 +8,7 @@ already are dropped on the way), ``fail`` stops, ``restart`` reads from ``start`
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from paimon_table.errors import ConfigError, Outage
@@ -18,6 +18,7 @@ from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
 from sources.kafka.settings import EARLIEST, LATEST, KafkaSettings
 from sources.loss import How, Loss
 from sources.positions import Bounds, Place
+from sources.wording import NAMES_SHOWN, first_of
 
 
 def source_bounds(admin: KafkaAdmin, kafka: KafkaSettings) -> dict[Place, Bounds]:
@@ -33,6 +34,41 @@ def source_bounds(admin: KafkaAdmin, kafka: KafkaSettings) -> dict[Place, Bounds
             f" {', '.join(told)}; make it, grant Describe and Read on it, or take it out of source.kafka.topics"
         )
     return admin.bounds(name for name in known if kafka.topics.selects(name))
+
+
+def no_topic_words(kafka: KafkaSettings, known: Collection[str]) -> str | None:
+    """Why no topic is read, though patterns say which; None where one is, or where all are."""
+    topics = kafka.topics
+    if topics.names or topics.is_everything or any(map(topics.selects, known)):
+        return None
+    patterns = ", ".join(f"'{pattern}'" for pattern in topics.include)
+    said = f"match source.kafka.topics.include ({patterns})" if patterns else "are left by source.kafka.topics.exclude"
+    plain = {pattern: nearest(pattern.replace("\\", "").replace(".*", ""), known) for pattern in topics.include}
+    close = [f"did you mean '{hint}'?" for hint in plain.values() if hint is not None][:1]
+    there = [f"there are: {', '.join(first_of(sorted(known), NAMES_SHOWN))}"] if known else ["there is none at all"]
+    return (
+        f"no topics of Kafka at {kafka.servers} {said}, or this user may not see them; {(close or there)[0]}"
+        " (a pattern is a regular expression for the whole name)"
+    )
+
+
+def start_behind_words(
+    kafka: KafkaSettings, bounds: Mapping[Place, Bounds], begins: Callable[[int], Mapping[Place, int]]
+) -> str | None:
+    """Why a first start finds nothing, where its topics hold records; ``begins`` gives the offsets of a time in ms."""
+    if not any(held.begin < held.readable_end for held in bounds.values()):
+        return "its topics hold no records" if bounds else None
+    match kafka.start:
+        case "latest":
+            return "source.kafka.start is latest, and no record has come since"
+        case datetime() as moment:
+            at = begins(int(moment.timestamp() * 1000))
+            if all(at.get(place, 0) >= held.readable_end for place, held in bounds.items()):
+                return (
+                    f"source.kafka.start ({moment.isoformat()}) lies behind the last record of each topic; what they"
+                    " hold is older, and is not read: mend the time and remove the checkpoint if it is to be"
+                )
+    return None
 
 
 def starting_options(

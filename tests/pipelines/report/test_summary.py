@@ -268,3 +268,11 @@ def test_nothing_in_a_summary_acts_on_a_terminal() -> None:
     text = printed(RunSummary(bad, totals, (table,), sample, bad, {bad: bad}, said, said, unfinished=said))
     assert text.count(r"\x1b[2J\u202ex") >= 14
     assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_a_run_that_found_nothing_says_why() -> None:
+    none = RunSummary("shop", Totals(), ())
+    assert headline(none) == "shop: nothing new since the last run"
+    late = replace(none, why_nothing="source.kafka.start is latest")
+    assert headline(late) == "shop: nothing was read: source.kafka.start is latest"
+    assert headline(replace(late, unfinished=("no topic",))) == "shop: nothing was read"

@@ -12,7 +12,14 @@ import pytest
 from paimon_table.errors import ConfigError, SinkUnavailable
 from sources.kafka.lost_records import RecordsLost, lost_records
 from sources.kafka.settings import KafkaSettings, Start
-from sources.kafka.start_offsets import check_readable, check_selected, refusal_of, starting_options
+from sources.kafka.start_offsets import (
+    check_readable,
+    check_selected,
+    no_topic_words,
+    refusal_of,
+    start_behind_words,
+    starting_options,
+)
 from sources.positions import Bounds, Place
 from sources.topics import TopicSelection
 
@@ -113,3 +120,33 @@ def test_a_start_at_or_beyond_what_a_table_holds_goes_on() -> None:
     assert not source({("a", 0): 9, ("a", 1): 8}).begins_at_or_beyond(held)
     assert not source({("a", 0): 10}).begins_at_or_beyond(held), "partitions without a word start at the earliest"
     assert not source("earliest").begins_at_or_beyond(held)
+
+
+def patterns(*include: str, exclude: tuple[str, ...] = ()) -> KafkaSettings:
+    return KafkaSettings("unused:1", TopicSelection(include=include, exclude=exclude))
+
+
+def test_patterns_without_a_topic_are_told_with_the_nearest_one() -> None:
+    known = ["shop.public.orders", "shop.public.items"]
+    assert no_topic_words(patterns(r"shop\.public\..*"), known) is None
+    assert no_topic_words(patterns(), known) is None
+    words = no_topic_words(patterns(r"shop\.publik\.orders"), known) or ""
+    assert r"match source.kafka.topics.include ('shop\.publik\.orders')" in words
+    assert "did you mean 'shop.public.orders'?" in words
+    assert "there is none at all" in (no_topic_words(patterns("a.*"), []) or "")
+    assert "source.kafka.topics.exclude" in (no_topic_words(patterns(exclude=(".*",)), known) or "")
+
+
+@pytest.mark.parametrize(
+    ("start", "at", "told"),
+    [
+        (datetime(2024, 1, 1, tzinfo=UTC), 5, "source.kafka.start (2024-01-01T00:00:00+00:00) lies behind the last"),
+        (datetime(2024, 1, 1, tzinfo=UTC), 4, None),
+        ("latest", 0, "source.kafka.start is latest"),
+        ("earliest", 0, None),
+    ],
+)
+def test_a_start_behind_the_last_record_is_told(start: Start, at: int, told: str | None) -> None:
+    words = start_behind_words(source(start), HELD, lambda _: {("a", 0): at, ("a", 1): 0})
+    assert words is None if told is None else told in str(words)
+    assert start_behind_words(source(start), {("a", 1): HELD["a", 1]}, lambda _: {}) == "its topics hold no records"
