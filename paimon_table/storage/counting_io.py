@@ -1,8 +1,9 @@
-"""Storage that counts what is asked of it; for benchmarks and for bounds in tests."""
+"""Storage that counts what is asked of it, and may be as slow as object storage; for benchmarks and bounds in tests."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ class CountingFileIO:
 
     io: FileIO
     requests: list[tuple[str, str]] = field(default_factory=list)
+    latency_s: float = 0.0
+    """How long each call takes at least."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, path: str) -> bytes:
@@ -93,3 +96,5 @@ class CountingFileIO:
     def _note(self, kind: str, path: str) -> None:
         with self._lock:
             self.requests.append((kind, path))
+        if self.latency_s:
+            time.sleep(self.latency_s)
