@@ -1,20 +1,28 @@
-"""Where a task spends its time: seconds per named step, added up over the calls of this process.
+"""Where a task spends its time: seconds per named step, added up over the calls of one thread.
 
-A step inside another one counts for the outer one. A worker process runs one task at a time, which takes the sums when
+A step inside another one counts for the outer one. A thread does one piece of work at a time, which takes the sums when
 it begins and when it ends.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_seconds: dict[str, float] = {}
-_running: list[str] = []
+
+
+class _Steps(threading.local):
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.is_running = False
+
+
+_steps = _Steps()
 
 
 def timed(step: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -23,15 +31,15 @@ def timed(step: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            if _running:
+            if _steps.is_running:
                 return function(*args, **kwargs)
-            _running.append(step)
+            _steps.is_running = True
             started = time.perf_counter()
             try:
                 return function(*args, **kwargs)
             finally:
-                _running.clear()
-                _seconds[step] = _seconds.get(step, 0.0) + time.perf_counter() - started
+                _steps.is_running = False
+                _steps.seconds[step] = _steps.seconds.get(step, 0.0) + time.perf_counter() - started
 
         return call
 
@@ -39,7 +47,6 @@ def timed(step: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def take_seconds() -> dict[str, float]:
-    """The sums since the last call, by step."""
-    taken = dict(_seconds)
-    _seconds.clear()
+    """The sums of this thread since the last call, by step."""
+    taken, _steps.seconds = _steps.seconds, {}
     return taken

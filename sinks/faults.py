@@ -25,6 +25,11 @@ POINTS = (
 """Those of a batch, in the order in which it passes them; work beside the stream has others of its own."""
 
 
+def is_wanted() -> bool:
+    """Whether a test asks for a crash: then tables are written in turn, so that it meets the same state each time."""
+    return bool(os.environ.get(CRASH_VARIABLE))
+
+
 def reached(point: str, batch_id: int) -> None:
     """Mark that ``point`` of batch ``batch_id`` is reached; never returns when a test asks for a crash here."""
     wanted = os.environ.get(CRASH_VARIABLE)

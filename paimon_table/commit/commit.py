@@ -161,7 +161,8 @@ class TableCommit:
 
     def refresh(self) -> TableState:
         """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
-        known, latest = self._state.snapshot, self._snapshots.latest()
+        known = self._state.snapshot
+        latest = self._snapshots.latest_since(known)
         if known is not None and not known.is_same(latest):
             is_ahead = latest is not None and latest.id > known.id
             at_its_id = self._snapshots.find(known.id) if is_ahead else None
@@ -197,7 +198,12 @@ class TableCommit:
 
         Of which only matters whether it is less than ``identifier``, where that is given.
         """
-        self._own.search(self.refresh().snapshot_id, started_ms, identifier)
+        self.refresh()
+        return self.known_identifier(started_ms, identifier)
+
+    def known_identifier(self, started_ms: int | None = None, identifier: int | None = None) -> int | None:
+        """The same as of ``state``: without a look at what others have committed since."""
+        self._own.search(self._state.snapshot_id, started_ms, identifier)
         return self._own.newest.commit_identifier if self._own.newest is not None else None
 
     def commit(
@@ -355,8 +361,8 @@ class TableCommit:
                 # Unreferenced: the ids of all attempts so far belong to snapshots of other uuids.
                 shared.discard()
                 shared = self._draft()
-                lists = self._write_lists(shared, delta)
-            snapshot = self._attempt(request, delta, lists)
+                lists = self._delta_lists(shared, delta)
+            snapshot = self._attempt(request, delta, shared, lists)
             if snapshot is not None:
                 return snapshot
             timeout_ms = self._options.commit_timeout_ms
@@ -409,8 +415,11 @@ class TableCommit:
         schema = read_schema(self._io, self._paths, newest)
         return parse_options(schema.options, schema).bucket
 
-    def _attempt(self, request: Commit, delta: Delta, lists: ManifestLists) -> Snapshot | None:
-        """Write a base list for the current state and publish the next snapshot; None when the race was lost."""
+    def _attempt(self, request: Commit, delta: Delta, shared: ManifestDraft, lists: ManifestLists) -> Snapshot | None:
+        """Write a base list for the current state and publish the next snapshot; None when the race was lost.
+
+        What all attempts share is written with the base list of the first one.
+        """
         draft = self._draft()
         manifests = self._merged_manifests(draft)
         base = draft.add_list(manifests)
@@ -419,7 +428,7 @@ class TableCommit:
         index_manifest = previous.index_manifest if previous else None
         if delta.index:
             index_manifest = draft.add_index_manifest(index)
-        draft.write()
+        draft.write(shared)
         snapshot = next_snapshot(
             self._state.snapshot,
             request,
@@ -462,14 +471,12 @@ class TableCommit:
     def _draft(self) -> ManifestDraft:
         return ManifestDraft(self._io, self._paths, self._options, self._partition_types, self._new_uuid)
 
-    def _write_lists(self, shared: ManifestDraft, delta: Delta) -> ManifestLists:
+    def _delta_lists(self, shared: ManifestDraft, delta: Delta) -> ManifestLists:
         manifests = shared.add_manifests(delta.entries)
         changelog = shared.add_manifests(delta.changelog)
-        lists = ManifestLists(
+        return ManifestLists(
             delta, manifests, shared.add_list(manifests), shared.add_list(changelog) if changelog else None
         )
-        shared.write()
-        return lists
 
     def _merged_manifests(self, draft: ManifestDraft) -> tuple[ManifestFileMeta, ...]:
         """Manifests of the state's snapshot, base and delta, merged where that is due."""

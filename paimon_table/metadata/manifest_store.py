@@ -151,13 +151,17 @@ class ManifestDraft:
         name = self._next_name("index-manifest")
         return self._add(name, encode_index_manifest(entries, self.options.manifest_compression, name))
 
-    def write(self) -> None:
-        """Make all files durable that are not yet."""
-        if self._files:
-            # Noted first: a failed write may leave some of the files.
-            self._written += [path for path, _ in self._files]
-            self.io.write_all(self._files)
-            self._files.clear()
+    def write(self, other: ManifestDraft | None = None) -> None:
+        """Make all files durable that are not yet, and with them those of another draft."""
+        drafts = [self] if other is None else [other, self]
+        files = [file for draft in drafts for file in draft._files]
+        if files:
+            for draft in drafts:
+                # Noted first: a failed write may leave some of the files.
+                draft._written += [path for path, _ in draft._files]
+            self.io.write_all(files)
+            for draft in drafts:
+                draft._files.clear()
 
     def discard(self) -> None:
         """Delete the files again. Only for an attempt whose snapshot provably does not exist: nothing names them."""

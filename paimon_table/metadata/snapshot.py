@@ -275,6 +275,12 @@ class SnapshotStore:
                 return found
         raise CorruptFile(f"{self.paths.snapshot_file(newest or 0)} is missing; restore it from a backup")
 
+    def latest_since(self, known: Snapshot | None) -> Snapshot | None:
+        """The newest snapshot; cheaper where that is ``known``, the newest one at the last look, as nearly always."""
+        if known is not None and known.is_same(self.find(known.id)) and not self._exists(known.id + 1):
+            return known
+        return self.latest()
+
     def newest_first(self) -> Iterator[Snapshot]:
         """The snapshots that have not expired, each read when it is asked for; ends where others have just expired."""
         snapshot = self.latest()

@@ -9,15 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from paimon_table import BucketId, Snapshot
+from paimon_table import BucketId, CommitResult, Snapshot
 from paimon_table.errors import LanesDoNotFit, TidemarkError
+from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.surroundings import now_ms
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
-from pipelines.batch.compacted_tables import by_table
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
+from pipelines.batch.table_commits import TableCommits, at_once, by_table
 from pipelines.tables.table_failure import TableFailure, blaming, is_of_table
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
@@ -96,11 +97,13 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         compacted=written.compacted,
         offsets=offsets,
     )
-    try:
-        _publish(appended, result, tables)
-    except TableFailure:
+    with side_by_side(at_once(tables)) as start:
+        commits = _commits(appended, tables, start)
+        commits.begin(result)
+    failures = commits.end().failures
+    if failures:
         _discard_unpublished(plan, written, tables)
-        raise
+        raise failures[0]
     clock.lap("append")
     return appended
 
@@ -119,18 +122,7 @@ def compact_batch(
     ended = _compactions(appended, tables, settings, run)
     awaited = (*appended.compacting, *appended.due)
     for left in reversed(range(MOST_COMPACTIONS)):
-        lost: set[str] = set()
-        for compacted in by_table(awaited, ended):
-            clock.lap("compact")
-            if compacted.failures:
-                write = _plan_of_others(tables, appended.batch, settings)
-                compacted = _without_failed(compacted, appended, tables, write)
-            dropped = _publish_compacted(appended, compacted, tables)
-            if dropped:
-                _discard_dropped(appended, dropped, compacted, _plan_of_others(tables, appended.batch, settings))
-            lost |= dropped
-            result.add(compacted)
-            clock.lap("commit")
+        lost = _publish_compacted(appended, by_table(awaited, ended), tables, settings)
         if not lost or not left:
             break
         awaited, ended = _compactions_anew(appended, lost, tables, settings, run)
@@ -191,43 +183,8 @@ def unfinished_batches(
     return unfinished
 
 
-def _publish(appended: AppendedBatch, result: JobResult, tables: PipelineTables) -> set[str]:
-    """Commit the messages of each table; gives the tables whose compaction was dropped."""
-    batch, lost = appended.batch, set()
-
-    def on_step(step: str) -> None:
-        faults.reached(step, batch.id)
-
-    messages_of = {
-        identifier: messages
-        for index, identifier in enumerate(appended.identifiers)
-        if (messages := [m for m in result.messages(index) if not m.is_empty])
-    }
-    left_out = tables.left_out
-    messages_of.update({name: [] for name in _with_bad_records(result, tables) if name not in messages_of})
-    messages_of = {name: messages for name, messages in messages_of.items() if name not in left_out}
-    tables.will_commit(messages_of)
-    for identifier, messages in messages_of.items():
-        ends = appended.ends.get(identifier, {})
-        departed = result.departed(appended.identifiers.index(identifier))
-        sink = tables.sinks[identifier]
-        with blaming(identifier):
-            committed = sink.commit(batch.id, messages, ends, on_step, batch.started_ms, departed)
-        published = tuple(s for s in (committed.append, committed.compact) if s is not None)
-        appended.snapshots[identifier] = appended.snapshots.get(identifier, ()) + published
-        if committed.is_compaction_lost:
-            lost.add(identifier)
-    return lost
-
-
-def _with_bad_records(result: JobResult, tables: PipelineTables) -> set[str]:
-    """The tables that would have bad records of the batch: their positions go past these.
-
-    A new checkpoint would read them again otherwise, also those that have been mended and applied since.
-    """
-    bad = {(topic, source) for report in result.reports for topic, source, _ in report.bad_kinds}
-    fed = {name for topic, source in bad for name in tables.fed_by_records(topic, source)}
-    return {name for name in fed if name is not None and name in tables.sinks}
+def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start[CommitResult]) -> TableCommits:
+    return TableCommits(appended.batch, appended.identifiers, appended.ends, appended.snapshots, tables, start)
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:
@@ -280,16 +237,30 @@ def _compactions_anew(
     return tuple(due), map(unpacked, run(CompactTask(write), due) if due else ())
 
 
-def _publish_compacted(appended: AppendedBatch, compacted: JobResult, tables: PipelineTables) -> set[str]:
-    """Publish what was compacted; a table that fails with it is left out from the next batch on.
+def _publish_compacted(
+    appended: AppendedBatch, compactions: Iterable[JobResult], tables: PipelineTables, settings: TaskSettings
+) -> set[str]:
+    """Publish what was compacted, each table as it comes; one that fails is left out from the next batch on.
 
     Gives the tables whose compaction was dropped.
     """
-    while True:
-        try:
-            return _publish(appended, compacted, tables)
-        except TableFailure as failure:
-            tables.leave_out(failure, appended.batch.id, is_appended=True)
+    clock, batch, published = appended.clock, appended.batch, JobResult()
+    with side_by_side(at_once(tables)) as start:
+        commits = _commits(appended, tables, start)
+        for compacted in compactions:
+            if compacted.failures:
+                compacted = _without_failed(compacted, appended, tables, _plan_of_others(tables, batch, settings))
+            commits.begin(compacted)
+            published.add(compacted)
+        clock.lap("compact")
+    ended = commits.end()
+    for failure in ended.failures:
+        tables.leave_out(failure, batch.id, is_appended=True)
+    if ended.dropped:
+        _discard_dropped(appended, ended.dropped, published, _plan_of_others(tables, batch, settings))
+    appended.result.add(published)
+    clock.lap("commit")
+    return ended.dropped
 
 
 def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from paimon_table import BucketId
+from paimon_table.side_by_side import all_done
 from paimon_table.storage.private_directory import SharedDirectory
 from pipelines.batch.decode_task import DecodeTask, PutAside
 from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
+from sinks.commit.table_sink import TableSink
 from sinks.exchange.spool import Spool
+from sinks.exchange.target import Target
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import WriteTask
 from sources.changes import Decoder, SourceTable
+
+TABLES_AT_ONCE = 16
+"""Tables that the driver looks at, or commits to, at the same time: each one mostly waits for its storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +77,13 @@ class BatchPlan:
 
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
     """Plan ``batch`` against the newest state of every known table."""
-    write = plan_write(tables, batch, settings)
-    pending = []
-    for name, sink in tables.sinks.items():
-        with blaming(name):
-            is_out = tables.is_left_out(name)
-            pending.append(() if is_out else sink.pending_compactions(batch.id, batch.started_ms))
+    planned = _planned_tables(tables, batch)
     return BatchPlan(
         batch,
         tuple(tables.sinks),
         plan_decode(tables, batch, settings),
-        write,
-        {index: buckets for index, buckets in enumerate(pending) if buckets},
+        WriteTask(batch.id, tuple(target for target, _ in planned), settings.lookup_root),
+        {index: buckets for index, (_, buckets) in enumerate(planned) if buckets},
         dict(tables.routes),
     )
 
@@ -107,13 +109,21 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
 
 def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
     """The write side of ``batch`` against the newest state of its tables."""
+    targets = tuple(target for target, _ in _planned_tables(tables, batch))
+    return WriteTask(batch.id, targets, settings.lookup_root)
+
+
+def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Target, tuple[BucketId, ...]]]:
+    """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
     left_out = tables.left_out
-    targets = []
-    for name, sink in tables.sinks.items():
-        if name in left_out:
-            targets.append(sink.idle_target())
-            continue
-        with blaming(name):
-            sink.refresh()
-            targets.append(sink.target(batch.id, batch.started_ms))
-    return WriteTask(batch.id, tuple(targets), settings.lookup_root)
+    looks = [partial(_planned, sink, batch, is_left_out=name in left_out) for name, sink in tables.sinks.items()]
+    return [look.result() for look in all_done(looks, TABLES_AT_ONCE)]
+
+
+def _planned(sink: TableSink, batch: BatchRun, *, is_left_out: bool) -> tuple[Target, tuple[BucketId, ...]]:
+    if is_left_out:
+        return sink.idle_target(), ()
+    with blaming(sink.identifier):
+        sink.refresh()
+        target = sink.target(batch.id, batch.started_ms)
+        return target, sink.pending_compactions(batch.id, batch.started_ms)

@@ -293,10 +293,10 @@ class TableSink:
         return replace(self.state.live_files(), key_lanes=self._key_lanes)
 
     def target(self, batch_id: int, started_ms: int | None) -> Target:
-        """What the tasks of ``batch_id`` need to know; ``started_ms`` as for ``commit``."""
+        """What the tasks of ``batch_id`` need to know, as of the last ``refresh``; ``started_ms`` as for ``commit``."""
         with self._lock:
             context = self.table.context
-            is_appended = self.is_appended(batch_id, started_ms)
+            is_appended = self._has(batch_id, self._commit.known_identifier(started_ms, batch_id))
             self._planned_on = self._commit.rollback_count
             return Target(
                 self.identifier,
@@ -326,7 +326,10 @@ class TableSink:
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
         with self._lock:
-            newest = self._commit.committed_identifier(started_ms, batch_id)
+            return self._has(batch_id, self._commit.committed_identifier(started_ms, batch_id))
+
+    @staticmethod
+    def _has(batch_id: int, newest: int | None) -> bool:
         return newest is not None and newest >= batch_id
 
     def compacts_fully(self, batch_id: int) -> bool:
@@ -353,10 +356,12 @@ class TableSink:
         In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise
         those that an earlier run of the batch appended to but did not compact, where readers wait for it; and all with
         level-0 files, of whatever batch or writer, where nobody would see their rows until more rows arrive.
+        That is as of the last ``refresh``.
         """
         if self.table.options.write_only:
             return ()
-        is_appended = self.is_appended(batch_id, started_ms)
+        with self._lock:
+            is_appended = self._has(batch_id, self._commit.known_identifier(started_ms, batch_id))
         if is_appended:
             newest = self.table.snapshots.newest_of_user(self._user)
             if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:

@@ -338,14 +338,14 @@ def test_a_table_that_was_made_anew_under_its_name_is_read_anew(table: Table, di
     assert live(again) == {"new", "mine"}
 
 
-def test_looking_whether_somebody_has_committed_takes_three_requests(tmp_path: Path) -> None:
+def test_looking_whether_somebody_has_committed_takes_two_requests(tmp_path: Path) -> None:
     io = CountingFileIO(LocalFileIO())
     table = Table.create(str(tmp_path / "t"), orders_schema({}), io=io)
     commit = committer(table)
     commit.commit(1, [new_file("a")], {})
     io.requests.clear()
     commit.refresh()
-    assert len(io.requests) == 3
+    assert len(io.requests) == 2
 
 
 def test_expired_own_snapshots_are_not_mistaken_for_a_first_commit(table: Table) -> None:

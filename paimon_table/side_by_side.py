@@ -1,0 +1,58 @@
+"""Work on several tables or buckets at the same time: while one waits for the disk or a store, another goes on.
+
+Threads of one process share its interpreter, so this hides waits and does not make computing faster. Work that shares a
+value with other work locks it. Each piece runs with the context of the thread that starts it, so that what it logs
+belongs to the same pipeline.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Start = Callable[[Callable[[], T]], "Future[T]"]
+"""Begins a piece of work; a failure is for whoever asks for the result."""
+
+
+@contextmanager
+def side_by_side(at_once: int) -> Iterator[Start[T]]:
+    """Do what is started in this block, up to ``at_once`` pieces at a time; all have ended when the block is left.
+
+    With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. When the block is left with an
+    error, what has not begun is left out.
+    """
+    if at_once == 1:
+        yield _done
+        return
+    threads = ThreadPoolExecutor(at_once, thread_name_prefix="tidemark-side-by-side")
+
+    def start(work: Callable[[], T]) -> Future[T]:
+        return threads.submit(contextvars.copy_context().run, work)
+
+    try:
+        yield start
+    except BaseException:
+        threads.shutdown(cancel_futures=True)
+        raise
+    threads.shutdown()
+
+
+def all_done(works: Iterable[Callable[[], T]], at_once: int) -> list[Future[T]]:
+    """Every piece of work, ended, in the order given; one alone is done by the caller's thread."""
+    given = list(works)
+    with side_by_side(max(1, min(at_once, len(given)))) as start:
+        return [start(work) for work in given]
+
+
+def _done(work: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
+    return future
