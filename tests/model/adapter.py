@@ -1,0 +1,313 @@
+"""The real pipeline behind a thin adapter: the one module of the model that knows the product's internals.
+
+What is real: ``PipelineQuery`` with everything that it wires (batches, catching up, requests, replays, checkpoint
+documents), ``process_batch``, the tables, ``KafkaReader``, and the functions behind the commands. What is replaced:
+Spark (``stand_in_spark``), Kafka (``broker``), the threads (work beside the stream and compactions are done when the
+model says so), waits, and the end of a process (``fuse``).
+
+The seams, all in ``_install``. A redesign changes them here and nowhere else in this folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table import Table, TableName
+from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.history.retention import Limits
+from paimon_table.history.rollback import plan_rollback, roll_back
+from paimon_table.maintenance.expiration import Surroundings, expire
+from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.batch import attempts
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.catchup import side_work, stream_end
+from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.config.config import PipelineConfig
+from pipelines.control.asking import wait_for
+from pipelines.control.requests import Requests
+from pipelines.prepared import prepared
+from pipelines.quarantine.once import keep_once
+from pipelines.quarantine.retry import retry_quietly
+from pipelines.quarantine.selection import Selection
+from pipelines.query import PipelineQuery
+from pipelines.replay import replaying
+from pipelines.replay.replaying import Wanted, replay
+from pipelines.storage import catalog_of
+from pipelines.tidying.tidier import Tidier
+from pipelines.trouble import may_pass
+from sources.kafka import admin as kafka_admin
+from sources.kafka import reader as kafka_reader
+from tests.model.broker import Broker, BrokerAdmin
+from tests.model.fuse import Fuse, Killed
+from tests.model.stand_in_spark import Frame, StandInSpark
+
+LONG = 60
+"""So many batches and rounds of work beside them end everything that there is to do."""
+
+
+class Stuck(AssertionError):
+    """The pipeline does not come to rest."""
+
+
+class Adapter:
+    """One pipeline: its storage, its source, and the process that runs it, if one does."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, config: Mapping[str, Any]) -> None:
+        self.root = root
+        self.broker, self.fuse = Broker(), Fuse()
+        self.document = dict(config)
+        self.reports: list[BatchReport] = []
+        self.while_waiting: list[Callable[[], None]] = []
+        """What happens, one after the other, while a command waits for an answer; then the pipeline goes on."""
+        self._query: PipelineQuery | None = None
+        self._spark: StandInSpark | None = None
+        self._held = ExitStack()
+        self._install(patch)
+
+    @property
+    def config(self) -> PipelineConfig:
+        """The pipeline file as it is now."""
+        places = {"checkpoint": str(self.root / "checkpoint"), "catalog": {"warehouse": str(self.root / "warehouse")}}
+        return PipelineConfig.model_validate({**self.document, **places})
+
+    # ------------------------------------------------------------ the process
+
+    @property
+    def is_running(self) -> bool:
+        return self._query is not None
+
+    def start(self) -> TidemarkError | None:
+        """Begin a process; the error with which it refuses to."""
+        assert self._query is None
+        return self._begin()
+
+    def kill(self) -> None:
+        """End the process where it stands, between two of its steps."""
+        self._gone()
+
+    def stop(self) -> None:
+        """End the process as Ctrl-C does: what was begun is finished."""
+        if self._query is not None:
+            self._guarded(self._query._settle)
+            self._gone()
+
+    def run_batch(self, most_records: int = 10) -> bool:
+        """One batch of the stream; False when there was none to run."""
+        spark = self._spark
+        if self._query is None or spark is None:
+            return False
+        return bool(self._guarded(lambda: spark.queries[-1].run_batch(most_records)))
+
+    def work_beside(self) -> bool:
+        """One round of what is done beside the stream: requests, and a slice of each table on its way back."""
+        query = self._query
+        return query is not None and bool(self._guarded(query._side.round))
+
+    def compact(self) -> None:
+        """Let what the last batch left to do be done."""
+        if self._query is not None:
+            self._guarded(self._query._settle)
+
+    def rest(self) -> None:
+        """Let the pipeline run until there is nothing to do any more; it must not be killed meanwhile."""
+        for _ in range(LONG):
+            if self._query is None:
+                error = self.start()
+                if error is not None:
+                    raise error
+            has_worked = self.run_batch(50)
+            has_worked |= self.work_beside()
+            if not has_worked and self._query is not None:
+                self.compact()
+                if self._query is not None and self._query._side.is_at_rest:
+                    return
+        raise Stuck(f"after {LONG} rounds there is still something to do: {self.behind}")
+
+    @property
+    def behind(self) -> Mapping[str, str]:
+        """The tables that are not in the stream, with the reason."""
+        query = self._query
+        return {} if query is None else {name: standing.reason for name, standing in query.standings().items()}
+
+    # ------------------------------------------------------------ commands
+
+    def ask(self, command: str, table: str) -> None:
+        """Leave a request, as ``tidemark pause`` and ``resume`` do; the process takes it, or the next one."""
+        Requests.of(self.config).leave(command, {"table": table})
+
+    def retry(self) -> str:
+        """``tidemark quarantine retry``: what it says, or the text of its error."""
+        return self._command(lambda: retry_quietly(self.config, Selection(), lambda _: None))
+
+    def replay(self, table: str, *, rebuilds: bool, allows_missing: bool = False) -> str:
+        """``tidemark replay --from earliest``; the empty text when it is done, or that of its error."""
+        wanted = Wanted(
+            table, "earliest", None, abandons=not rebuilds, rebuilds=rebuilds, allows_missing=allows_missing
+        )
+        return self._command(lambda: replay(self.config, wanted, keep_once))
+
+    def abandon(self, table: str) -> str:
+        """``tidemark replay --rebuild --abandon``."""
+        wanted = Wanted(table, "earliest", None, abandons=True, rebuilds=True)
+        return self._command(lambda: replay(self.config, wanted, keep_once))
+
+    def _command(self, run: Callable[[], str | None]) -> str:
+        """A command in a process of its own, which may be killed as well; the pipeline does not end with it."""
+        try:
+            with self.fuse.acting():
+                return run() or ""
+        except Killed:
+            return "killed"
+        except TidemarkError as error:
+            return f"{type(error).__name__}: {error}"
+
+    # ------------------------------------------------------------ tables, storage
+
+    def table(self, name: str) -> Table | None:
+        return catalog_of(self.config).find(TableName.of(name))
+
+    def snapshot_ids(self, name: str) -> list[int]:
+        table = self.table(name)
+        return [] if table is None else sorted(s.id for s in table.snapshots.newest_first())
+
+    def roll_back(self, name: str, snapshot_id: int) -> None:
+        """``tidemark table rollback``; nobody writes the table."""
+        table = self.table(name)
+        assert table is not None
+        roll_back(table.context, plan_rollback(table.context, snapshot_id))
+
+    def expire(self, name: str) -> None:
+        """Another engine removes all snapshots but the newest."""
+        table = self.table(name)
+        assert table is not None
+        expire(table.context, Surroundings(), Limits(1, 1, 0, 100))
+
+    def copy(self, name: str, to: str) -> None:
+        """Copy a directory of the pipeline's storage (``checkpoint``, ``warehouse`` ...) over whatever is there."""
+        shutil.rmtree(self.root / to, ignore_errors=True)
+        if (self.root / name).exists():
+            shutil.copytree(self.root / name, self.root / to, symlinks=True)
+
+    def quarantined(self) -> list[tuple[str, int, int]]:
+        """The places of the open records in the quarantine, as often as they are there."""
+        bad = BadLines(self.config)
+        lines = bad.lines([file for file in bad.files() if file.is_final], lambda: None)
+        return [(line.topic, line.partition, line.offset) for line in lines if isinstance(line, BadLine)]
+
+    # ------------------------------------------------------------ how it works
+
+    def _begin(self) -> TidemarkError | None:
+        spark = self._spark = StandInSpark(self.broker, self.fuse)
+        try:
+            with self.fuse.acting():
+                config = self.config
+                self._held.enter_context(held_checkpoints([config]))
+                self._query = PipelineQuery(spark, prepared(config), False)  # type: ignore[arg-type]
+        except Killed:
+            self._gone()
+        except TidemarkError as error:
+            self._gone()
+            return error
+        return None
+
+    def _gone(self) -> None:
+        self._query = self._spark = None
+        self._held.close()
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        """Do a step of the process: it may be killed; trouble that passes lets its query begin again."""
+        try:
+            with self.fuse.acting():
+                done = work()
+                query = self._query
+                if query is not None and query._reader.failure is not None:
+                    raise query._reader.failure
+                return done
+        except Killed:
+            self._gone()
+        except TidemarkError as error:
+            self._gone()
+            if not may_pass(error):
+                raise
+            refused = self._begin()
+            if refused is not None:
+                raise refused from error
+            return True
+        return False
+
+    def _wait(self, _seconds: float) -> None:
+        """What happens while a command waits."""
+        if self.while_waiting:
+            self.while_waiting.pop(0)()
+        elif self.is_running:
+            self.work_beside()
+            self.run_batch()
+
+    def _install(self, patch: pytest.MonkeyPatch) -> None:
+        self.fuse.install(patch)
+        waits = partial(wait_for, sleep=self._wait)
+        patch.setattr("pipelines.quarantine.applier.wait_for", waits)
+        patch.setattr(replaying, "wait_for", waits)
+        patch.setattr(replaying, "WAIT_S", 0)
+        patch.setattr(replaying, "say", lambda *_args, **_keys: None)
+        patch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0, 0.0))
+        patch.setattr(attempts, "STORAGE_WAITS_S", (0.0, 0.0))
+        patch.setattr(side_work, "LOOK_S", 0.0)
+        patch.setattr(side_work, "IDLE_S", 0.0)
+        patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
+        patch.setattr(stream_end, "CLOSING_S", 0.0)
+        patch.setattr(Tidier, "start", lambda _tidier: None)
+        patch.setattr(Compactions, "_start", _deferred)
+        patch.setattr(kafka_admin, "KafkaAdmin", BrokerAdmin)
+        patch.setattr(kafka_reader, "KafkaAdmin", BrokerAdmin)
+        patch.setattr(kafka_reader.KafkaReader, "_start_watching", lambda _reader, _spark: None)
+        for module in ("pipelines.query", "pipelines.catchup.spark_slices"):
+            patch.setattr(f"{module}.decoded", lambda records, *_args: records)
+        for module in ("pipelines.query", "pipelines.replay.local_slices"):
+            patch.setattr(f"{module}.spark_exchange", _exchange)
+            patch.setattr(f"{module}.spool", lambda _spark: None)
+            patch.setattr(f"{module}.lookup_root", lambda _spark: str(self.root / "lookup"))
+        patch.setattr("pipelines.query.this_connection", lambda _spark: None)
+        patch.setattr("pipelines.query.compacted_by", lambda _context, task, due: task(due))
+        patch.setattr("pipelines.replay.local_slices.check_java", lambda: None)
+        patch.setattr(
+            "pipelines.replay.local_slices.open_session", lambda *_args, **_keys: StandInSpark(self.broker, self.fuse)
+        )
+
+
+class _Deferred(Future[Any]):
+    """Work that is done when somebody waits for it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work: Callable[[], Any] | None = work
+
+    def done(self) -> bool:
+        return self._work is None
+
+    def result(self, timeout: float | None = None) -> Any:
+        work, self._work = self._work, None
+        return None if work is None else work()
+
+
+def _deferred(compactions: Compactions, _thread: object, work: Callable[[], Any]) -> Future[Any]:
+    future = _Deferred(work)
+    compactions._started.append(future)
+    return future
+
+
+def _exchange(_writes: object, blobs: Frame, _compactions: Compactions) -> LocalExchange:
+    return LocalExchange(blobs.batches())
+
+
+__all__ = ["Adapter", "ConfigError", "SinkUnavailable", "Stuck", "TidemarkError"]
