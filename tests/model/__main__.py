@@ -2,7 +2,7 @@
 
 Each seed stands for ``--examples`` histories of ``--steps`` steps at most, and the next seed follows. The same seed
 draws the same histories. A failure is minimised, printed with its steps, and ends the run with exit code 1;
-``--keep-going`` goes on with the next seed.
+``--keep-going`` goes on with the next seed. To play a history again put its steps below ``state.begin(...)`` in a test.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import sys
 import time
 import traceback
 
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.machine import PipelineMachine
-
-PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
-"""Without a data base of earlier failures: a seed means the same on every machine."""
+from tests.model.seeded_faults import FAULTS
 
 
-def lived_through(number: int, examples: int, steps: int) -> None:
-    """Play the histories of one seed; raises what the first one fails with, minimised."""
+def lived_through(number: int, examples: int, steps: int, *, minimises: bool = True) -> None:
+    """Play the histories of one seed; raises what the first one fails with.
+
+    Without a data base of earlier failures: a seed means the same on every machine.
+    """
     machine = seed(number)(type("PipelineMachine", (PipelineMachine,), {}))
     run_state_machine_as_test(
         machine,
@@ -31,8 +33,8 @@ def lived_through(number: int, examples: int, steps: int) -> None:
             stateful_step_count=steps,
             deadline=None,
             database=None,
-            phases=PHASES,
-            verbosity=Verbosity.normal,
+            phases=(Phase.generate, Phase.shrink) if minimises else (Phase.generate,),
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -44,12 +46,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--examples", type=int, default=50, help="histories of each seed")
     parser.add_argument("--steps", type=int, default=30, help="steps of each history, at most")
+    parser.add_argument("--as-found", action="store_true", help="print failures as they are found, not minimised")
+    parser.add_argument("--fault", choices=list(FAULTS), help="break this rule of the product, which is to be found")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
     given = parser.parse_args()
+    if given.fault is not None:
+        FAULTS[given.fault].patch(pytest.MonkeyPatch())
     end_s, number, failed = time.monotonic() + given.seconds, given.seed, []
     while time.monotonic() < end_s and (given.keep_going or not failed):
         try:
-            lived_through(number, given.examples, given.steps)
+            lived_through(number, given.examples, given.steps, minimises=not given.as_found)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise

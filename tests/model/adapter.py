@@ -47,9 +47,12 @@ from pipelines.tidying.tidier import Tidier
 from pipelines.trouble import may_pass
 from sources.kafka import admin as kafka_admin
 from sources.kafka import reader as kafka_reader
-from tests.model.broker import Broker, BrokerAdmin
+from tests.model.broker import Broker, BrokerAdmin, number_of
 from tests.model.fuse import Fuse, Killed
 from tests.model.stand_in_spark import Frame, StandInSpark
+
+CHECKPOINT, WAREHOUSE, QUARANTINE = STORED = ("checkpoint", "warehouse", "checkpoint-quarantine")
+"""The directories of a pipeline, below its root."""
 
 LONG = 60
 """So many batches and rounds of work beside them end everything that there is to do."""
@@ -69,6 +72,7 @@ class Adapter:
         self.reports: list[BatchReport] = []
         self.while_waiting: list[Callable[[], None]] = []
         """What happens, one after the other, while a command waits for an answer; then the pipeline goes on."""
+        self.waits = 0
         self._query: PipelineQuery | None = None
         self._spark: StandInSpark | None = None
         self._held = ExitStack()
@@ -77,7 +81,7 @@ class Adapter:
     @property
     def config(self) -> PipelineConfig:
         """The pipeline file as it is now."""
-        places = {"checkpoint": str(self.root / "checkpoint"), "catalog": {"warehouse": str(self.root / "warehouse")}}
+        places = {"checkpoint": str(self.root / CHECKPOINT), "catalog": {"warehouse": str(self.root / WAREHOUSE)}}
         return PipelineConfig.model_validate({**self.document, **places})
 
     # ------------------------------------------------------------ the process
@@ -163,6 +167,7 @@ class Adapter:
 
     def _command(self, run: Callable[[], str | None]) -> str:
         """A command in a process of its own, which may be killed as well; the pipeline does not end with it."""
+        self.waits = 0
         try:
             with self.fuse.acting():
                 return run() or ""
@@ -193,16 +198,33 @@ class Adapter:
         expire(table.context, Surroundings(), Limits(1, 1, 0, 100))
 
     def copy(self, name: str, to: str) -> None:
-        """Copy a directory of the pipeline's storage (``checkpoint``, ``warehouse`` ...) over whatever is there."""
+        """Copy a directory of the pipeline's storage over whatever is there; nothing is left where there is none."""
         shutil.rmtree(self.root / to, ignore_errors=True)
         if (self.root / name).exists():
             shutil.copytree(self.root / name, self.root / to, symlinks=True)
 
-    def quarantined(self) -> list[tuple[str, int, int]]:
-        """The places of the open records in the quarantine, as often as they are there."""
+    def directory_of(self, name: str) -> str:
+        """Where a table lies, below what may be copied."""
+        database, table = name.split(".")
+        return f"{WAREHOUSE}/{database}.db/{table}"
+
+    def quarantined(self) -> list[int]:
+        """The numbers of the open records in the quarantine, as often as they are there."""
         bad = BadLines(self.config)
         lines = bad.lines([file for file in bad.files() if file.is_final], lambda: None)
-        return [(line.topic, line.partition, line.offset) for line in lines if isinstance(line, BadLine)]
+        return [number_of(line.ts) for line in lines if isinstance(line, BadLine) and line.ts is not None]
+
+    def awaits_compaction(self, name: str) -> bool:
+        """Whether a table has rows of which its changelog does not tell yet."""
+        table = self.table(name)
+        files = () if table is None else table.state().files.values()
+        return any(file.level == 0 for of_bucket in files for file in of_bucket)
+
+    def overwritten(self, name: str, after: int) -> bool:
+        """Whether the content of a table was replaced behind a snapshot, of which the changelog tells nothing."""
+        table = self.table(name)
+        snapshots = [] if table is None else list(table.snapshots.newest_first())
+        return any(s.commit_kind == "OVERWRITE" and s.id > after for s in snapshots)
 
     # ------------------------------------------------------------ how it works
 
@@ -252,6 +274,9 @@ class Adapter:
         elif self.is_running:
             self.work_beside()
             self.run_batch()
+        self.waits += 1
+        if self.waits > LONG:
+            raise Stuck("a command waits for ever")
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:
         self.fuse.install(patch)

@@ -15,7 +15,12 @@ import pyarrow as pa
 from sources.changes import RECORD_SCHEMA
 from sources.positions import Bounds, Place
 
-DATABASE = "shop"
+BEGIN_MS = 1_700_000_000_000
+
+
+def number_of(timestamp_ms: int) -> int:
+    """The number of the record with this timestamp."""
+    return timestamp_ms - BEGIN_MS
 
 
 @dataclass
@@ -41,14 +46,12 @@ class Broker:
     def add_partition(self, name: str) -> None:
         self.topics[name].partitions.append([])
 
-    def append(self, name: str, partition: int, key: Mapping[str, Any], value: Mapping[str, Any] | bytes) -> int:
-        """Produce one record; gives its offset."""
+    def append(self, name: str, partition: int, key: Mapping[str, Any], value: Mapping[str, Any], number: int) -> None:
+        """Produce one record; its timestamp tells its ``number``, see ``number_of``."""
         records = self.topics[name].partitions[partition]
-        offset = len(records)
-        raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-        place = {"topic": name, "partition": partition, "offset": offset, "timestamp": 1_700_000_000_000_000 + offset}
-        records.append({**place, "key": json.dumps(key).encode(), "value": raw, "headers": None})
-        return offset
+        place = {"topic": name, "partition": partition, "offset": len(records)}
+        written = {"key": json.dumps(key).encode(), "value": json.dumps(value).encode(), "headers": None}
+        records.append({**place, "timestamp": (BEGIN_MS + number) * 1000, **written})
 
     def ends(self) -> dict[Place, int]:
         return {

@@ -39,13 +39,15 @@ class Fuse:
 
     at: At | None = None
     left: int = 0
+    only: str = ""
     is_acting: bool = False
     is_dead: bool = False
     killed_at: str = ""
     """Where somebody was killed last."""
 
-    def light(self, at: At, steps: int) -> None:
-        self.at, self.left = at, steps
+    def light(self, at: At, steps: int, only: str = "") -> None:
+        """Kill at the step of this kind behind so many others; of these ``only`` those that are named so count."""
+        self.at, self.left, self.only = at, steps, only
 
     def put_out(self) -> None:
         self.at = None
@@ -65,7 +67,7 @@ class Fuse:
             return
         if self.is_dead:
             raise Killed
-        if at is self.at:
+        if at is self.at and self.only in ("", what):
             self.left -= 1
             if self.left < 0:
                 self.at, self.is_dead, self.killed_at = None, True, f"{at} {what}"

@@ -20,9 +20,6 @@ from typing import Any, TypeAlias
 PARTITIONS = 4
 """As many as a topic may get; also what keys are divided by."""
 
-Place: TypeAlias = tuple[str, int, int]
-"""Topic, partition, offset."""
-
 Strand: TypeAlias = tuple[str, int]
 """Source table and partition."""
 
@@ -46,7 +43,8 @@ class Record:
     """One record; ``v`` is another number for each, rising."""
 
     source: str
-    place: Place
+    topic: str
+    partition: int
     op: str
     key: int
     n: int
@@ -84,8 +82,8 @@ class Truth:
         return self.count
 
     def add(self, record: Record) -> None:
-        generations = self.strands.setdefault((record.source, record.place[1]), [])
-        generations += ([] for _ in range(self.generations[record.place[0]] + 1 - len(generations)))
+        generations = self.strands.setdefault((record.source, record.partition), [])
+        generations += ([] for _ in range(self.generations[record.topic] + 1 - len(generations)))
         generations[-1].append(record)
 
     def made_anew(self, topic: str) -> None:
@@ -108,14 +106,14 @@ class Truth:
         self,
         table: TrueTable,
         held: Content,
-        quarantined: Collection[Place],
+        quarantined: Collection[int],
         *,
         is_behind: bool,
         away: Collection[str] = (),
     ) -> None:
         """Fail unless the table holds what it must, or may by what is documented; note how far it is.
 
-        ``quarantined`` are the places of open bad records. ``away`` are source tables that no rule leads to it now.
+        ``quarantined`` are the numbers of open bad records. ``away`` are source tables that no rule leads to it now.
         """
         explained: set[Any] = set()
         for strand, generations in self.strands_of(table):
@@ -136,10 +134,10 @@ class Truth:
         strand: Strand,
         generations: Sequence[Sequence[Record]],
         part: Content,
-        quarantined: Collection[Place],
+        quarantined: Collection[int],
         lets_go: bool,
     ) -> tuple[int, ...] | None:
-        """How many records of each generation the table has, the most that explain what it holds; None: nothing does."""
+        """How many records of each generation the table has: the most that explain its content; None: none do."""
         newest = len(generations) - 1
         choices = []
         for number, records in enumerate(generations):
@@ -157,14 +155,14 @@ class Truth:
         strand: Strand,
         generations: Sequence[Sequence[Record]],
         part: Content,
-        quarantined: Collection[Place],
+        quarantined: Collection[int],
     ) -> str:
         every = [record for records in generations for record in records]
         right = fold((r for r in every if not r.is_wide), table.kind)
-        wide = {r.key if table.kind is not Kind.LOG else r.v: r.place for r in every if r.is_wide}
+        wide = {r.key if table.kind is not Kind.LOG else r.v: r.v for r in every if r.is_wide}
         wrong = {k: (part.get(k), right.get(k)) for k in sorted({*part, *right}) if part.get(k) != right.get(k)}
         wrong = {k: both for k, both in wrong.items() if k not in wide}
-        bad = {k: ("in the table" * (k in part), place in quarantined) for k, place in wide.items()}
+        bad = {k: ("in the table" * (k in part), "in quarantine" * (v in quarantined)) for k, v in wide.items()}
         seen = {number: at for (of, number), at in table.seen.items() if of == strand}
         return (
             f"table {table.name}, source {strand[0]}, partition {strand[1]}: key: (is, must be) {wrong};"
@@ -193,14 +191,14 @@ def fold(records: Iterable[Record], kind: Kind) -> dict[Any, Any]:
     return held
 
 
-def _explains(read: Sequence[Record], table: TrueTable, part: Content, quarantined: Collection[Place]) -> bool:
+def _explains(read: Sequence[Record], table: TrueTable, part: Content, quarantined: Collection[int]) -> bool:
     """Whether the table holds these records: each bad one of them in the table or in the quarantine, once."""
     good = []
     for record in read:
-        is_held, is_open = of(record, table.kind) in part, record.place in quarantined
+        is_held, is_open = of(record, table.kind) in part, record.v in quarantined
         if not record.is_wide or is_held:
             good.append(record)
-        if record.is_wide and is_held == is_open and record.v not in table.may_miss:
+        if record.is_wide and is_held == is_open and (is_held or record.v not in table.may_miss):
             return False
     unread = {of(r, table.kind) for r in good}
     return fold(good, table.kind) == dict(part) and part.keys() <= unread

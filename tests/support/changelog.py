@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +11,11 @@ import pyarrow as pa
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 
-def replay_strictly(changes: Iterable[pa.Table], key: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The content that the changes lead to; fails on any change that does not fit what was there before it."""
-    content: dict[tuple[Any, ...], dict[str, Any]] = {}
+def replay_strictly(
+    changes: Iterable[pa.Table], key: Sequence[str], begin: Mapping[tuple[Any, ...], dict[str, Any]] | None = None
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The content to which the changes lead from ``begin``; fails on any that does not fit what was there before it."""
+    content: dict[tuple[Any, ...], dict[str, Any]] = dict(begin or {})
     for rows in changes:
         for found in rows.to_pylist():
             row = {name: _comparable(value) for name, value in found.items()}

@@ -1,0 +1,148 @@
+"""Faults that are put into the product one at a time, each by breaking one rule of it: the machine has to find them.
+
+Each has a patch and a history in which the rule counts, played with the machine's own rules: right with the product as
+it is, wrong with the patch. ``python -m tests.model --fault NAME`` lets the machine find the history by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from paimon_table.commit.own_commits import OwnCommits
+from pipelines.catchup.catch_up import CatchUp
+from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
+from pipelines.quarantine.slices import Slices
+from sinks.commit.table_sink import TableSink
+from sources.kafka.slices import KafkaSlices
+from sources.positions import Place
+from tests.model.machine import ONE, PipelineMachine
+from tests.model.stand_in_spark import places_of, text_of
+
+SUMS, ORDERS = "lake.sums", "lake.orders"
+
+
+@dataclass(frozen=True, slots=True)
+class SeededFault:
+    """A rule of the product that does not hold any more, and a history that shows it."""
+
+    patch: Callable[[pytest.MonkeyPatch], None]
+    history: Callable[[PipelineMachine], None]
+
+
+def _no_floors(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TableSink, "_floors", property(lambda _sink: {}))
+
+
+def _a_lost_checkpoint(machine: PipelineMachine) -> None:
+    """The log has read less than the sums, which then meet records of theirs again."""
+    machine.produce(source="sums", keys=[0, 2], deletes=False)
+    machine.check_at_rest()
+    machine.lose_checkpoint()
+    machine.check_at_rest()
+
+
+def _no_look_for_own_snapshot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TableSink, "is_appended", lambda *_args: False)
+    patch.setattr(OwnCommits, "has", lambda *_args: False)
+
+
+def _a_kill_behind_the_append(machine: PipelineMachine) -> None:
+    machine.produce(source="sums", keys=[0, 2], deletes=False)
+    machine.kill_at(point="after-append")
+    machine.run_batch(most=20)
+    assert not machine.pipeline.is_running, "the process was to be killed"
+    machine.check_at_rest()
+
+
+def _forgotten_marks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BehindMarks, "_read", lambda _marks: {})
+
+
+def _a_pause_over_a_restart(machine: PipelineMachine) -> None:
+    machine.pause(table=SUMS)
+    machine.work_beside()
+    machine.produce(source="sums", keys=[0], deletes=False)
+    machine.run_batch(most=20)
+    machine.kill()
+    machine.resume(table=SUMS)
+    machine.check_at_rest()
+
+
+def _retry_without_taking_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Slices, "take_out", lambda *_args: None)
+
+
+def _a_mended_record(machine: PipelineMachine) -> None:
+    machine.produce_bad(source="sums", partition=0)
+    machine.check_at_rest()
+    machine.mend_rules()
+    machine.retry(meanwhile=[])
+    machine.check_at_rest()
+
+
+def _one_record_late(patch: pytest.MonkeyPatch) -> None:
+    right = CatchUp._begin
+
+    def late(catch_up: CatchUp, mark: BehindMark) -> str | None:
+        begin = right(catch_up, mark)
+        return None if begin is None else text_of({place: at + 1 for place, at in places_of(begin).items()})
+
+    patch.setattr(CatchUp, "_begin", late)
+
+
+def _a_pause(machine: PipelineMachine) -> None:
+    machine.pause(table=SUMS)
+    machine.work_beside()
+    machine.produce(source="sums", keys=[0, 2], deletes=False)
+    machine.run_batch(most=20)
+    machine.resume(table=SUMS)
+    machine.check_at_rest()
+
+
+def _added_partitions_skipped(patch: pytest.MonkeyPatch) -> None:
+    right = KafkaSlices._range
+    Range = tuple[dict[Place, int], dict[Place, int]]
+
+    def skipping(slices: KafkaSlices, begin: str | None, limit: str, topics: Collection[str] | None) -> Range:
+        begins, ends = right(slices, begin, limit, topics)
+        known: Mapping[Place, int] = begins if begin is None else places_of(begin)
+        return {place: at if place in known else ends[place] for place, at in begins.items()}, ends
+
+    patch.setattr(KafkaSlices, "_range", skipping)
+
+
+def _a_partition_added_in_a_pause(machine: PipelineMachine) -> None:
+    machine.pause(table=SUMS)
+    machine.work_beside()
+    machine.add_partition(topic=ONE)
+    machine.produce(source="sums", keys=[1], deletes=False)
+    machine.run_batch(most=20)
+    machine.resume(table=SUMS)
+    machine.check_at_rest()
+
+
+def _rollbacks_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("pipelines.catchup.older_tables.older_tables", lambda *_args: iter(()))
+
+
+def _a_rollback(machine: PipelineMachine) -> None:
+    machine.produce(source="sums", keys=[0, 2], deletes=False)
+    machine.check_at_rest()
+    machine.roll_back(table=SUMS, back=2)
+    machine.check_at_rest()
+
+
+FAULTS: dict[str, SeededFault] = {
+    "rows below the position are not dropped after a lost checkpoint": SeededFault(_no_floors, _a_lost_checkpoint),
+    "a commit does not look for its own snapshot": SeededFault(_no_look_for_own_snapshot, _a_kill_behind_the_append),
+    "a start forgets which tables are behind": SeededFault(_forgotten_marks, _a_pause_over_a_restart),
+    "a retry leaves its records in the quarantine": SeededFault(_retry_without_taking_out, _a_mended_record),
+    "catching up begins one record late": SeededFault(_one_record_late, _a_pause),
+    "catching up skips partitions that were added": SeededFault(
+        _added_partitions_skipped, _a_partition_added_in_a_pause
+    ),
+    "a start does not notice tables that were rolled back": SeededFault(_rollbacks_unnoticed, _a_rollback),
+}
