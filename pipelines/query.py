@@ -210,6 +210,11 @@ class PipelineQuery:
         """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
         return {} if self.tables is None else dict(self.tables.sinks)
 
+    @property
+    def unreadable_topics(self) -> tuple[str, ...]:
+        """Topics that lead to no table and of which nearly all records are bad, in words."""
+        return () if self.tables is None else tuple(self.tables.unreadable.values())
+
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables that are looked after. Safe from any thread."""
         known = {name: sink.table for name, sink in self.open_tables().items()}

@@ -179,7 +179,8 @@ def keep_budgets(
     if not exceeded:
         return
     cleared(settings.quarantine, batch, tables)
-    raise TableFailure(*next(iter(exceeded.items())))
+    first = exceeded[0]
+    raise TableFailure(first.table, first) if first.table else first
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:

@@ -38,6 +38,7 @@ from sources.changes import (
 )
 from sources.dumps.dump_records import without_malformed
 from sources.positions import ReadOffsets
+from sources.record_look import record_look
 from sources.record_rows import rows_at
 
 BadKind: TypeAlias = tuple[str, SourceTable | None, str]
@@ -71,6 +72,8 @@ class DecodeReport:
     """Bad records by where they come from and what is wrong with them."""
     bad_places: dict[tuple[str, SourceTable | None], tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of the first bad record of each."""
+    bad_looks: dict[tuple[str, SourceTable | None], str] = field(default_factory=dict)
+    """What it looks like."""
     taken: Counter[SourceTable] = field(default_factory=Counter)
     """Records that gave rows."""
     observations: list[Observation] = field(default_factory=list)
@@ -235,7 +238,9 @@ class DecodeTask:
             return
         report.first_quarantined = report.first_quarantined or bad[0]
         for row in bad:
-            report.bad_places.setdefault((row.topic, row.source), (row.partition, row.offset))
+            if (row.topic, row.source) not in report.bad_places:
+                report.bad_places[row.topic, row.source] = row.partition, row.offset
+                report.bad_looks[row.topic, row.source] = record_look(row.value)
         report.bad_kinds.update((row.topic, row.source, kind_of_reason(row.reason)) for row in bad)
         if self.quarantine is not None and self.quarantine.takes_bad:
             self.quarantine.add(self.batch_id, report.stretch_count, bad)

@@ -1,86 +1,169 @@
-"""More bad records in a batch of a table than its rule allows stop the table instead of filling the quarantine."""
+"""More bad records of a table than its rule allows stop the table instead of filling the quarantine."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from paimon_table.errors import Action, TidemarkError
+from paimon_table.errors import ConfigError
 from pipelines.batch.decode_task import DecodeReport
-from pipelines.config.error_budget import ErrorBudget
+from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
+from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
+from sources.changes import SourceTable
+
+log = logging.getLogger(__name__)
 
 REASONS_TOLD = 3
 
 
-class TooManyBadRecords(TidemarkError):
-    """A table has more bad records in one batch than ``max_bad_records``; nothing of the batch went into it.
-
-    ``table`` is its identifier, which may be that of a table that is not made yet.
-    """
-
-    action = Action.QUARANTINE
-    is_public = True  # it names kinds of reasons, which hold no values
-
-    def __init__(self, text: str, *, table: str = "") -> None:
-        super().__init__(text)
-        self.table = table
-
-
 @dataclass(slots=True)
-class _Share:
-    """What became of the records of one table in one batch."""
+class _Records:
+    """What became of the records of one table, or of a topic that leads to none, in one batch."""
 
-    budget: ErrorBudget
+    budget: Budget
     taken: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    topics: set[str] = field(default_factory=set)
     first: tuple[str, int, int] | None = None
     """Topic, partition and offset of a bad record, the first one of its partition."""
+    look: str = ""
+    """What that record looks like."""
+    is_of_table: bool = True
 
     @property
-    def bad(self) -> int:
-        return self.reasons.total()
+    def share(self) -> Share:
+        return Share(self.reasons.total(), self.taken)
 
-    @property
-    def is_exceeded(self) -> bool:
-        return self.budget.is_exceeded(self.bad, self.bad + self.taken)
+    def add(self, report: DecodeReport, about: tuple[str, SourceTable | None], reason: str, count: int) -> None:
+        self.reasons[reason] += count
+        self.topics.add(about[0])
+        if self.first is None:
+            self.first, self.look = (about[0], *report.bad_places[about]), report.bad_looks[about]
 
 
 def exceeded_budgets(
     batch_id: int, reports: Sequence[DecodeReport], tables: PipelineTables
-) -> Mapping[str, TooManyBadRecords]:
-    """By table the refusal of those with more bad records than their rules allow.
+) -> Sequence[TooManyBadRecords]:
+    """The refusals of tables with more bad records than their rules allow.
 
-    A record that names no source table, because it cannot be read, counts for every table that its topic feeds.
+    A record that names no source table, because it cannot be read, counts for every table that its topic feeds. A topic
+    that leads to no table is refused where the pipeline has no other table to go on with, and told otherwise.
     """
-    shares: dict[str, _Share] = {}
+    found, topics = _bad_records(reports, tables)
+    where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
+    exceeded = [_refusal(where, *judged) for judged in _judged(batch_id, reports, tables, found)]
+    if exceeded:
+        return exceeded
+    refused = {judged[0]: _refusal(where, *judged) for judged in _judged(batch_id, reports, tables, topics)}
+    if tables.sinks.keys() <= tables.left_out:
+        return list(refused.values())
+    for topic, refusal in refused.items():
+        if topic not in tables.unreadable:
+            log.error("%s", refusal)
+        tables.unreadable[topic] = str(refusal)
+    return []
+
+
+def _bad_records(
+    reports: Sequence[DecodeReport], tables: PipelineTables
+) -> tuple[dict[str, _Records], dict[str, _Records]]:
+    """Those of tables that have a limit, and those of topics that lead to none, each by name."""
+    found: dict[str, _Records] = {}
+    topics: dict[str, _Records] = {}
     for report in reports:
         for (topic, source, reason), count in report.bad_kinds.items():
-            for identifier, budget in tables.budgets(topic, source).items():
-                share = shares.setdefault(identifier, _Share(budget))
-                share.reasons[reason] += count
-                share.first = share.first or (topic, *report.bad_places[topic, source])
-    if not shares:
+            budgets = budgets_of(tables, topic, source)
+            for identifier, budget in budgets.items():
+                if budget is None:
+                    continue
+                found.setdefault(identifier, _Records(budget)).add(report, (topic, source), reason, count)
+            limit = None if budgets else _topic_budget(tables, topic)
+            if limit is not None:
+                topics.setdefault(topic, _Records(limit, is_of_table=False)).add(report, (topic, source), reason, count)
+    return found, topics
+
+
+def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -> dict[str, Budget | None]:
+    """How many bad records the tables may have that a bad record counts for.
+
+    Where ``source`` is not known these are all that the topic feeds, or the one that its name leads to.
+    """
+    if tables.is_retry:
         return {}
+    names, limits = tables.fed_by_records(topic, source), tables.limits
+    found = {name: limits[name] for name in names - tables.left_out if name is not None}
+    if not names:
+        assumed = source or SourceTable.of_topic(topic)
+        parts = (assumed.database, assumed.schema, assumed.table, assumed.topic)
+        rule = tables.config.rule_for(*parts)
+        with suppress(ConfigError):
+            found = {} if rule is None else {str(rule.target(*parts)): rule.max_bad_records}
+    return {name: budget for name, budget in found.items() if name not in tables.left_out}
+
+
+def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:
+    """The limit for bad records of a topic that feeds no table; None where there is none."""
+    is_fed = any(known.topic == topic for known in tables.routes)
+    if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.topics_behind:
+        return None
+    return None if tables.config.defaults.max_bad_records is None else NEARLY_ALL
+
+
+def _has_rows(tables: PipelineTables, name: str) -> bool:
+    """Whether a table has taken records before, as far as is known without a look at the storage."""
+    if name not in tables.sinks:
+        return name in map(str, tables.own.names())
+    snapshot = tables.sinks[name].state.snapshot
+    return snapshot is not None and snapshot.total_record_count > 0
+
+
+def _judged(
+    batch_id: int, reports: Sequence[DecodeReport], tables: PipelineTables, found: Mapping[str, _Records]
+) -> Iterator[tuple[str, _Records, Share]]:
+    """The records that are too many, with the newest ones that they were judged by."""
+    taken: Counter[str] = Counter()
     for report in reports:
         for fed_by, count in report.taken.items():
             target = tables.routes.get(fed_by)
-            if target in shares:
-                shares[target].taken += count
-    where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
-    return {name: _refusal(where, name, share) for name, share in sorted(shares.items()) if share.is_exceeded}
+            if target is not None:
+                taken[target] += count
+    for name in sorted({*found, *taken}):
+        records = found.get(name)
+        share = Share(0 if records is None else records.share.bad, taken[name])
+        newest = tables.record_shares.note(name, batch_id, share)
+        if records is None:
+            continue
+        records.taken = taken[name]
+        if records.budget.is_exceeded(share, newest, has_rows=_has_rows(tables, name)):
+            tables.record_shares.forget(name)
+            yield name, records, newest
 
 
-def _refusal(where: str, identifier: str, share: _Share) -> TooManyBadRecords:
-    kinds = share.reasons.most_common(REASONS_TOLD)
+def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooManyBadRecords:
+    kinds = records.reasons.most_common(REASONS_TOLD)
     told = [f"{count:,} {reason}" for reason, count in kinds]
-    if len(kinds) < len(share.reasons):
+    share = records.share
+    if len(kinds) < len(records.reasons):
         told.append(f"{share.bad - sum(count for _, count in kinds):,} for other reasons")
-    place = "" if share.first is None else "topic {} partition {} offset {}".format(*share.first)
-    return TooManyBadRecords(
-        f"{identifier}: {where} has {share.bad:,} bad records among {share.bad + share.taken:,} of the table,"
-        f" and max_bad_records allows {share.budget}: {'; '.join(told)}; the first is at {place}. Nothing of it"
-        " went into the table or the quarantine: mend the records or the rule, or raise max_bad_records",
-        table=identifier,
-    )
+    place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
+    reasons = f"{'; '.join(told)}; the first is at {place} and is {records.look}"
+    if not isinstance(records.budget, NearlyAll):
+        text = (
+            f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records"
+            f" allows {records.budget}: {reasons}. Nothing of it went into the table or the quarantine: mend the"
+            " records or the rule, or raise max_bad_records"
+        )
+    else:
+        what, remedy = (f"topic {name}, which leads to no table", "exclude the topic,")
+        if records.is_of_table:
+            what, remedy = name, "mend the rule"
+        text = (
+            f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} in"
+            f" {where}: {reasons}. Nothing of it went into the quarantine: {remedy} or mend the connector;"
+            " `max_bad_records: null` puts such records into quarantine instead"
+        )
+    return TooManyBadRecords(text, table=name if records.is_of_table else "", topics=frozenset(records.topics))

@@ -20,7 +20,7 @@ from pipelines.checkpoint.behind_marks import BehindMark, Cause
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.turns import Turns
 from pipelines.tables.left_out import LeftOut
-from pipelines.tables.table_failure import TableFailure, is_of_table
+from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, is_of_table
 
 log = logging.getLogger(__name__)
 
@@ -217,8 +217,9 @@ class SideWork:
             raise error
         mark = self._left_out.marks[identifier]
         self.pause(identifier)
+        cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
         self._left_out.leave_out(
-            identifier, Cause.FAILED, str(error), mark.batch, mark.topics, public_reason=public_text(error)
+            identifier, cause, str(error), mark.batch, mark.topics, public_reason=public_text(error)
         )
         log.error(
             "table %s stays paused, all others go on: %s. `tidemark resume FILE --table %s`, or a restart, tries again",

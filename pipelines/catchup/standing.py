@@ -61,7 +61,7 @@ def tell_tables_behind(marks: Mapping[str, BehindMark]) -> None:
 def failed_words(pipeline: str, standings: Mapping[str, Standing]) -> Iterator[str]:
     """What a run that ends says of tables that it could not write."""
     for name, standing in standings.items():
-        if standing.cause is Cause.FAILED:
+        if standing.cause in (Cause.FAILED, Cause.BAD_RECORDS):
             yield (
                 f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.reason}; mend"
                 " that and start again, which catches the table up"

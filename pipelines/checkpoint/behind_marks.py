@@ -44,6 +44,8 @@ class Cause(StrEnum):
 
     FAILED = "failed"
     """It could not be written; every start tries it again."""
+    BAD_RECORDS = "bad-records"
+    """Too many of its records are bad, which a mistake in the file or the connector does; every start tries again."""
     ASKED = "asked"
     """Somebody has paused it, and only a request ends that."""
     NEW = "new"
@@ -100,7 +102,7 @@ class BehindMark:
     @property
     def tries_again(self) -> bool:
         """Whether a start catches the table up without being asked."""
-        return self.cause in (Cause.FAILED, Cause.NEW)
+        return self.cause in (Cause.FAILED, Cause.BAD_RECORDS, Cause.NEW)
 
     @property
     def position(self) -> str | None:

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
-from pipelines.config.error_budget import MaxBadRecords
+from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
@@ -121,10 +121,12 @@ class Defaults(ConfigModel):
         default_factory=NewColumns, description="How many columns are added to a table that lacks them."
     )
     max_bad_records: MaxBadRecords | None = Field(
-        default=None,
+        default=NEARLY_ALL,
+        json_schema_extra={"default": "nearly all"},
         description="How many bad records one batch of one table may have: a number such as `100`, or a share of the "
         "table's records in the batch such as `1%`. With more of them the table stops at that batch, of which nothing "
-        "goes into the table or the quarantine. Without it there is no limit.",
+        "goes into the table or the quarantine. `nearly all` stops a table of whose newest records 90 % or more are "
+        "bad: 3 or more in a table without rows, 100 or more in others. null sets no limit.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,

@@ -22,7 +22,7 @@ from pipelines.config.assumed_types import assumed_columns
 from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.config_values import is_uri
-from pipelines.config.error_budget import ErrorBudget
+from pipelines.config.error_budget import Budget
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
@@ -307,7 +307,8 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 def _budgets_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     if config.source.on_bad_record != "fail":
         return
-    holders: list[tuple[KeyPath, ErrorBudget | None]] = [(("defaults",), config.defaults.max_bad_records)]
+    stated = config.defaults.max_bad_records if "max_bad_records" in config.defaults.model_fields_set else None
+    holders: list[tuple[KeyPath, Budget | None]] = [(("defaults",), stated)]
     holders += [(("tables", i), rule.max_bad_records) for i, rule in enumerate(config.tables)]
     for path, budget in holders:
         if budget is not None:

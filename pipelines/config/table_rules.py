@@ -15,7 +15,7 @@ from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
-from pipelines.config.error_budget import ErrorBudget, MaxBadRecords
+from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
@@ -314,7 +314,7 @@ class TargetRule:
     new_columns: NewColumns = field(default_factory=NewColumns)
     on_change: OnChange | None = None
     """What updates and deletes do in a table without primary key; None for tables with one."""
-    max_bad_records: ErrorBudget | None = None
+    max_bad_records: Budget | None = NEARLY_ALL
     """How many bad records one batch may have; None: any number."""
     on_table_failure: OnTableFailure = "pause"
     backfill: bool = False

@@ -83,6 +83,7 @@ class _TableCounts:
     standing: Standing = Standing.RUNNING
     reason: str = ""
     public_reason: str = WHERE_MORE
+    has_bad_records: bool = False
     since_s: float | None = None
     seen: TableState | None = None
     """The newest state that the stream has shown."""
@@ -159,15 +160,17 @@ class PipelineState:
         reason: str = "",
         public_reason: str = WHERE_MORE,
         since_s: float | None = None,
+        has_bad_records: bool = False,
     ) -> None:
         """The table takes part in this way; ``reason`` says why it does not run, ``since_s`` since when it does not.
 
-        ``public_reason`` says it without values of rows.
+        ``public_reason`` says it without values of rows, ``has_bad_records`` whether these are why.
         """
         with self._lock:
             counts = self._tables.setdefault(name, _TableCounts())
             counts.since_s = None if standing is Standing.RUNNING else since_s or counts.since_s or self._now()
             counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
+            counts.has_bad_records = has_bad_records
 
     def without_tables(self, names: Collection[str]) -> None:
         """The pipeline writes these no more: they are not shown any longer."""
@@ -318,6 +321,7 @@ def _table_view(name: str, counts: _TableCounts) -> TableView:
         counts.public_reason,
         None if beside is None else replace(beside, rows=counts.beside_rows, slice_s=counts.slice_s),
         dict(counts.unsent),
+        counts.has_bad_records,
     )
 
 

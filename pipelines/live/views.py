@@ -75,6 +75,8 @@ class TableView:
     beside: Beside | None = None
     unsent: Unsent = field(default_factory=dict)
     """Values that the source left out and no row tells for certain, by column and what they became."""
+    has_bad_records: bool = False
+    """Whether it is paused because too many of its records are bad."""
 
 
 @dataclass(frozen=True, slots=True)

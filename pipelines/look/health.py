@@ -36,7 +36,10 @@ def alive(run: RunView, silent_s: float) -> Health:
 
 
 def ready(run: RunView, silent_s: float) -> Health:
-    """Whether every pipeline reads and writes. A table that is paused is a note: the others go on."""
+    """Whether every pipeline reads and writes. A table that is paused is a note: the others go on.
+
+    One whose records are bad is none: that is a mistake in the file or the connector.
+    """
     reasons = list(alive(run, silent_s).reasons)
     notes: list[str] = []
     for pipeline in run.pipelines:
@@ -50,5 +53,6 @@ def ready(run: RunView, silent_s: float) -> Health:
         for table in pipeline.tables:
             if table.standing is not Standing.RUNNING:
                 why = f": {table.public_reason}" if table.reason else ""
-                notes.append(f"table {table.name} of pipeline {pipeline.name} is {table.standing}{why}")
+                told = f"table {table.name} of pipeline {pipeline.name} is {table.standing}{why}"
+                (reasons if table.has_bad_records else notes).append(told)
     return Health(tuple(reasons), tuple(notes))

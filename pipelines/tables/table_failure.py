@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paimon_table.errors import (
+    Action,
     BrokenInvariant,
     LanesDoNotFit,
     LocalDiskFull,
@@ -15,6 +16,22 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from sinks.write.bucket_task import is_of_machine
+
+
+class TooManyBadRecords(TidemarkError):
+    """A table has more bad records than ``max_bad_records``; nothing of the batch went into it.
+
+    ``table`` is its identifier, which may be that of a table that is not made yet; without one the records lead to no
+    table. ``topics`` are those of the records.
+    """
+
+    action = Action.QUARANTINE
+    is_public = True  # it names kinds of reasons and names of fields, which hold no values
+
+    def __init__(self, text: str, *, table: str = "", topics: frozenset[str] = frozenset()) -> None:
+        super().__init__(text)
+        self.table = table
+        self.topics = topics
 
 
 class TableFailure(Exception):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
@@ -16,7 +15,7 @@ from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.config.config import PipelineConfig
-from pipelines.config.error_budget import ErrorBudget
+from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
@@ -32,10 +31,11 @@ from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
+from pipelines.tables.record_shares import RecordShares
 from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule
-from pipelines.tables.table_failure import TableFailure, blaming
+from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
@@ -112,6 +112,9 @@ class PipelineTables:
         self.unsent_warnings = UnsentWarnings()
         self.control_notes = ControlNotes()
         self._key_warnings = MessageKeyWarnings()
+        self.record_shares = RecordShares()
+        self.unreadable: dict[str, str] = {}
+        """Topics that lead to no table and of which nearly all records are bad, and why."""
         if beside is None:
             self._open_written()
 
@@ -186,11 +189,15 @@ class PipelineTables:
             raise error
         if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._left_out.is_first_batch):
             raise error
-        topics = self.topics_of(identifier)
+        topics, cause = self.topics_of(identifier), Cause.FAILED
+        if isinstance(error, TooManyBadRecords):
+            topics, cause = topics | error.topics, Cause.BAD_RECORDS
+            # Their records wait for the table from now on, which it takes a look at their rules to see.
+            self.rejections = {s: r for s, r in self.rejections.items() if s.topic not in error.topics}
         reason = str(error)
         self._left_out.leave_out(
             identifier,
-            Cause.FAILED,
+            cause,
             reason,
             batch_id,
             topics,
@@ -272,24 +279,15 @@ class PipelineTables:
             return {name for known, name in self.routes.items() if known.topic == topic}
         return {self.routes[source]} if source in self.routes else set()
 
-    def budgets(self, topic: str, source: SourceTable | None) -> dict[str, ErrorBudget]:
-        """How many bad records the tables may have that a bad record counts for; without those that have no limit.
+    @property
+    def limits(self) -> Mapping[str, Budget | None]:
+        """How many bad records each table may have whose rule is known."""
+        return {name: rule.max_bad_records for name, rule in self._rules.items()}
 
-        Where ``source`` is not known these are all that the topic feeds, or the one that its name leads to.
-        """
-        if self._beside is not None:
-            return {}
-        names = self.fed_by_records(topic, source)
-        left_out = self.left_out
-        healthy = names - left_out
-        found = {name: self._rules[name].max_bad_records for name in healthy if name is not None}
-        if not names:
-            assumed = source or SourceTable.of_topic(topic)
-            parts = (assumed.database, assumed.schema, assumed.table, assumed.topic)
-            rule = self.config.rule_for(*parts)
-            with suppress(ConfigError):
-                found = {} if rule is None else {str(rule.target(*parts)): rule.max_bad_records}
-        return {name: budget for name, budget in found.items() if budget is not None and name not in left_out}
+    @property
+    def is_retry(self) -> bool:
+        """Whether records are read again whose bad ones are judged one by one."""
+        return self._beside is not None
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.batch.error_budgets import TooManyBadRecords
 from pipelines.config.error_budget import ErrorBudget
+from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from tests.support.item_batches import event, records

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.bad_records.bad_lines import BadLine, BadLines
-from pipelines.batch.error_budgets import TooManyBadRecords
-from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.table_failure import TableFailure, TooManyBadRecords
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline
 

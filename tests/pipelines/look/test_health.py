@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.live.views import Phase
+from pipelines.live.views import Phase, Standing
 from pipelines.look.health import SILENT_SOURCE_S, STUCK_S, alive, ready
-from tests.pipelines.look.runs import pipeline, run
+from tests.pipelines.look.runs import pipeline, run, table
 
 
 def test_a_pipeline_that_runs_is_alive_and_ready_with_a_note_on_the_table_that_is_paused() -> None:
@@ -43,3 +43,10 @@ def test_a_source_that_is_silent_for_long_is_not_ready() -> None:
     assert "the source of pipeline shop has been silent for 60 s" in ready(run(brief), 0.1).notes
     assert ready(run(long), 0.1).reasons == ("the source of pipeline shop has been silent for 61 s",)
     assert alive(run(long), 0.1).is_fine
+
+
+def test_a_table_whose_records_are_bad_is_not_ready() -> None:
+    paused = replace(table("lake.items", Standing.PAUSED, "nearly all records are bad"), has_bad_records=True)
+    found = run(replace(pipeline(), tables=(table(), paused)))
+    assert ready(found, 0.1).reasons == ("table lake.items of pipeline shop is paused: nearly all records are bad",)
+    assert alive(found, 0.1).is_fine
