@@ -53,8 +53,8 @@ from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.live.catching_up import catching_up
 from pipelines.live.pipeline_state import PipelineState
+from pipelines.live.table_counts import catching_up
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applier

@@ -30,13 +30,14 @@ from pipelines.config.config_changes import changes_of
 from pipelines.control.request_desk import Handler
 from pipelines.live import views
 from pipelines.live.pipeline_state import PipelineState
-from pipelines.live.views import Phase
+from pipelines.live.views import EventKind, Phase
 from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.trouble import Patience, Trouble, may_pass
 from sources.loss import Losses
+from sources.positions import Place
 from sources.reader import SourceReader
 
 log = logging.getLogger(__name__)
@@ -270,14 +271,18 @@ class SupervisedPipeline:
     def _show(self, behind: Mapping[str, Standing]) -> None:
         """Let those who look see which tables are not in the stream."""
         for name, standing in behind.items():
-            told = standing.reason, standing.public_reason
-            has_bad_records = standing.cause is Cause.BAD_RECORDS
-            self._seen.put_table(
-                name, views.Standing(standing.state.value), *told, standing.since_ms / 1000, has_bad_records
-            )
+            if standing != self._behind.get(name):
+                told = standing.reason, standing.public_reason, standing.since_ms / 1000
+                place = self._offsets(standing.position), standing.topics
+                bad = standing.cause is Cause.BAD_RECORDS
+                self._seen.put_table(name, views.Standing(standing.state.value), *told, *place, bad)
         for name in self._behind.keys() - behind.keys():
             self._seen.put_table(name, views.Standing.RUNNING)
         self._behind = behind
+
+    def _offsets(self, position: str | None) -> Mapping[Place, int] | None:
+        """A position of the source as offsets, where it is one."""
+        return None if position is None or self._reader is None else self._reader.slices().offsets(position)
 
     def _take_over(self, wanted: _Wanted) -> None:
         self._replaced = replace(wanted, config=self.config)
@@ -288,12 +293,14 @@ class SupervisedPipeline:
         """Begin with the file as it was: what it was changed to cannot begin."""
         text = f"the changed file cannot be taken, the pipeline goes on as it was: {error}"
         log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
+        self._seen.note(EventKind.RELOAD_REFUSED, str(error), public_reason=public_text(error))
         before.tell(False, text)
         self.config, self._pipeline, self._is_back = before.config, None, True
         self.start()
 
     def _tell_taken(self, replaced: _Wanted) -> None:
         log.info("%s: goes on with the changed file: %s", self.config.name, replaced.text, extra=_event("reloaded"))
+        self._seen.note(EventKind.RELOADED, replaced.text)
         replaced.tell(True, replaced.text)
 
     def _failed(self, raised: Exception, since_s: float) -> None:

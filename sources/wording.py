@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 NAMES_SHOWN = 3
 """Names that fit into a line on something else."""
@@ -17,6 +19,46 @@ _SINGLE_SKIPS = {
     "deletes without a table": "delete without a table",
 }
 """What one record is called that gives nothing on purpose, by the word for several."""
+
+
+class BadReason(StrEnum):
+    """Why a record is in quarantine, in one word of a bounded set; the reason itself says more."""
+
+    NOT_JSON = "not-json"
+    """Its value cannot be parsed."""
+    NOT_AN_EVENT = "not-an-event"
+    """Its value is JSON, but no change event of the format, or one that lacks its row."""
+    SCHEMA = "schema"
+    """The schema in the record cannot be used."""
+    KEY = "key"
+    """Its key does not tell the row."""
+    NULL = "null"
+    """It has NULL in a column that takes none."""
+    VALUE = "value"
+    """One of its values does not fit the column."""
+    NO_TABLE = "no-table"
+    """The table that it belongs to cannot be made or written from it."""
+    NOT_A_RECORD = "not-a-record"
+    """A line of a dump file that holds no record."""
+    OTHER = "other"
+
+
+_BAD_REASONS = (
+    (BadReason.NOT_A_RECORD, r"byte "),
+    (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without a row"),
+    (BadReason.NOT_JSON, r"value (is not|is nested|has half)"),
+    (BadReason.SCHEMA, r"embedded schema "),
+    (BadReason.KEY, r"op d: |op u |(the record has no|the) message key\\b"),
+    (BadReason.NULL, r"column .*: NULL in a column"),
+    (BadReason.VALUE, r"column "),
+    (BadReason.NO_TABLE, r"table "),
+)
+"""How reasons begin, first match first; reasons of older files of a quarantine have no other mark."""
+
+
+def bad_reason(reason: str) -> BadReason:
+    """The word for a reason, which may be without its values."""
+    return next((word for word, begin in _BAD_REASONS if re.match(begin, reason, re.DOTALL)), BadReason.OTHER)
 
 
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from paimon_table.storage.file_io import FileIO
+from paimon_table.storage.file_io import FileIO, FoundFile
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
@@ -53,6 +53,8 @@ class BadFile:
     batch: int
     is_final: bool
     """Whether its batch is done: one that may run again writes its files anew."""
+    size_bytes: int = 0
+    modified_ms: int = 0
 
     @property
     def place(self) -> str:
@@ -139,10 +141,19 @@ class BadLines:
                 if directory == number or not number.isdecimal():
                     continue
                 batch = f"{self.path}/{owner}/{directory}"
-                names = [name for name in names_inside(self.io, batch) if name.endswith(ending)]
+                files = [file for file in self._files_inside(batch) if file.name.endswith(ending)]
                 is_final = is_done and self._is_final(owner, int(number))
-                found += [BadFile(f"{batch}/{n}", owner, int(number), is_final) for n in sorted(names, key=_order)]
+                found += [
+                    BadFile(f"{batch}/{file.name}", owner, int(number), is_final, file.size_bytes, file.modified_ms)
+                    for file in sorted(files, key=lambda file: _order(file.name))
+                ]
         return found
+
+    def _files_inside(self, path: str) -> list[FoundFile]:
+        try:
+            return self.io.list_files(path)
+        except NotADirectoryError:
+            return []
 
     def _is_final(self, owner: str, batch: int) -> bool:
         return batch < self._undone.get(owner, batch + 1)

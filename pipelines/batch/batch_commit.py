@@ -137,7 +137,7 @@ def compact_batch(
         result.task_seconds,
         clock.started_s,
         clock.last_s,
-        sum((r.quarantined_reasons for r in result.reports), Counter()),
+        sum((r.bad_kinds for r in result.reports), Counter()),
         appended.offsets,
         greatest(report.newest_s for report in result.reports),
         appended.retries,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
+
+if TYPE_CHECKING:
+    from pipelines.batch.decode_task import BadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class BatchReport:
     """Time inside the tasks per step, summed over tasks that run side by side."""
     started_s: float
     ended_s: float
-    quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
-    """How many records went to quarantine for which kind of reason."""
+    bad_kinds: Mapping[BadKind, int] = field(default_factory=dict)
+    """How many records went to quarantine, by where they come from and for which kind of reason."""
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Per (topic, partition) the offset after the last record of the batch."""
     newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
@@ -51,6 +55,14 @@ class BatchReport:
     """How often the batch was planned anew, by what for."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Tables that the stream leaves out when the batch ends, and why."""
+
+    @property
+    def quarantined_reasons(self) -> Mapping[str, int]:
+        """How many records went to quarantine for which kind of reason."""
+        reasons: Counter[str] = Counter()
+        for (_, _, reason), count in self.bad_kinds.items():
+            reasons[reason] += count
+        return reasons
 
     def seconds_since(self, ended_s: float) -> float:
         """Wall time of the batch without what it shares with one that ended at ``ended_s``."""

@@ -89,14 +89,6 @@ class DecodeReport:
         """Next offset after the records read, per (topic, partition)."""
         return {place: read.end for place, read in self.read.items()}
 
-    @property
-    def quarantined_reasons(self) -> Counter[str]:
-        """Bad records by kind of reason, without the values in it."""
-        reasons: Counter[str] = Counter()
-        for (_, _, reason), count in self.bad_kinds.items():
-            reasons[reason] += count
-        return reasons
-
 
 @dataclass(frozen=True, slots=True)
 class PutAside:

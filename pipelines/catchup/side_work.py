@@ -121,7 +121,7 @@ class SideWork:
         state = TableState.CATCHING_UP if is_due else TableState.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
-        told = mark.reason, mark.since_ms, left, read, mark.position, mark.public_reason
+        told = mark.reason, mark.since_ms, left, read, mark.position, mark.public_reason, mark.topics
         return Standing(mark.table, state, mark.cause, *told)
 
     def _due(self) -> list[str]:

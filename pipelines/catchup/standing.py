@@ -37,6 +37,8 @@ class Standing:
     """Where the next slice begins; None: at the first record."""
     public_reason: str = WHERE_MORE
     """The reason without values of rows."""
+    topics: tuple[str, ...] = ()
+    """Those that feed it, as far as is known."""
 
     def __str__(self) -> str:
         left = "" if self.records_left is None else f", about {self.records_left:,} records to go"

@@ -11,44 +11,24 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from paimon_table import Snapshot, Table, TableState
 from paimon_table.errors import WHERE_MORE
-from pipelines.batch.batch_report import BatchReport, TableReport
+from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
-from pipelines.live.table_shape import TableShape, table_shape
-from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, Standing, TableView
-from sinks.write.unsent import Became
+from pipelines.live.bad_counts import BadCounts, Group, TableOf
+from pipelines.live.event_log import EventLog
+from pipelines.live.table_counts import OpenTable, TableCounts
+from pipelines.live.views import BatchView, Beside, Durations, EventKind, Phase, PipelineView, Point, Standing
+from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.lag import Lag
 from sources.loss import Losses
+from sources.positions import Place
 
 BATCHES_KEPT = 60
 POINTS_KEPT = 720
 POINT_EVERY_S = 5.0
-REASONS_KEPT = 100
-"""Kinds of reasons that are counted apart; those of later kinds are counted together."""
-
-OTHER_REASONS = "other reasons"
 DURATION_BOUNDS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
-
-
-class OpenTable(Protocol):
-    """A table that the pipeline writes, as the driver holds it in memory."""
-
-    @property
-    def table(self) -> Table: ...
-    @property
-    def state(self) -> TableState: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An ``OpenTable`` as it was at a moment."""
-
-    table: Table
-    state: TableState
 
 
 class SourceView(Protocol):
@@ -74,37 +54,6 @@ class SourceView(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _TableCounts:
-    events: int = 0
-    rows: int = 0
-    changelog_rows: int = 0
-    unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
-    standing: Standing = Standing.RUNNING
-    reason: str = ""
-    public_reason: str = WHERE_MORE
-    has_bad_records: bool = False
-    since_s: float | None = None
-    seen: TableState | None = None
-    """The newest state that the stream has shown."""
-    snapshot: Snapshot | None = None
-    beside: Beside | None = None
-    beside_rows: int = 0
-    slice_s: float | None = None
-    shape: TableShape = field(default_factory=TableShape)
-
-    def add(self, report: TableReport) -> None:
-        self.events += report.event_count
-        self.rows += report.row_count
-        self.changelog_rows += report.changelog_row_count
-        self.unsent.update(report.unsent)
-
-    def take(self, opened: OpenTable) -> None:
-        state = opened.state
-        self.shape = table_shape(state, opened.table.options)
-        self.snapshot = state.snapshot
-
-
 class PipelineState:
     """Fed by the pipeline's threads, seen by others. ``now`` is the wall clock."""
 
@@ -116,7 +65,8 @@ class PipelineState:
         self._phase, self._reason, self._public_reason = Phase.STARTING, "", WHERE_MORE
         self._records = 0
         self._skipped: Counter[str] = Counter()
-        self._quarantined: Counter[str] = Counter()
+        self._bad = BadCounts()
+        self._log = EventLog()
         self._retries: Counter[str] = Counter()
         self._steps: dict[str, float] = {}
         self._task_steps: dict[str, float] = {}
@@ -125,12 +75,14 @@ class PipelineState:
         self._running: dict[int, float] = {}
         self._ended_s = -math.inf
         self._batches: deque[BatchView] = deque(maxlen=BATCHES_KEPT)
-        self._tables: dict[str, _TableCounts] = {}
+        self._tables: dict[str, TableCounts] = {}
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
         self._source: SourceView | None = None
         self._group_failures = 0
         """Of the sources before this one."""
         self._open_tables: Callable[[], Mapping[str, OpenTable]] = dict
+        self.has_new_bad_records = threading.Event()
+        """Set when the quarantine has changed; whoever counts its records clears it."""
         self.config: PipelineConfig | None = None
         """What the pipeline runs by, once it does: a reload changes it."""
         self.commands: tuple[str, ...] = ()
@@ -151,7 +103,13 @@ class PipelineState:
         """The pipeline is in this phase now; a failure stays. ``public_reason`` holds no values of rows."""
         with self._lock:
             if self._phase is not Phase.FAILED:
+                self._log.entered(self._now(), self._phase, phase, reason, public_reason)
                 self._phase, self._reason, self._public_reason = phase, reason, public_reason
+
+    def note(self, kind: EventKind, reason: str = "", table: str = "", public_reason: str | None = None) -> None:
+        """Something has happened that those who look should know; see ``EventLog.note``."""
+        with self._lock:
+            self._log.note(self._now(), kind, table, reason, public_reason)
 
     def put_table(
         self,
@@ -160,16 +118,24 @@ class PipelineState:
         reason: str = "",
         public_reason: str = WHERE_MORE,
         since_s: float | None = None,
+        behind_at: Mapping[Place, int] | None = None,
+        topics: Collection[str] = (),
         has_bad_records: bool = False,
     ) -> None:
         """The table takes part in this way; ``reason`` says why it does not run, ``since_s`` since when it does not.
 
-        ``public_reason`` says it without values of rows, ``has_bad_records`` whether these are why.
+        ``public_reason`` says it without values of rows, ``behind_at`` is where it reads next of ``topics``,
+        ``has_bad_records`` whether these are why.
         """
         with self._lock:
-            counts = self._tables.setdefault(name, _TableCounts())
+            counts = self._tables.setdefault(name, TableCounts())
+            if (counts.standing, counts.reason) != (standing, reason):
+                is_old = standing is Standing.PAUSED and counts.since_s is None and since_s is not None
+                time_s = since_s if is_old and since_s is not None else self._now()
+                self._log.stands(time_s, name, standing, reason, public_reason)
             counts.since_s = None if standing is Standing.RUNNING else since_s or counts.since_s or self._now()
             counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
+            counts.behind_at, counts.topics = behind_at, counts.topics | {*topics}
             counts.has_bad_records = has_bad_records
 
     def without_tables(self, names: Collection[str]) -> None:
@@ -182,7 +148,7 @@ class PipelineState:
         """What goes on beside the stream now, by table; all else has ended."""
         with self._lock:
             for name in works:
-                self._tables.setdefault(name, _TableCounts())
+                self._tables.setdefault(name, TableCounts())
             for name, counts in self._tables.items():
                 counts.beside = works.get(name)
                 if counts.beside is None:
@@ -192,10 +158,10 @@ class PipelineState:
         """Work beside the stream has brought a slice into a table; into another one for its sake without ``opened``."""
         rows = [table for table in report.tables if table.identifier == name]
         with self._lock:
-            counts = self._tables.setdefault(name, _TableCounts())
+            counts = self._tables.setdefault(name, TableCounts())
             counts.slice_s = self._now()
             counts.beside_rows += sum(table.row_count for table in rows)
-            self._count_reasons(report.quarantined_reasons)
+            self._note_bad(report)
             for table in rows if opened is not None else ():
                 counts.add(table)
         if opened is not None:
@@ -205,10 +171,10 @@ class PipelineState:
         """Work beside the stream has left a table so; the stream sees it with its next batch."""
         stream = self.open_table(name)
         with self._lock:
-            counts = self._tables.setdefault(name, _TableCounts())
-        if stream is not None:
-            _look(counts, stream)
-        counts.take(opened)
+            counts = self._tables.setdefault(name, TableCounts())
+            if stream is not None:
+                self._look(name, stream)
+            counts.take(opened)
 
     def retried(self, what: str) -> None:
         """Something that failed is done again."""
@@ -231,15 +197,17 @@ class PipelineState:
             self._running.pop(report.batch_id, None)
             self._records += report.record_count
             self._skipped.update(report.counts.skipped)
-            self._count_reasons(report.quarantined_reasons)
+            self._note_bad(report)
             self._retries.update(report.retries)
+            for what, count in report.retries.items():
+                self._log.note(self._now(), EventKind.RETRY, "", what, count=count)
             _add(self._steps, report.seconds)
             _add(self._task_steps, report.task_seconds)
             self._batch_count += 1
             self._batch_seconds += seconds
             self._counts_at_most.update(bound for bound in DURATION_BOUNDS_S if seconds <= bound)
             for table in report.tables:
-                self._tables.setdefault(table.identifier, _TableCounts()).add(table)
+                self._tables.setdefault(table.identifier, TableCounts()).add(table)
             rows = sum(table.row_count for table in report.tables)
             done = (report.batch_id, self._now(), seconds, report.record_count, rows, len(report.tables))
             self._batches.append(BatchView(*done, dict(report.seconds)))
@@ -258,12 +226,10 @@ class PipelineState:
         opened = dict(self._open_tables()) if shapes else {}
         places = () if source is None else source.lag.places(now_s)
         with self._lock:
-            for name in opened:
-                self._tables.setdefault(name, _TableCounts())
+            for name, one in opened.items():
+                self._tables.setdefault(name, TableCounts())
+                self._look(name, one)
             counts = dict(self._tables)
-        for name, one in opened.items():
-            _look(counts[name], one)
-        with self._lock:
             running = min(self._running, default=None)
             durations = {bound: self._counts_at_most[bound] for bound in DURATION_BOUNDS_S}
             return PipelineView(
@@ -273,7 +239,6 @@ class PipelineState:
                 self._checkpoint,
                 self._records,
                 dict(self._skipped),
-                dict(self._quarantined),
                 dict(self._retries),
                 dict(self._steps),
                 dict(self._task_steps),
@@ -281,7 +246,7 @@ class PipelineState:
                 running,
                 None if running is None else self._running[running],
                 tuple(self._batches),
-                tuple(_table_view(name, counts[name]) for name in sorted(counts)),
+                tuple(counts[name].view(name, places) for name in sorted(counts)),
                 places,
                 None if source is None else source.silent_s,
                 tuple(self._history),
@@ -289,40 +254,38 @@ class PipelineState:
                 self._group_failures + (0 if source is None else source.group_failure_count),
                 None if source is None else source.unread_bytes,
                 self._public_reason,
+                self._bad.groups(),
+                self._bad.counted_s,
+                self._log.events,
             )
 
-    def _count_reasons(self, reasons: Mapping[str, int]) -> None:
-        for reason, count in reasons.items():
-            is_full = reason not in self._quarantined and len(self._quarantined) >= REASONS_KEPT
-            self._quarantined[OTHER_REASONS if is_full else reason] += count
+    def put_open_bad_records(self, groups: Mapping[Group, int], time_s: float) -> None:
+        """The quarantine held these, by table and kind of reason, when somebody began to count at ``time_s``."""
+        with self._lock:
+            self._bad.put_open(groups, time_s)
 
+    def _note_bad(self, report: BatchReport) -> None:
+        if not report.bad_kinds:
+            return
+        self.has_new_bad_records.set()
+        added: Counter[Group] = self._bad.add(report.bad_kinds, self._table_of_bad())
+        by_table: Counter[str] = Counter()
+        for (table, _), count in added.items():
+            by_table[table] += count
+        for table, count in by_table.items():
+            self._log.note(self._now(), EventKind.BAD_RECORDS, table, count=count)
 
-def _look(counts: _TableCounts, opened: OpenTable) -> None:
-    """Take the newest state of the stream; the same value was looked at before."""
-    state = opened.state
-    if state is not counts.seen:
-        counts.take(opened)
-        counts.seen = state
+    def _table_of_bad(self) -> TableOf:
+        """Gives the table of a bad record as the list of the quarantine does; nobody knows it before the start."""
+        opened = self._open_tables()
+        if self.config is None:
+            return lambda topic, _: NO_TABLE
+        return TargetNames(self.config, lambda: ((name, one.position) for name, one in opened.items())).table
 
-
-def _table_view(name: str, counts: _TableCounts) -> TableView:
-    snapshot, beside = counts.snapshot, counts.beside
-    return TableView(
-        name,
-        counts.standing,
-        counts.reason,
-        counts.since_s,
-        counts.events,
-        counts.rows,
-        counts.changelog_rows,
-        0 if snapshot is None else snapshot.id,
-        None if snapshot is None else snapshot.time_ms / 1000,
-        counts.shape,
-        counts.public_reason,
-        None if beside is None else replace(beside, rows=counts.beside_rows, slice_s=counts.slice_s),
-        dict(counts.unsent),
-        counts.has_bad_records,
-    )
+    def _look(self, name: str, opened: OpenTable) -> None:
+        changed = self._tables[name].take_of_stream(opened)
+        if changed is not None:
+            self._log.note(self._now(), EventKind.SCHEMA, name, changed)
 
 
 def _add(sums: dict[str, float], more: Mapping[str, float]) -> None:

@@ -12,6 +12,7 @@ from pipelines.live.table_shape import TableShape
 from sinks.write.unsent import Unsent
 from sources.lag import PlaceLag
 from sources.positions import Place
+from sources.wording import BadReason
 
 
 class Phase(StrEnum):
@@ -52,6 +53,63 @@ class Beside:
     """When the last slice was done, if one was since the start."""
 
 
+class EventKind(StrEnum):
+    """What an event of a pipeline is about."""
+
+    STARTED = "started"
+    WAITING = "waiting"
+    """For trouble that passes by itself."""
+    GOING_ON = "going on"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    PAUSED = "paused"
+    """A table."""
+    RESUMED = "resumed"
+    """A table; it reads what it has missed."""
+    CAUGHT_UP = "caught up"
+    """A table; it is in the stream again."""
+    SCHEMA = "schema change"
+    BAD_RECORDS = "bad records"
+    RETRY = "retry"
+    RELOADED = "reloaded"
+    """The pipeline file."""
+    RELOAD_REFUSED = "reload refused"
+    ACTION = "action"
+    """Somebody asked for it on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """Something that happened to a pipeline; what happens again is one event that counts."""
+
+    time_s: float
+    """When it happened last."""
+    kind: EventKind
+    table: str
+    """Empty where it is about the whole pipeline."""
+    reason: str
+    """What else there is to say. May hold values of rows."""
+    public_reason: str = ""
+    """The same for those who may not see rows."""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BadGroup:
+    """Bad records of one table with one kind of reason."""
+
+    table: str
+    """Its identifier, or words for why there is none."""
+    reason: str
+    """The kind of reason, without values."""
+    word: BadReason
+    put_aside: int
+    """Put into the quarantine since the start of the process."""
+    open: int | None
+    """In the quarantine when it was counted last; None before it was counted once."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableView:
     """One table of a pipeline. Counts are those since the start of the process, of stream and work beside it."""
@@ -75,6 +133,10 @@ class TableView:
     beside: Beside | None = None
     unsent: Unsent = field(default_factory=dict)
     """Values that the source left out and no row tells for certain, by column and what they became."""
+    topics: tuple[str, ...] = ()
+    """Those that are known to feed it."""
+    missed_records: int | None = None
+    """About how many records of its topics it has not read, of a table that is not in the stream; None: not known."""
     has_bad_records: bool = False
     """Whether it is paused because too many of its records are bad."""
 
@@ -125,8 +187,6 @@ class PipelineView:
     checkpoint: str
     records: int
     skipped: Mapping[str, int]
-    quarantined: Mapping[str, int]
-    """By kind of reason."""
     retries: Mapping[str, int]
     """By what for."""
     step_seconds: Mapping[str, float]
@@ -149,6 +209,17 @@ class PipelineView:
     """Of dump files, behind the batches that are done; None for other sources."""
     public_reason: str = WHERE_MORE
     """The reason for those who may not see rows."""
+    bad_records: tuple[BadGroup, ...] = ()
+    """Those that are in the quarantine or were put there since the start, by table, most frequent ones first."""
+    bad_counted_s: float | None = None
+    """When the quarantine was counted last."""
+    events: tuple[EventView, ...] = ()
+    """The newest ones, oldest first."""
+
+    @property
+    def open_bad_records(self) -> int | None:
+        """In the quarantine when it was counted last; None before it was counted once."""
+        return None if self.bad_counted_s is None else sum(group.open or 0 for group in self.bad_records)
 
     @property
     def lag_records(self) -> int | None:
@@ -160,6 +231,10 @@ class PipelineView:
     def lag_s(self) -> float | None:
         """Of the partition that is farthest behind."""
         return max((place.seconds for place in self.places if place.seconds is not None), default=None)
+
+    def tables_that_are(self, standing: Standing) -> int:
+        """How many tables take part in this way."""
+        return sum(table.standing is standing for table in self.tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from paimon_table.errors import public_text
 from pipelines.config.config import PipelineConfig
 from pipelines.live.run_state import RunState
+from pipelines.look.open_records import counted_records
 from pipelines.look.server import listening, served
 from pipelines.look.state_file import kept_state
 from pipelines.report.run_log import naming
@@ -23,6 +24,7 @@ def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None
         _serve_metrics(configs, state, stack)
         _serve_page(configs, state, stack)
         stack.enter_context(kept_state(configs, state))
+        stack.enter_context(counted_records(configs, state))  # ends first: the last state has the last count
         try:
             yield
         except BaseException as error:

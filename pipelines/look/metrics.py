@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipelines.live.views import Beside, Phase, PipelineView, RunView, Standing, TableView
+from pipelines.live.views import BadGroup, Beside, Phase, PipelineView, RunView, Standing, TableView
 from sources.lag import PlaceLag
+from sources.wording import BadReason
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """(values of the labels, value) pairs."""
@@ -18,6 +19,7 @@ Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 PIPELINE = ("pipeline",)
 PLACE = ("pipeline", "topic", "partition")
 TABLE = ("pipeline", "table")
+BAD = ("pipeline", "table", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,21 @@ def _of_tables(value: Callable[[TableView], float | None]) -> Callable[[RunView]
 def _of_shapes(value: Callable[[TableView], float]) -> Callable[[RunView], Samples]:
     """Of tables that were looked at: a paused one may not have been since the start."""
     return _of_tables(lambda table: value(table) if table.snapshot_id else None)
+
+
+def _of_bad_records(value: Callable[[BadGroup], int | None]) -> Callable[[RunView], Samples]:
+    """By table and word for the reason: several kinds of reasons have one."""
+
+    def samples(run: RunView) -> Samples:
+        sums: dict[tuple[str, ...], float] = {}
+        for pipeline in run.pipelines:
+            for group in pipeline.bad_records:
+                if (found := value(group)) is not None:
+                    labels = (pipeline.name, group.table, group.word.value)
+                    sums[labels] = sums.get(labels, 0.0) + found
+        return sums.items()
+
+    return samples
 
 
 def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[RunView], Samples]:
@@ -159,9 +176,21 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "tidemark_records_quarantined_total",
-        ("pipeline", "reason"),
-        "Records in quarantine, by kind of reason.",
-        _by_word(lambda p: p.quarantined),
+        BAD,
+        f"Records put into the quarantine; `reason` is one of {', '.join(f'`{word}`' for word in BadReason)}.",
+        _of_bad_records(lambda group: group.put_aside),
+    ),
+    Metric(
+        "tidemark_quarantine_records",
+        BAD,
+        "Records in the quarantine when it was counted last: every few seconds, more rarely where that takes long.",
+        _of_bad_records(lambda group: group.open),
+    ),
+    Metric(
+        "tidemark_quarantine_counted_timestamp_seconds",
+        PIPELINE,
+        "When the quarantine was counted last, since 1970; missing before the first time.",
+        _of_pipelines(lambda p: p.bad_counted_s),
     ),
     Metric(
         "tidemark_retries_total",
@@ -206,7 +235,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_lag_records",
         PLACE,
-        "Records that the stream has not read yet. Of tables that are not in it `tidemark_table_behind_seconds` tells.",
+        "Records that the stream has not read yet. Of tables that are not in it `tidemark_table_missed_records` tells.",
         _of_places(lambda p: p.records),
     ),
     Metric(
@@ -240,6 +269,13 @@ METRICS: tuple[Metric, ...] = (
         TABLE,
         "How long the table has not been in the stream: paused, catching up, or both; 0 for one that is.",
         _behind_s,
+    ),
+    Metric(
+        "tidemark_table_missed_records",
+        TABLE,
+        "About how many records of its topics a table has not read that is not in the stream; missing while it is not"
+        " known.",
+        _of_tables(lambda t: t.missed_records),
     ),
     Metric(
         "tidemark_table_beside_records",

@@ -10,17 +10,23 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.live.views import EventKind
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.row_output import rich_table
 from pipelines.report.safe_text import shown
+from sources.wording import first_of
 
 TABLES_SHOWN = 40
 PLACES_SHOWN = 10
 BATCHES_SHOWN = 8
+REASONS_SHOWN = 5
+EVENTS_SHOWN = 10
 _BAR = 24
 _STEPS = {"plan": "cyan", "decode": "blue", "write": "green", "append": "magenta", "compact": "yellow", "commit": "red"}
 _GOOD, _BAD, _BETWEEN = "green", "bold red", "yellow"
-_COLOURS = {"running": _GOOD, "failed": _BAD, "paused": _BAD}
+_COLOURS = {"running": _GOOD, "paused": _BAD}
+_BAD_EVENTS = (EventKind.FAILED, EventKind.PAUSED, EventKind.WAITING, EventKind.RELOAD_REFUSED)
+_KINDS = {"good": _GOOD, "bad": _BAD, "between": _BETWEEN}
 
 
 def status_view(states: Sequence[tuple[Mapping[str, Any], str | None]], now_s: float) -> RenderableType:
@@ -52,7 +58,12 @@ def _pipeline(
     if pipeline["last_batches"]:
         yield Text()
         yield _batches(pipeline["last_batches"])
+    if pipeline["advice"]:
+        yield Text(f"  {pipeline['advice']}", style=_BETWEEN)
     yield from _troubles(pipeline)
+    if pipeline["events"]:
+        yield Text()
+        yield _events(pipeline["events"])
     yield Text()
     yield Text(f"  {_process(state)}", style="dim")
 
@@ -60,7 +71,7 @@ def _pipeline(
 def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str | None, now_s: float) -> Text:
     line = Text(shown(pipeline["name"], 80), style="bold")
     if holder is not None:
-        line.append(f"  {pipeline['phase']}", style=_COLOURS.get(pipeline["phase"], _BETWEEN))
+        line.append(f"  {pipeline['state']}", style=_KINDS[pipeline["state_kind"]])
         line.append(
             f"  for {duration_words(max(0.0, now_s - state['started_s']))}, {shown(holder, 80)}", style="not bold"
         )
@@ -82,6 +93,8 @@ def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
     if pipeline["lag_records"] is not None:
         late = "" if not pipeline["lag_s"] else f" ({duration_words(pipeline['lag_s'])})"
         words.append(f"{pipeline['lag_records']:,} behind{late}")
+    if pipeline["open_bad_records"]:
+        words.append(f"{pipeline['open_bad_records']:,} in quarantine")
     if pipeline["unread_bytes"]:
         words.append(f"{pipeline['unread_bytes'] / 1e6:,.1f} MB of files to read")
     if pipeline["running_batch"] is not None:
@@ -96,8 +109,8 @@ def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
 
 
 def _tables(tables: Sequence[Mapping[str, Any]], time_s: float) -> Table:
-    columns = ("table", "state", "rows since start", "snapshot", "age", "files", "bytes", "level 0", "runs")
-    table = rich_table([(name, name not in ("table", "state")) for name in columns])
+    numbers = ("missed", "rows since start", "snapshot", "age", "files", "bytes", "level 0", "runs")
+    table = rich_table([("table", False), ("state", False), *((name, True) for name in numbers), ("topics", False)])
     ordered = sorted(tables, key=lambda one: (one["standing"] == "running", one["name"]))
     for one in ordered[:TABLES_SHOWN]:
         shape, standing = one["shape"], one["standing"]
@@ -105,10 +118,12 @@ def _tables(tables: Sequence[Mapping[str, Any]], time_s: float) -> Table:
         table.add_row(
             Text(shown(one["name"], 60)),
             Text(_state_words(one, time_s), style=_COLOURS.get(standing, _BETWEEN)),
+            "" if one["missed_records"] is None else f"{one['missed_records']:,}",
             f"{one['rows']:,}",
             str(one["snapshot_id"] or ""),
             age,
             *_shape_cells(shape, is_known=bool(one["snapshot_id"])),
+            Text(", ".join(first_of([shown(topic, 60) for topic in one["topics"]], 1))),
         )
     if len(ordered) > TABLES_SHOWN:
         table.add_row(Text(f"and {len(ordered) - TABLES_SHOWN} more", style="dim"))
@@ -158,8 +173,8 @@ def _beside(tables: Sequence[Mapping[str, Any]], now_s: float) -> Iterator[Text]
 
 
 def _places(places: Sequence[Mapping[str, Any]]) -> Table:
-    table = rich_table([("topic", False), ("partition", True), ("next", True), ("end", True), ("behind", True)])
-    table.add_column(Text("for"), justify="right")
+    names = ("partition", "next", "end", "records behind", "time behind")
+    table = rich_table([("topic", False), *((name, True) for name in names)])
     ordered = sorted(places, key=lambda one: -(one["records"] or 0))
     for one in ordered[:PLACES_SHOWN]:
         numbers = ("" if one[key] is None else f"{one[key]:,}" for key in ("next_offset", "end_offset", "records"))
@@ -199,9 +214,27 @@ def _troubles(pipeline: Mapping[str, Any]) -> Iterator[Text]:
     lost = sum(pipeline.get("lost_offsets", {}).values())
     if lost:
         yield Text(f"  {lost:,} offsets were gone before they were read", style=_BAD)
-    for what, counts in (("quarantined", pipeline["quarantined"]), ("done again", pipeline["retries"])):
-        for reason, count in sorted(counts.items(), key=lambda item: -item[1])[:5]:
-            yield Text(f"  {count:,} {what}: {shown(reason, 120)}", style=_BETWEEN)
+    for reason, count in sorted(pipeline["retries"].items(), key=lambda item: -item[1])[:REASONS_SHOWN]:
+        yield Text(f"  {count:,} {'retry' if count == 1 else 'retries'}: {shown(reason, 120)}", style=_BETWEEN)
+    groups = sorted(pipeline["bad_records"], key=lambda one: (-(one["open"] or 0), -one["put_aside"]))
+    for one in groups[:REASONS_SHOWN]:
+        is_open = "not counted yet" if one["open"] is None else f"{one['open']:,} in quarantine"
+        words = f"{is_open}, {one['put_aside']:,} put there since the start"
+        yield Text(f"  bad records of {shown(one['table'], 60)}: {words}: {shown(one['reason'], 120)}", style=_BETWEEN)
+    if len(groups) > REASONS_SHOWN:
+        yield Text(f"  and {len(groups) - REASONS_SHOWN} more kinds: tidemark quarantine list FILE", style="dim")
+
+
+def _events(events: Sequence[Mapping[str, Any]]) -> Table:
+    """The newest ones, newest first."""
+    table = rich_table([("last events", False), ("what", False), ("about", False)])
+    for one in [*reversed(events)][:EVENTS_SHOWN]:
+        at = datetime.fromtimestamp(one["time_s"], UTC).strftime("%m-%d %H:%M:%S UTC")
+        times = f" ×{one['count']:,}" if one["count"] > 1 else ""
+        style = _BAD if one["kind"] in _BAD_EVENTS else ""
+        about = ": ".join(shown(part, 200) for part in (one["table"], one["reason"]) if part)
+        table.add_row(at, Text(f"{one['kind']}{times}", style=style), Text(about))
+    return table
 
 
 def _process(state: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import table_names
 from pipelines.quarantine.selection import Group, Selection, grouped
-from pipelines.quarantine.target_names import NO_TABLE, TargetNames
 from pipelines.report.safe_text import shown
+from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.wording import counted, first_of
 
 SHOWN = 20

@@ -30,8 +30,8 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.alone import alone
 from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.slices import Slices
-from pipelines.quarantine.target_names import TargetNames
 from pipelines.quarantine.twins import Identity, Placed, identity, placed
+from pipelines.tables.target_names import TargetNames
 from sinks.quarantine import NOTES
 from sources.wording import counted
 
@@ -80,8 +80,8 @@ def take_out_good_alone(config: PipelineConfig, bad: BadLines) -> None:
     of_others = [note for note in notes if query is None or not note.owner.startswith(query)]
     missing: set[Identity] = set()
     if of_others:
-        own = own_tables(config)
-        names, known = TargetNames(config, own.written), own.positions().known
+        known = own_tables(config).positions().known
+        names = TargetNames(config, known.items)
         for line in bad.lines(of_others, lambda: None):
             if isinstance(line, BadLine):
                 position = known.get(names.of(line))

@@ -22,11 +22,11 @@ from pipelines.quarantine.kept_lines import take_out
 from pipelines.quarantine.no_match import check_known, group_line, no_records
 from pipelines.quarantine.selection import Group, Selection, grouped
 from pipelines.quarantine.slices import Slices
-from pipelines.quarantine.target_names import TargetNames
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import print_table, rich_table
 from pipelines.report.safe_text import json_line, safe_json, shown
 from pipelines.report.say import say
+from pipelines.tables.target_names import TargetNames
 from sources.wording import counted, first_of
 
 SHOWN = 20
@@ -45,7 +45,7 @@ class Opened:
             raise ConfigError(f"pipeline {config.name} has no quarantine: it says on_bad_record: fail")
         self.config = config
         self.bad = BadLines(config)
-        self.names = TargetNames(config, lambda: own_tables(config).written())
+        self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
         self.damaged: list[DamagedLine] = []
         self.damaged_count = 0
 

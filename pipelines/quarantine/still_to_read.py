@@ -13,8 +13,8 @@ from pipelines.bad_records.bad_lines import REPLAY, RETRY, BadLine
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
-from pipelines.quarantine.target_names import source_names
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.target_names import source_names
 from sinks.commit.positions import Position
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pipelines.batch.decode_task import kind_of_reason
 from sources.changes import SKIPS
-from sources.wording import counted, first_of, position_words, skip_words
+from sources.wording import BadReason, bad_reason, counted, first_of, position_words, skip_words
 
 
 def test_names_that_are_left_out_are_counted() -> None:
@@ -28,6 +31,32 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
     ones = skip_words(dict.fromkeys(SKIPS.values(), 1))
     assert not [words for words in ones if words.split()[1].endswith("s")]
     assert skip_words({}) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("value is not JSON: Expecting value at character 1", BadReason.NOT_JSON),
+        ("value is not usable JSON: RecursionError", BadReason.NOT_JSON),
+        ("value is nested deeper than 100 levels", BadReason.NOT_JSON),
+        ("value has half of a surrogate pair in a string", BadReason.NOT_JSON),
+        ("value is no Debezium envelope: op is 'x'", BadReason.NOT_AN_EVENT),
+        ("op u without a row in after", BadReason.NOT_AN_EVENT),
+        ("op u without the old row: b of the primary key is not in the message key", BadReason.KEY),
+        ("op d: neither before nor the message key has the key (id)", BadReason.KEY),
+        ("the record has no message key, and table lake.t has that of its first records (id)", BadReason.KEY),
+        ("the message key is no JSON object with fields", BadReason.KEY),
+        ("embedded schema is not a Kafka Connect struct", BadReason.SCHEMA),
+        ("column id BIGINT: NULL in a column that takes none", BadReason.NULL),
+        ('column a\nb INT: string "x" does not fit INT', BadReason.VALUE),
+        ("table lake.t is not there yet, and no event so far shows columns to make it with", BadReason.NO_TABLE),
+        ("byte 12 of f.jsonl: it is no JSON", BadReason.NOT_A_RECORD),
+        ("written by hand", BadReason.OTHER),
+    ],
+)
+def test_a_reason_has_one_word_of_a_few_with_its_values_or_without(reason: str, word: BadReason) -> None:
+    assert bad_reason(reason) is word
+    assert bad_reason(kind_of_reason(reason)) is word
 
 
 def test_positions_say_where_the_next_record_is() -> None:

@@ -69,7 +69,13 @@ class Actions:
         def tell(text: str) -> None:
             self._jobs[number] = Outcome("working", text)
 
-        return self._start(lambda: retry_quietly(config, selection, tell), "the retry", number)
+        def retry() -> str:
+            try:
+                return retry_quietly(config, selection, tell)
+            finally:
+                self._state.pipelines[pipeline].has_new_bad_records.set()
+
+        return self._start(retry, "the retry", number)
 
     def outcome(self, number: str) -> Outcome:
         """How far it is."""

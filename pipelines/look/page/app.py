@@ -27,8 +27,9 @@ from starlette.types import ASGIApp
 
 from paimon_table.errors import TidemarkError, public_text
 from pipelines.config.config import PipelineConfig
-from pipelines.live.pipeline_state import OpenTable
 from pipelines.live.run_state import RunState
+from pipelines.live.table_counts import OpenTable
+from pipelines.live.views import EventKind
 from pipelines.look.document import document, without_values
 from pipelines.look.page import details
 from pipelines.look.page.actions import RETRY, Actions
@@ -217,6 +218,7 @@ class Page:
         self._config(pipeline)
         if action == RETRY:
             log.warning("%s: a retry of bad records was asked for on the web page", pipeline)
+            self._state.pipelines[pipeline].note(EventKind.ACTION, "a retry of bad records was asked for on this page")
             return {"number": self._actions.begin_retry(pipeline, table, reason)}
         if table is None or action not in self._actions.of(pipeline):
             raise _Refused(404, "there is no such action")
@@ -225,6 +227,7 @@ class Page:
         }:
             raise _Refused(404, "the pipeline has no such table")
         log.warning("%s: %s of table %s was asked for on the web page", pipeline, action, table)
+        self._state.pipelines[pipeline].note(EventKind.ACTION, f"{action} was asked for on this page", table)
         return {"number": self._actions.begin(pipeline, table, action)}
 
     def _config(self, name: str) -> PipelineConfig:

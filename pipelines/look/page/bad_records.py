@@ -9,7 +9,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.look.page.details import cut
 from pipelines.prepared import own_tables
 from pipelines.quarantine.selection import grouped
-from pipelines.quarantine.target_names import TargetNames
+from pipelines.tables.target_names import TargetNames
 
 FILES_READ = 100
 
@@ -21,7 +21,7 @@ def bad_records(config: PipelineConfig) -> dict[str, Any]:
     bad = BadLines(config)
     files = bad.files()
     newest = files[-FILES_READ:]
-    names = TargetNames(config, lambda: own_tables(config).written())
+    names = TargetNames(config, lambda: own_tables(config).positions().known.items())
     lines = (line for line in bad.lines(newest, lambda: None) if isinstance(line, BadLine))
     groups = [
         {

@@ -19,6 +19,7 @@ from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.dumps.dump_records import record_batches_from_dump
+from sources.wording import BadReason, bad_reason
 from tests.support.local_batches import pipeline_tables, reported_batches
 from tests.support.mutants import Record, mutated
 from tests.support.replay import CAPTURES, plain_rows
@@ -97,6 +98,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
     assert report.record_count == len(good) + mutant_count
     first, second = (quarantined(quarantine.directory(batch_id)) for batch_id in (0, 1))
     assert len(second) == report.counts.quarantined
+    assert {line["reason"] for line in (*first, *second) if bad_reason(line["reason"]) is BadReason.OTHER} == set()
     by_place = {(row["topic"], row["partition"], row["offset"]): row for row in (*again, *mutants)}
     bad = {id(by_place.pop((line["topic"], line["partition"], line["offset"]))): line["reason"] for line in second}
     assert {reason for row in again if (reason := bad.get(id(row)))} <= {line["reason"] for line in first}

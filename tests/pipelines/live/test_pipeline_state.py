@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.batch.batch_report import BatchReport, TableReport
-from pipelines.live.pipeline_state import OTHER_REASONS, POINT_EVERY_S, REASONS_KEPT, Opened, PipelineState
-from pipelines.live.views import Beside, Phase, Standing
+from pipelines.live.bad_counts import GROUPS_KEPT, OTHER_REASONS, OTHER_TABLES
+from pipelines.live.pipeline_state import POINT_EVERY_S, PipelineState
+from pipelines.live.table_counts import Opened
+from pipelines.live.views import Beside, EventKind, Phase, Standing
 from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
 from sources.lag import Lag
@@ -47,6 +49,7 @@ def report(batch_id: int, started_s: float = 0.0, ended_s: float = 2.0, **given:
 def test_batches_are_seen_with_what_they_brought_to_each_table(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
     state = PipelineState("shop", "checkpoint", Clock())
+    state.config = tables.config
     first = records(*(event("c", key, {"id": key, "n": 1}) for key in (1, 2, 3)), ({"id": 4}, b"no JSON"))
     update = event("u", 1, {"id": 1, "n": 2}, {"id": 1, "n": 1})
     second = records(update, (None, None), event("c", 9, {"id": 9}, table="others"), first_offset=4)
@@ -64,7 +67,7 @@ def test_batches_are_seen_with_what_they_brought_to_each_table(tmp_path: Path) -
 
     items, others = seen.tables
     assert (seen.phase, seen.records, seen.skipped) == (Phase.RUNNING, 7, {"tombstones": 1})
-    assert sum(seen.quarantined.values()) == 1
+    assert [(bad.table, bad.put_aside, bad.open) for bad in seen.bad_records] == [("lake.items", 1, None)]
     assert (items.name, items.events, items.standing) == ("lake.items", 4, Standing.RUNNING)
     assert (others.name, others.events, others.rows) == ("lake.others", 1, 1)
     assert items.changelog_rows == 5  # three inserts, the row before the update and the one after it
@@ -113,9 +116,9 @@ def test_batches_that_overlap_share_no_seconds() -> None:
 def test_the_number_of_reasons_is_bounded() -> None:
     state = PipelineState("shop")
     for number in range(3):
-        state.end(report(number, quarantined_reasons={f"reason {number} {n}": 2 for n in range(REASONS_KEPT)}))
-    seen = state.view().quarantined
-    assert len(seen) == REASONS_KEPT + 1 and seen[OTHER_REASONS] == 4 * REASONS_KEPT
+        state.end(report(number, bad_kinds={("t", None, f"reason {number} {n}"): 2 for n in range(GROUPS_KEPT)}))
+    counts = {(bad.table, bad.reason): bad.put_aside for bad in state.view().bad_records}
+    assert len(counts) == GROUPS_KEPT + 1 and counts[OTHER_TABLES, OTHER_REASONS] == 4 * GROUPS_KEPT
 
 
 def test_a_table_that_is_paused_says_why_and_since_when() -> None:
@@ -132,6 +135,40 @@ def test_a_table_that_is_paused_says_why_and_since_when() -> None:
     assert state.view().tables[0].since_s == 7.0
     state.put_table("lake.orders", Standing.RUNNING)
     assert state.view().tables[0].since_s is None
+
+
+def test_a_paused_table_tells_how_many_records_of_its_topics_it_misses() -> None:
+    state, source = PipelineState("shop"), Source()
+    state.look_at(source, dict)
+    source.lag.ends_at({("orders", 0): 100, ("orders", 1): 7, ("items", 0): 50}, 0.0)
+    at = {("orders", 0): 60, ("items", 0): 1}
+    state.put_table("lake.orders", Standing.PAUSED, "too narrow", behind_at=at, topics=("orders",))
+    assert state.view().tables[0].missed_records == 40 + 7  # a partition that came later is missed as a whole
+    source.lag.ends_at({("orders", 0): 130, ("orders", 1): 7}, 1.0)
+    (table,) = state.view().tables
+    assert (table.missed_records, table.topics) == (77, ("orders",))
+
+    state.put_table("lake.orders", Standing.RUNNING)
+    assert state.view().tables[0].missed_records is None
+
+
+def test_what_a_paused_table_misses_of_a_source_without_ends_is_not_known() -> None:
+    state = PipelineState("shop")
+    state.put_table("lake.orders", Standing.PAUSED, behind_at={("orders", 0): 60}, topics=("orders",))
+    assert state.view().tables[0].missed_records is None
+
+
+def test_a_change_of_a_schema_is_an_event_and_topics_are_told(tmp_path: Path) -> None:
+    state, tables = PipelineState("shop"), pipeline_tables(tmp_path, ALL_TABLES)
+    state.look_at(Source(), lambda: tables.sinks)
+    run_batches(tables, [records(event("c", 1, {"id": 1}))], tmp_path)
+    assert state.view().events == ()
+    second = records(event("c", 2, {"id": 2, "note": "x", "qty": 1}), first_offset=1)
+    run_batches(tables, [second], tmp_path, first_batch_id=1)
+    (changed,) = state.view().events
+    assert (changed.kind, changed.table) == (EventKind.SCHEMA, "lake.items")
+    assert "+ note STRING" in changed.public_reason and "+ qty BIGINT" in changed.public_reason
+    assert state.view().tables[0].topics == (TOPIC,)
 
 
 def test_a_table_that_no_rule_writes_is_not_shown_as_running() -> None:
@@ -200,13 +237,13 @@ def test_what_is_written_beside_the_stream_counts_and_shows_where_the_table_is(t
 
     state.put_beside({"lake.items": Beside("replay", 7, 5, "shop.public.items-0: 7")})
     clock.now_s += 10
-    slice_report = report(0, tables=(TableReport("lake.items", 3, 4, 2),), quarantined_reasons={"bad": 1})
+    slice_report = report(0, tables=(TableReport("lake.items", 3, 4, 2),), bad_kinds={("t", None, "bad"): 1})
     state.slice_done("lake.items", slice_report, Opened(sink.table, sink.state))
 
     (table,) = state.view().tables
     assert (table.events, table.rows, table.changelog_rows, table.snapshot_id) == (2, 3, 4, 2)
     assert table.beside == Beside("replay", 7, 5, "shop.public.items-0: 7", 3, 1010.0)
-    assert state.view().quarantined == {"bad": 1}
+    assert [(bad.reason, bad.put_aside) for bad in state.view().bad_records] == [("bad", 1)]
 
     # when it has ended, the stream's next state is that of the table
     state.put_beside({})

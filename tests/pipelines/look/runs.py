@@ -6,9 +6,23 @@ from dataclasses import replace
 
 from pipelines.live.process_memory import ProcessUse
 from pipelines.live.table_shape import LevelShape, TableShape
-from pipelines.live.views import BatchView, Beside, Durations, Phase, PipelineView, Point, RunView, Standing, TableView
+from pipelines.live.views import (
+    BadGroup,
+    BatchView,
+    Beside,
+    Durations,
+    EventKind,
+    EventView,
+    Phase,
+    PipelineView,
+    Point,
+    RunView,
+    Standing,
+    TableView,
+)
 from sinks.write.unsent import Became
 from sources.lag import PlaceLag
+from sources.wording import BadReason
 
 HOSTILE = 'lake.<script>alert("1")</script>\n\\"}\u202e\ud800 x{} 1'
 """A name with a tag, quotes, line ends, a mark that turns text around, half of a surrogate pair."""
@@ -36,7 +50,9 @@ def table(
     name: str = "lake.orders", standing: Standing = Standing.RUNNING, reason: str = "", beside: Beside | None = None
 ) -> TableView:
     unsent = {("body", Became.OLDER): 4}
-    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside, unsent)
+    missed = None if standing is Standing.RUNNING else 250
+    topics = ("shop.old", "shop.orders")
+    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside, unsent, topics, missed)
 
 
 def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "") -> PipelineView:
@@ -48,7 +64,6 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         "/var/lib/tidemark/shop",
         400,
         {"tombstones": 3},
-        {"value is not JSON": 2},
         {"commit conflict": 1},
         {"decode": 3.5, "append": 1.25},
         {"read": 2.0},
@@ -64,6 +79,15 @@ def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "")
         group_failures=6,
         unread_bytes=1_500_000,
         public_reason=reason,
+        bad_records=(
+            BadGroup("lake.items", "column qty INT: string ... does not fit INT", BadReason.VALUE, 0, 7),
+            BadGroup("lake.orders", "value is not JSON", BadReason.NOT_JSON, 2, 1),
+        ),
+        bad_counted_s=995.0,
+        events=(
+            EventView(900.0, EventKind.PAUSED, "lake.items", "column id: BIGINT is narrower than TEXT"),
+            EventView(950.0, EventKind.BAD_RECORDS, "lake.orders", "", count=2),
+        ),
     )
 
 

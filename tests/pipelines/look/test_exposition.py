@@ -8,9 +8,10 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.live.table_shape import TableShape
-from pipelines.live.views import Phase, RunView, Standing
+from pipelines.live.views import BadGroup, Phase, RunView, Standing
 from pipelines.look.exposition import exposition
 from pipelines.look.metrics import DURATIONS, METRICS
+from sources.wording import BadReason
 from tests.pipelines.look.runs import HOSTILE, LONG, REPLAY, pipeline, run, table
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -55,7 +56,10 @@ def test_the_numbers_are_those_of_the_run() -> None:
     assert value(found, "tidemark_table_state", pipeline="shop", table="lake.items", state="paused") == 1
     assert value(found, "tidemark_table_state", pipeline="shop", table="lake.items", state="running") == 0
     assert value(found, "tidemark_pipeline_phase", pipeline="shop", phase="running") == 1
-    assert value(found, "tidemark_records_quarantined_total", pipeline="shop", reason="value is not JSON") == 2
+    bad = {**orders, "reason": "not-json"}
+    assert value(found, "tidemark_records_quarantined_total", **bad) == 2
+    assert value(found, "tidemark_quarantine_records", **bad) == 1
+    assert value(found, "tidemark_table_missed_records", pipeline="shop", table="lake.items") == 250
     assert value(found, "tidemark_unread_bytes", pipeline="shop") == 1_500_000
     assert value(found, "tidemark_group_failures_total", pipeline="shop") == 6
     assert value(found, "tidemark_running_batch_seconds", pipeline="shop") == 2
@@ -87,7 +91,10 @@ def test_a_table_that_is_paused_since_before_the_start_has_no_shape_yet() -> Non
 
 
 def test_hostile_names_are_labels_and_no_more() -> None:
-    hostile = replace(pipeline(), tables=(table(HOSTILE, beside=REPLAY), table(LONG)), quarantined={HOSTILE: 1})
+    bad = BadGroup(HOSTILE, HOSTILE, BadReason.OTHER, 1, 1)
+    hostile = replace(
+        pipeline(), tables=(table(HOSTILE, beside=REPLAY), table(LONG, Standing.PAUSED)), bad_records=(bad,)
+    )
     found = series(run(hostile))
     names = {dict(labels)["table"] for name, labels in found if name == "tidemark_table_rows_total"}
     assert names == {HOSTILE.replace("\ud800", "?"), "n" * 297 + "..."}

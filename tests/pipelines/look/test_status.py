@@ -189,13 +189,18 @@ def text_of(view: RunView, holder: str | None = "process 4711 on host", width: i
 
 def test_what_is_shown_of_a_running_pipeline() -> None:
     text = text_of(run())
-    assert "shop  running  for 15 min, process 4711 on host" in text
-    assert "400 records read since the start, 25 behind (12 s), 1.5 MB of files to read, batch 4 runs for 2 s" in text
+    assert "shop  running, 1 table paused  for 15 min, process 4711 on host" in text
+    assert "400 records read since the start, 25 behind (12 s), 8 in quarantine, 1.5 MB of files to read" in text
+    assert ", batch 4 runs for 2 s" in text
     lines = [line.split() for line in text.splitlines()]
     paused, running = [line for line in lines if line and line[0] in ("lake.orders", "lake.items")][:2]
     assert (paused[0], paused[1], running[0], running[1]) == ("lake.items", "paused", "lake.orders", "running,")
+    assert paused[2] == "250"
     assert "lake.items is paused: column id: BIGINT is narrower than TEXT" in text
-    assert "2 quarantined: value is not JSON" in text and "1 done again: commit conflict" in text
+    assert "1 retry: commit conflict" in text
+    assert "bad records of lake.orders: 1 in quarantine, 2 put there since the start: value is not JSON" in text
+    assert "shop.old, and 1 more" in text
+    assert text.index("bad records ×2") < text.index("paused          lake.items: column id")  # newest first
     assert (
         "replay of lake.orders: 12,000 records read so far, about 3,000 to go, 11,000 rows written since the start,"
         " next at shop.orders-0: 42, last slice 10 s ago"
@@ -208,10 +213,9 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
 
 def test_a_paused_table_says_for_how_long_and_no_zeros_before_it_was_looked_at() -> None:
     unseen = replace(table(standing=Standing.PAUSED), since_s=700.0, snapshot_id=0, shape=TableShape())
-    (line,) = [
-        line for line in text_of(run(replace(pipeline(), tables=(unseen,)))).splitlines() if "lake.orders" in line
-    ]
-    assert "paused for 5 min" in line and " 0" not in line
+    lone = replace(pipeline(), tables=(unseen,), bad_records=(), events=())
+    (line,) = [line for line in text_of(run(lone)).splitlines() if "lake.orders" in line]
+    assert "paused for 5 min" in line and "250" in line and " 0" not in line
 
 
 def test_hostile_names_do_not_steer_the_terminal() -> None:

@@ -77,7 +77,12 @@ def test_the_rate_of_the_first_batch_is_not_told() -> None:
 def test_quarantined_records_are_told_with_directory_and_reasons() -> None:
     told = replace(
         report(counts=DecodeCounts(quarantined=7)),
-        quarantined_reasons={"value is not JSON": 4, "no key": 2, "a": 1, "b": 0},
+        bad_kinds={
+            ("t", None, "value is not JSON"): 4,
+            ("t", None, "no key"): 2,
+            ("t", None, "a"): 1,
+            ("t", None, "b"): 0,
+        },
     )
     assert progress_line(told, 2.0, quarantine="/state/q").endswith(
         "; 7 quarantined in /state/q: 4 value is not JSON; 2 no key; 1 a; 0 for other reasons"
@@ -102,7 +107,7 @@ def batches() -> list[BatchReport]:
     second = report(1, counts=DecodeCounts(quarantined=2, tombstones=2), started_s=11.5)
     return [
         report(0),
-        replace(second, quarantined_reasons={"no key": 2}),
+        replace(second, bad_kinds={("t", None, "no key"): 2}),
         report(2, records=0, counts=DecodeCounts(tombstones=3, exact=4), started_s=13.5),
     ]
 
@@ -170,7 +175,7 @@ def test_a_run_of_one_batch_has_no_rate() -> None:
 
 def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
     totals = RunTotals()
-    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), quarantined_reasons={"no number": 3})
+    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), bad_kinds={("t", None, "no number"): 3})
     for part in (bad, report(records=20)):
         totals.beside("lake.orders", part)
     summary = RunSummary("shop", totals.totals, (ORDERS,), quarantine="/q")
@@ -182,7 +187,7 @@ def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
 
 
 def test_bad_records_of_a_slice_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), quarantined_reasons={"no number": 3})
+    bad = replace(report(records=500, counts=DecodeCounts(quarantined=3)), bad_kinds={("t", None, "no number"): 3})
     for part in (bad, report(records=20)):
         ProgressLine("shop", "/q").beside("lake.orders", part)
     assert [r.getMessage() for r in caplog.records] == [

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from paimon_table.errors import ConfigError
 from pipelines.bad_records.bad_lines import BadLine
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.written_tables import WrittenTable
+from sinks.commit.positions import Position
 from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
@@ -30,19 +30,23 @@ def source_names(topic: str, named: SourceNames | None) -> SourceNames:
 class TargetNames:
     """Tables by the names that records or their topics tell; the rules of the pipeline file count as they are now.
 
-    Where the names of a topic fit no rule, the table counts that the topic has fed, if it is one. ``written`` looks
-    which those are; it is called once, if at all.
+    Where the names of a topic fit no rule, the table counts that the topic has fed, if it is one. ``positions`` gives
+    how far each table that was written has come; it is called once, if at all.
     """
 
-    def __init__(self, config: PipelineConfig, written: Callable[[], Iterable[WrittenTable]]) -> None:
+    def __init__(self, config: PipelineConfig, positions: Callable[[], Iterable[tuple[str, Position]]]) -> None:
         self._config = config
-        self._written = written
+        self._positions = positions
         self._fed: defaultdict[str, set[str]] | None = None
         self._known: dict[tuple[str, SourceNames | None], str] = {}
 
     def of(self, line: BadLine) -> str:
         """The table's identifier, or words for why there is none."""
-        key = (line.topic, line.source)
+        return self.table(line.topic, line.source)
+
+    def table(self, topic: str, source: SourceNames | None) -> str:
+        """As ``of``, for a record of ``topic`` that names ``source``."""
+        key = (topic, source)
         if key not in self._known:
             self._known[key] = self._table(*key)
         return self._known[key]
@@ -65,7 +69,7 @@ class TargetNames:
     def _fed_by(self, topic: str) -> set[str]:
         if self._fed is None:
             self._fed = defaultdict(set)
-            for table in self._written():
-                for place in table.position.offsets:
-                    self._fed[place[0]].add(str(table.name))
+            for identifier, position in self._positions():
+                for topic, _ in position.offsets:
+                    self._fed[topic].add(identifier)
         return self._fed.get(topic, set())
