@@ -210,7 +210,7 @@ def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
 
 def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path) -> None:
     opened = Table.open(str(path))
-    write_mark(opened.io, opened.paths, "shop", ())
+    write_mark(opened.io, opened.paths, "shop")
     done("tags", "create", path, "later", "--snapshot", "5")
     before = files(path)
 

@@ -101,7 +101,7 @@ def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
 
 def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     driver = table(tmp_path)
-    write_mark(driver.table.io, driver.table.paths, "shop", ())
+    write_mark(driver.table.io, driver.table.paths, "shop")
     assert "written by pipeline shop: a run of it may go on" in run("rescale", driver, "--buckets", "3")
 
 
@@ -278,7 +278,7 @@ def test_a_table_is_emptied_once_that_is_confirmed(tmp_path: Path) -> None:
 def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_path: Path) -> None:
     driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"]), tmp_path / "lookup")
     driver.commit([["+I", 1, 1]])
-    write_mark(driver.table.io, driver.table.paths, "shop", ())
+    write_mark(driver.table.io, driver.table.paths, "shop")
     printed = run("truncate", driver, "--yes")
     assert printed.startswith("emptying:\n  the table: 1 bucket, 1 stored row in 1 file of ")
     assert "written by pipeline shop: what it has read stays read" in printed

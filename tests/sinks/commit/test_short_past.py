@@ -39,7 +39,7 @@ def short(tmp_path: Path) -> Table:
     for batch_id in range(BATCHES):
         assert _commit(target, batch_id, tmp_path, batch_id)
     expire(target.table.context, Surroundings(), Limits(1, 1, 0, 100))
-    write_mark(target.table.io, target.table.paths, "shop", ())
+    write_mark(target.table.io, target.table.paths, "shop")
     return target.table
 
 
