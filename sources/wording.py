@@ -48,7 +48,7 @@ _BAD_REASONS = (
     (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without a row"),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half)"),
     (BadReason.SCHEMA, r"embedded schema "),
-    (BadReason.KEY, r"op d: |op u |(the record has no|the) message key\\b"),
+    (BadReason.KEY, r"op d: |op u |(the record has no|the) message key\b"),
     (BadReason.NULL, r"column .*: NULL in a column"),
     (BadReason.VALUE, r"column "),
     (BadReason.NO_TABLE, r"table "),

@@ -44,7 +44,10 @@ _LARGEST_REQUEST = 4096
 _FILES = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
+    "/draw.js": ("draw.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),  # browsers ask for it beside other pages too
 }
 
 

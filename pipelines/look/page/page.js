@@ -1,56 +1,11 @@
-// The page of a running Tidemark. Everything that comes from tables, topics and records is put in as text, never as HTML.
+// The page of a running Tidemark: draw.js has its texts, elements and charts.
 "use strict";
 
-const STEPS = ["plan", "decode", "write", "wait", "append", "compact", "commit"];
-const LONGEST = 600;
 const POINTS = 720;
+const EVENTS_SHOWN = 8;
 const histories = new Map();
 const sections = new Map();
 let token = sessionStorage.getItem("tidemark-token") || "";
-
-// Characters that nobody sees, or that turn the direction of what follows, stand there as their codes.
-function shown(value, longest = LONGEST) {
-  const text = String(value);
-  const cut = text.length > longest ? `${text.slice(0, longest)}… (${text.length.toLocaleString("en")} characters)` : text;
-  return cut.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu, (c) => (c === "\n" ? c : `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`));
-}
-
-function element(name, given = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(given)) {
-    if (key === "class") made.className = value;
-    else if (key === "onclick") made.addEventListener("click", value);
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null) made.setAttribute(key, value);
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
-
-function drawn(name, given) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(given)) made.setAttribute(key, value);
-  return made;
-}
-
-const text = (value, longest) => element("bdi", { class: "text" }, shown(value, longest));
-const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
-
-function bytes(size) {
-  for (const unit of ["B", "KB", "MB", "GB"]) {
-    if (size < 1000) return `${unit === "B" || size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${unit}`;
-    size /= 1000;
-  }
-  return `${size.toFixed(1)} TB`;
-}
-
-function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "–";
-  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 120) return `${minutes} min`;
-  return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.floor(minutes / 1440)} days`;
-}
 
 async function asked(path, given = {}) {
   const headers = { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...(given.headers || {}) };
@@ -62,74 +17,8 @@ async function asked(path, given = {}) {
 
 const query = (path, values) => `${path}?${new URLSearchParams(values)}`;
 
-// Replaces what a place shows only where it differs, so that focus and selection stay.
-function put(place, ...children) {
-  const next = element("div", {}, ...children);
-  if (place.innerHTML !== next.innerHTML) place.replaceChildren(...next.childNodes);
-}
-
-// ---- charts
-
-function lineChart(caption, points, unit) {
-  const figure = element("figure", {}, element("figcaption", {}, caption));
-  const known = points.filter((point) => point.value !== null);
-  const most = Math.max(1e-9, ...known.map((point) => point.value));
-  const last = known.length ? known[known.length - 1].value : null;
-  const svg = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
-  svg.setAttribute("aria-label", last === null ? `${caption}: not known yet` : `${caption}: now ${unit(last)}, at most ${unit(most)}`);
-  if (known.length > 1) {
-    const from = known[0].time, span = Math.max(1, known[known.length - 1].time - from);
-    const path = known.map((point) => `${(((point.time - from) / span) * 100).toFixed(2)},${(96 - (point.value / most) * 90).toFixed(2)}`);
-    svg.append(drawn("polyline", { points: path.join(" "), class: "line" }));
-  }
-  figure.append(svg, element("p", { class: "legend" }, last === null ? "not known yet" : `now ${unit(last)}, at most ${unit(most)}`));
-  return figure;
-}
-
-function batchChart(batches) {
-  const figure = element("figure", {}, element("figcaption", {}, "Steps of the last batches"));
-  const shownBatches = batches.slice(-30);
-  const total = (batch) => Object.values(batch.steps).reduce((sum, one) => sum + one, 0);
-  const longest = Math.max(1e-9, ...shownBatches.map(total));
-  const svg = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
-  const last = shownBatches[shownBatches.length - 1];
-  svg.setAttribute("aria-label", last ? `Steps of ${shownBatches.length} batches, the last one, ${last.id}, took ${duration(total(last))}` : "no batch yet");
-  const width = 100 / Math.max(12, shownBatches.length);
-  shownBatches.forEach((batch, position) => {
-    let below = 98;
-    for (const step of Object.keys(batch.steps).sort((a, b) => STEPS.indexOf(a) - STEPS.indexOf(b))) {
-      const height = (batch.steps[step] / longest) * 94;
-      below -= height;
-      const bar = drawn("rect", { x: position * width + width * 0.1, y: below, width: width * 0.8, height, class: STEPS.includes(step) ? step : "other" });
-      const title = drawn("title", {});
-      title.textContent = shown(`batch ${batch.id}: ${step} ${duration(batch.steps[step])} of ${duration(total(batch))}, ${number(batch.records)} records`);
-      bar.append(title);
-      svg.append(bar);
-    }
-  });
-  const present = STEPS.filter((step) => shownBatches.some((batch) => batch.steps[step]));
-  const legend = element("ul", { class: "legend", "aria-label": "Steps" }, ...present.map((step) => element("li", {}, element("span", { class: step }), step)));
-  figure.append(svg, legend);
-  return figure;
-}
-
-function rates(history) {
-  return history.slice(1).map((point, position) => ({
-    time: point.time_s,
-    value: Math.max(0, point.records - history[position].records) / Math.max(0.1, point.time_s - history[position].time_s),
-  }));
-}
-
 // ---- tables
 
-function grid(label, names, rows) {
-  const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col", class: name.number ? "number" : "" }, name.name)));
-  const body = rows.map((cells) => element("tr", {}, ...cells.map((cell, n) => element("td", { class: names[n].number ? "number" : "" }, cell))));
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
-}
-
-const columns = (...names) => names.map((name) => ({ name: name.replace("#", ""), number: name.startsWith("#") }));
 const standingClass = (word) => ({ running: "good", paused: "bad", failed: "bad" })[word] || "between";
 
 function actionButtons(section, table) {
@@ -150,6 +39,16 @@ function besideWords(section, beside) {
     element("div", { class: "faint" }, words), element("div", { class: "faint" }, "next at ", text(beside.position, 200), `; ${ago}`));
 }
 
+function topicWords(table) {
+  if (!table.topics.length) return "";
+  const more = table.topics.length > 2 ? ` and ${table.topics.length - 2} more` : "";
+  return element("div", { class: "faint note", title: shown(table.topics.join("\n"), 2000) }, "from ", text(table.topics.slice(0, 2).join(", "), 200), more);
+}
+
+function missedWords(table) {
+  return table.missed_records === null ? "" : element("div", { class: "missed" }, `misses about ${number(table.missed_records)} record${table.missed_records === 1 ? "" : "s"}`);
+}
+
 // What a table that nobody has looked at since the start shows in place of zeros.
 function seen(table, words) {
   return table.snapshot_id ? words : "–";
@@ -157,8 +56,8 @@ function seen(table, words) {
 
 function tableRows(section) {
   return section.pipeline.tables.map((table) => [
-    element("button", { type: "button", class: "name", "aria-expanded": String(section.open === table.name), onclick: () => openDetails(section, table.name) }, text(table.name, 120)),
-    element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.since_s === null ? "" : element("span", { class: "faint" }, ` for ${duration(Math.max(0, section.time - table.since_s))}`), table.reason ? element("div", { class: standingClass(table.standing) === "bad" ? "reason" : "reason between" }, text(table.reason)) : "", table.beside ? besideWords(section, table.beside) : ""),
+    element("div", {}, element("button", { type: "button", class: "name", "aria-expanded": String(section.open === table.name), onclick: () => openDetails(section, table.name) }, text(table.name, 120)), topicWords(table)),
+    element("span", {}, element("span", { class: `word ${standingClass(table.standing)}` }, table.standing), table.since_s === null ? "" : element("span", { class: "faint" }, ` for ${duration(Math.max(0, section.time - table.since_s))}`), missedWords(table), table.reason ? element("div", { class: standingClass(table.standing) === "bad" ? "reason" : "reason between" }, text(table.reason)) : "", table.beside ? besideWords(section, table.beside) : ""),
     number(table.events), number(table.rows), seen(table, number(table.snapshot_id)),
     table.snapshot_time_s === null ? "–" : duration(section.time - table.snapshot_time_s),
     seen(table, number(table.shape.files)), seen(table, bytes(table.shape.size_bytes)),
@@ -181,24 +80,69 @@ function newSection(name) {
   section.title = element("div", { class: "title" });
   section.reason = element("div");
   section.facts = element("dl", { class: "facts" });
+  section.advice = element("div");
   section.charts = element("div", { class: "charts" });
-  for (const title of ["Tables", "Partitions", "Quarantine"]) section.parts[title] = part(title);
+  for (const title of ["Tables", "Quarantine", "Last events", "Partitions"]) section.parts[title] = part(title);
   section.details = element("section", { class: "details", hidden: true, tabindex: "-1", "aria-label": "Details of a table" });
   section.news = element("p", { role: "status", class: "faint" });
   section.records = element("div");
-  section.quarantineButton = element("button", { type: "button", onclick: () => showQuarantine(section) }, "Show bad records");
+  section.quarantineButton = element("button", { type: "button", class: "more", onclick: () => showQuarantine(section) }, "Show bad records");
   section.parts.Quarantine.outer.append(section.quarantineButton, section.records);
-  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows since the start, those read beside the stream too."), section.news, section.details);
-  section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts,
-    section.parts.Tables.outer, section.parts.Partitions.outer, section.parts.Quarantine.outer);
+  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows since start, those read beside the stream too. Age is that of the newest snapshot; a bucket's runs are what a reader merges."), section.news, section.details);
+  section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts, section.advice,
+    ...Object.values(section.parts).map((one) => one.outer));
   section.titleId = ids.title;
   sections.set(name, section);
   document.getElementById("pipelines").append(section.root);
   return section;
 }
 
-function fact(name, value, kind = "") {
-  return element("div", {}, element("dt", {}, name), element("dd", { class: kind }, value));
+function fact(name, value, note = "", kind = "") {
+  return element("div", {}, element("dt", {}, name), element("dd", { class: kind }, value), element("dd", { class: "faint note" }, note));
+}
+
+function facts(section, pipeline, rate) {
+  const last = pipeline.last_batches[pipeline.last_batches.length - 1];
+  const runs = pipeline.running_batch !== null;
+  const batch = runs ? pipeline.running_batch : last ? last.id : "none yet";
+  const batchNote = runs ? `running for ${duration(Math.max(0, section.time - pipeline.running_since_s))}` : last ? `done ${duration(Math.max(0, section.time - last.ended_s))} ago` : "";
+  const lost = Object.values(pipeline.lost_offsets).reduce((sum, one) => sum + one, 0);
+  const bad = pipeline.open_bad_records, putAside = pipeline.bad_records.reduce((sum, one) => sum + one.put_aside, 0);
+  const age = pipeline.bad_counted_s === null ? 0 : section.time - pipeline.bad_counted_s;
+  const badNote = [`${number(putAside)} since start`, ...(age > 60 ? [`counted ${duration(age)} ago`] : [])].join(", ");
+  const retries = Object.values(pipeline.retries).reduce((sum, one) => sum + one, 0);
+  return [
+    fact("Records read", number(pipeline.records), "since start"),
+    fact("Records per second", rate.length ? number(rate[rate.length - 1].value) : "–", "last 5 s"),
+    fact("Records behind", number(pipeline.lag_records), "not read yet"),
+    fact("Time behind", duration(pipeline.lag_s), "oldest unread record", pipeline.lag_s > 600 ? "bad" : ""),
+    fact("Batch", String(batch), batchNote),
+    fact("In quarantine", bad === null ? "counting" : number(bad), badNote, bad ? "between" : ""),
+    ...(lost ? [fact("Offsets lost", number(lost), "since start", "bad")] : []),
+    fact("Retries", number(retries), "since start"),
+  ];
+}
+
+const BAD_EVENTS = ["failed", "paused", "waiting", "reload refused"];
+
+function eventRows(section, events) {
+  return events.map((one) => [
+    element("time", { datetime: new Date(one.time_s * 1000).toISOString(), title: new Date(one.time_s * 1000).toLocaleString("en-GB") },
+      section.time - one.time_s > 86400 ? new Date(one.time_s * 1000).toLocaleString("en-GB") : clock(one.time_s)),
+    element("span", { class: BAD_EVENTS.includes(one.kind) ? "bad" : "" }, `${one.kind}${one.count > 1 ? ` ×${number(one.count)}` : ""}`),
+    one.table || one.reason ? text([one.table, one.reason].filter(Boolean).join(": ")) : "",
+  ]);
+}
+
+// A text of Tidemark itself, in which backquotes mark what is typed.
+const marked = (words) => shown(words, 2000).split("`").map((part, n) => (n % 2 ? element("code", {}, part) : part));
+
+function showEvents(section, pipeline) {
+  const place = section.parts["Last events"].inner, newest = [...pipeline.events].reverse();
+  const names = columns("time", "what", "about"), older = newest.slice(EVENTS_SHOWN);
+  const isOpen = Boolean(place.querySelector("details[open]"));
+  put(place, newest.length ? grid("Last events", names, eventRows(section, newest.slice(0, EVENTS_SHOWN))) : element("p", { class: "faint" }, "Nothing has happened yet."),
+    ...(older.length ? [element("details", { open: isOpen }, element("summary", {}, `${number(older.length)} earlier`), grid("Earlier events", names, eventRows(section, older)))] : []));
 }
 
 function showPipeline(state, pipeline) {
@@ -211,42 +155,34 @@ function showPipeline(state, pipeline) {
   history.splice(0, history.length - POINTS);
   histories.set(pipeline.name, history);
 
-  put(section.title, element("h2", { id: section.titleId }, text(pipeline.name)), element("span", { class: `word ${standingClass(pipeline.phase)}` }, pipeline.phase));
+  put(section.title, element("h2", { id: section.titleId }, text(pipeline.name)), element("span", { class: `word ${pipeline.state_kind}` }, pipeline.state));
   put(section.reason, ...(pipeline.reason ? [element("p", { class: "reason" }, text(pipeline.reason, 3000))] : []),
     ...(pipeline.source_silent_s ? [element("p", { class: "reason" }, `The source has not answered for ${duration(pipeline.source_silent_s)}.`)] : []));
   const rate = rates(history);
-  const last = pipeline.last_batches[pipeline.last_batches.length - 1];
-  const lost = Object.values(pipeline.lost_offsets).reduce((sum, one) => sum + one, 0);
-  const bad = Object.values(pipeline.quarantined).reduce((sum, one) => sum + one, 0);
-  put(section.facts,
-    fact("Read since start", number(pipeline.records)),
-    fact("Per second", rate.length ? number(rate[rate.length - 1].value) : "–"),
-    fact("Records behind", number(pipeline.lag_records)),
-    fact("Behind", duration(pipeline.lag_s), pipeline.lag_s > 600 ? "bad" : ""),
-    fact("Batch", pipeline.running_batch === null ? (last ? `${last.id} done` : "none yet") : `${pipeline.running_batch} runs`),
-    fact("In quarantine", number(bad), bad ? "between" : ""),
-    ...(lost ? [fact("Offsets lost", number(lost), "bad")] : []),
-    fact("Done again", number(Object.values(pipeline.retries).reduce((sum, one) => sum + one, 0))));
-  put(section.charts, lineChart("Records per second", rate, number),
-    lineChart("Seconds behind", history.map((point) => ({ time: point.time_s, value: point.lag_s })), duration), batchChart(pipeline.last_batches));
+  put(section.facts, ...facts(section, pipeline, rate));
+  put(section.charts, lineChart("Records per second", rate, number, roundTop),
+    lineChart("Time behind", history.map((point) => ({ time: point.time_s, value: point.lag_s })), duration, roundDuration), batchChart(pipeline.last_batches));
+  put(section.advice, ...(pipeline.advice ? [element("p", { class: "advice" }, ...marked(pipeline.advice))] : []));
   const shape = JSON.stringify([pipeline.tables, section.open, Boolean(token), pipeline.actions]);
   if (shape !== section.shape || state.time_s - (section.drawn || 0) > 15) {
     const focused = document.activeElement && section.parts.Tables.inner.contains(document.activeElement) ? focusPath(document.activeElement) : null;
     section.shape = shape;
     section.drawn = state.time_s;
     section.parts.Tables.inner.replaceChildren(pipeline.tables.length
-      ? grid("Tables", columns("table", "state", "#events", "#rows", "#snapshot", "#age", "#files", "#bytes", "#level 0 / most runs", "actions"), tableRows(section))
+      ? grid("Tables", columns("table", "state", "#events", "#rows", "#snapshot", "#age", "#files", "#size", "#level 0 / most runs", "actions"), tableRows(section))
       : element("p", { class: "faint" }, "No table yet."));
     if (focused) refocus(section.parts.Tables.inner, focused);
   }
   put(section.parts.Partitions.inner, pipeline.places.length
-    ? grid("Partitions", columns("topic", "#partition", "#next", "#end", "#behind", "#for"), placeRows(pipeline))
+    ? grid("Partitions", columns("topic", "#partition", "#next offset", "#end offset", "#records behind", "#time behind"), placeRows(pipeline))
     : element("p", { class: "faint" }, "The source has no partitions with an end."));
-  const reasons = Object.entries(pipeline.quarantined).sort((a, b) => b[1] - a[1]);
-  put(section.parts.Quarantine.inner, reasons.length
-    ? grid("Reasons since the start", columns("reason", "#records since the start"), reasons.map(([reason, count]) => [text(reason), number(count)]))
-    : element("p", { class: "faint" }, "No bad record since the start."));
+  put(section.parts.Quarantine.inner, pipeline.bad_records.length
+    ? grid("Bad records", columns("table", "reason", "#in quarantine", "#since start"), pipeline.bad_records.map((one) =>
+      [text(one.table, 120), text(one.reason), one.open === null ? "counting" : number(one.open), number(one.put_aside)]))
+    : element("p", { class: "faint" }, pipeline.bad_counted_s === null ? "Counting the records in quarantine." : "No bad records."));
+  showEvents(section, pipeline);
   section.quarantineButton.disabled = !token;
+  section.quarantineButton.title = token ? "" : "needs the token";
 }
 
 const focusPath = (focused) => [...document.querySelectorAll("button, [tabindex]")].filter((one) => one.closest(".pipeline") === focused.closest(".pipeline")).indexOf(focused);
@@ -322,7 +258,7 @@ async function showQuarantine(section) {
     const groups = found.groups.map((group) => element("details", {},
       element("summary", {}, `${number(group.count)} × `, text(`${group.table}: ${group.reason}`)),
       element("button", { type: "button", "data-action": "retry", onclick: () => act(section, { action: "retry", table: group.table, reason: group.reason }, section.retryNews) }, "retry"),
-      grid("Bad records", columns("place", "reason", "record"), group.examples.map((one) => [text(one.place), text(one.reason), text(one.record)]))));
+      grid("Examples", columns("place", "reason", "record"), group.examples.map((one) => [text(one.place), text(one.reason), text(one.record)]))));
     const part = found.read < found.files ? `The newest ${number(found.read)} of ${number(found.files)} files.` : "";
     section.retryNews = element("p", { role: "status", class: "faint" });
     section.records.replaceChildren(section.retryNews, ...(groups.length ? groups : [element("p", { class: "faint" }, "No bad records.")]), element("p", { class: "faint" }, part));
@@ -374,7 +310,7 @@ let latest = null;
 
 // Events come without the token, so their reasons hold no values of rows; with it the whole reasons are asked for.
 async function told(state) {
-  const hasReason = state.pipelines.some((one) => one.reason || one.tables.some((table) => table.reason));
+  const hasReason = state.pipelines.some((one) => [one, ...one.tables, ...one.events].some((part) => part.reason));
   if (token && hasReason) {
     try {
       const whole = await asked("/api/state");
@@ -390,6 +326,7 @@ async function told(state) {
 function takeReasons(pipeline, whole) {
   if (!whole) return;
   if (pipeline.phase === whole.phase) pipeline.reason = whole.reason;
+  pipeline.events = whole.events;
   for (const table of pipeline.tables) {
     const found = whole.tables.find((one) => one.name === table.name && one.standing === table.standing);
     if (found) table.reason = found.reason;
@@ -399,7 +336,7 @@ function takeReasons(pipeline, whole) {
 function show(state) {
   latest = state;
   const memory = Object.entries(state.processes).map(([kind, use]) => `${kind} ${bytes(use.resident_bytes)}`).join(", ");
-  document.getElementById("process").textContent = shown(`${state.version}, Spark ${state.spark || "not started"}, since ${duration(state.time_s - state.started_s)}; ${memory}`);
+  document.getElementById("process").textContent = shown(`version ${state.version}, Spark ${state.spark || "not started"}, up ${duration(state.time_s - state.started_s)}${memory ? `, memory: ${memory}` : ""}`);
   for (const pipeline of state.pipelines) showPipeline(state, pipeline);
 }
 

@@ -127,6 +127,7 @@ def live_page(directory: Path, partition_by: Sequence[str] = (), **ui: object) -
     with looking([config], state):
         token = config.ui.token if config.ui is not None and config.ui.token else token_path(config).read_text().strip()
         page = LivePage(f"http://127.0.0.1:{port}", token, state, tables, directory, clock)
+        state.pipelines["shop"].config = config
         state.pipelines["shop"].look_at(page.source, lambda: tables.sinks)
         state.enter(Phase.RUNNING)
         yield page
