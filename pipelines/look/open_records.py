@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
@@ -21,8 +21,8 @@ from pipelines.config.config import PipelineConfig
 from pipelines.live.bad_counts import Group
 from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.run_state import RunState
-from pipelines.prepared import own_tables
 from pipelines.tables.target_names import SourceNames, TargetNames
+from sinks.commit.positions import Position
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,12 @@ _LAST_S = 3.0
 
 _Kind: TypeAlias = tuple[str, SourceNames | None, str]
 """Topic, source table and kind of reason of bad records."""
+
+
+def _positions(config: PipelineConfig) -> Iterable[tuple[str, Position]]:
+    from pipelines.prepared import own_tables  # loads pyspark, which `tidemark status` does without
+
+    return own_tables(config).positions().known.items()
 
 
 class OpenRecords:
@@ -60,7 +66,7 @@ class OpenRecords:
             counts = known[1] if known is not None and known[0] == version else self._read(bad, file)
             self._known[file.path] = version, counts
             kinds.update(dict(counts))
-        names = TargetNames(config, lambda: own_tables(config).positions().known.items())
+        names = TargetNames(config, lambda: _positions(config))
         groups: Counter[Group] = Counter()
         for (topic, source, reason), count in kinds.items():
             groups[names.table(topic, source), reason] += count

@@ -80,7 +80,7 @@ def test_nobody_listens_where_the_file_says_nothing(tmp_path: Path) -> None:
     configs = [config(tmp_path)]
     before = {thread.name for thread in threading.enumerate()}
     with looking(configs, RunState(configs)):
-        assert {thread.name for thread in threading.enumerate()} - before == {"tidemark-state"}
+        assert {thread.name for thread in threading.enumerate()} - before == {"tidemark-state", "tidemark-bad-records"}
 
 
 def test_servers_are_loaded_only_where_a_file_asks_for_them() -> None:
