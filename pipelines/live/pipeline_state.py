@@ -103,13 +103,19 @@ class PipelineState:
         """The pipeline is in this phase now; a failure stays. ``public_reason`` holds no values of rows."""
         with self._lock:
             if self._phase is not Phase.FAILED:
-                self._log.entered(self._now(), self._phase, phase, reason, public_reason)
+                told = self._unnamed(reason), self._unnamed(public_reason)
+                self._log.entered(self._now(), self._phase, phase, *told)
                 self._phase, self._reason, self._public_reason = phase, reason, public_reason
 
     def note(self, kind: EventKind, reason: str = "", table: str = "", public_reason: str | None = None) -> None:
         """Something has happened that those who look should know; see ``EventLog.note``."""
         with self._lock:
-            self._log.note(self._now(), kind, table, reason, public_reason)
+            told = None if public_reason is None else self._unnamed(public_reason)
+            self._log.note(self._now(), kind, table, self._unnamed(reason), told)
+
+    def _unnamed(self, text: str) -> str:
+        """A reason as its own pipeline shows it."""
+        return text.removeprefix(f"pipeline {self.name}: ")
 
     def put_table(
         self,

@@ -102,6 +102,11 @@ def test_a_file_that_cannot_begin_leaves_the_pipeline_as_it_was() -> None:
     one.run.reload(one.changed(trigger={"interval": "7s"}), lambda *answer: answers.append(answer))
     one.play(lambda: len(answers) == 2)
     assert answers[1] == (True, "changed: trigger.interval")
+    told = [(event.kind.value, event.reason) for event in one.state.view().events if event.kind.value != "started"]
+    assert told == [
+        ("reload refused", "table lake.orders: its bucket is 4"),
+        ("reloaded", "changed: trigger.interval"),
+    ]
 
 
 def test_a_wrong_file_is_told_with_its_place_and_stops_nothing(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable
 from paimon_table.storage.outages import storage_failure, told_failure
-from pipelines.live.views import Phase
+from pipelines.catchup.standing import Standing, TableState
+from pipelines.checkpoint.behind_marks import Cause
+from pipelines.live.views import EventKind, Phase
 from pipelines.trouble import Patience, Trouble, may_pass
+from sources.kafka.slices import offsets_of
 from tests.support.supervised_runs import Query, Supervised
 
 
@@ -75,6 +79,34 @@ def test_a_query_that_an_outage_ends_is_begun_again_until_it_goes_well(caplog: p
     told = [record.getMessage() for record in caplog.records]
     assert [("next try in" in text, "goes on after" in text) for text in told[:3]] == [(True, False)] * 3
     assert "next try in 4 s (number 3); the pipeline ends if it lasts 24 h 0 min" in told[2]
+
+
+def test_trouble_and_its_end_are_events_of_the_pipeline() -> None:
+    silent = Outage("Kafka at b:1 does not answer")
+    one = Supervised([Query(silent), silent, Query(runs_on=True)])
+    one.run.start()
+    one.play(lambda: one.run.waited_s > 0)
+    told = [(event.kind, event.count, event.public_reason) for event in one.state.view().events]
+    assert told == [
+        (EventKind.STARTED, 1, ""),
+        (EventKind.WAITING, 2, silent.public_text),
+        (EventKind.GOING_ON, 1, ""),
+    ]
+
+
+def test_a_table_that_is_not_in_the_stream_is_shown_with_what_it_misses() -> None:
+    query = Query(runs_on=True)
+    position = '{"t":{"0":5}}'
+    standing = Standing("lake.t", TableState.PAUSED, Cause.FAILED, "too narrow", 7000, position=position, topics=("t",))
+    query.standings = lambda: {"lake.t": standing}  # type: ignore[method-assign]
+    one = Supervised([query])
+    one.prepared.reader.slices = lambda: SimpleNamespace(offsets=offsets_of)
+    one.prepared.reader.lag.ends_at({("t", 0): 12}, 0.0)
+    one.run.start()
+    one.play(lambda: bool(one.state.view().tables))
+    (table,) = one.state.view().tables
+    assert (table.missed_records, table.topics, table.since_s) == (7, ("t",), 7.0)
+    one.run.request_stop()
 
 
 def test_patience_ends_with_the_reason_and_what_to_do() -> None:
