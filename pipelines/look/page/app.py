@@ -33,7 +33,6 @@ from pipelines.live.views import EventKind
 from pipelines.look.document import document, without_values
 from pipelines.look.page import details
 from pipelines.look.page.actions import RETRY, Actions
-from pipelines.look.page.bad_records import bad_records
 from pipelines.look.page.guard import Guard, Guarded
 
 log = logging.getLogger(__name__)
@@ -186,7 +185,7 @@ class Page:
     def _quarantine(self, request: Request) -> dict[str, Any]:
         self._check_token(request)
         config = self._config(request.query_params.get("pipeline", ""))
-        return self._read(lambda: bad_records(config))
+        return self._read(lambda: details.bad_records(config))
 
     def _token_fits(self, request: Request) -> dict[str, Any]:
         self._check_token(request)

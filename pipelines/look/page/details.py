@@ -1,4 +1,4 @@
-"""What the page shows of one table when somebody asks: its buckets, its history, some rows and changes.
+"""What the page shows when somebody asks: buckets, history, some rows and changes of a table; the newest bad records.
 
 Buckets come from memory. The rest is read from the storage, a bounded part of it, as plain data for JSON.
 """
@@ -12,13 +12,21 @@ import pyarrow as pa
 
 from paimon_table import BucketId, DataFileMeta, Table, TableState
 from paimon_table.types import sql
+from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.config.config import PipelineConfig
+from pipelines.prepared import own_tables
+from pipelines.quarantine.selection import grouped
 from pipelines.report.row_output import records
 from pipelines.report.table_report import kinds_first, snapshot_rows
+from pipelines.tables.target_names import TargetNames
 
 BUCKETS_SHOWN = 200
 SNAPSHOTS_SHOWN = 50
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = 40
+FILES_READ = 100
+"""Of a quarantine, the newest ones."""
+
 LONGEST_VALUE = 500
 """Characters of a value; beside them stands how many there are."""
 
@@ -111,6 +119,34 @@ def changes(table: Table) -> dict[str, Any]:
                 if part.num_rows:
                     return _shown(kinds_first(part.slice(0, ROWS_SHOWN), names, snapshot.id), len(names))
     return {"columns": [], "rows": [], "left_out": 0}
+
+
+def bad_records(config: PipelineConfig) -> dict[str, Any]:
+    """Groups with a few records each, from the newest files."""
+    if config.source.on_bad_record == "fail":
+        return {"files": 0, "read": 0, "groups": []}
+    bad = BadLines(config)
+    files = bad.files()
+    newest = files[-FILES_READ:]
+    names = TargetNames(config, lambda: own_tables(config).positions().known.items())
+    lines = (line for line in bad.lines(newest, lambda: None) if isinstance(line, BadLine))
+    groups = [
+        {
+            "table": group.table,
+            "reason": group.reason,
+            "count": group.count,
+            "examples": [
+                {
+                    "place": f"{line.topic} {line.partition}:{line.offset}",
+                    "reason": cut(line.reason),
+                    "record": cut(line.text.decode(errors="replace")),
+                }
+                for line in group.examples
+            ],
+        }
+        for group in grouped(lines, names.of)
+    ]
+    return {"files": len(files), "read": len(newest), "groups": groups}
 
 
 def _shown(rows: pa.Table, column_count: int) -> dict[str, Any]:
