@@ -31,7 +31,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.scan.changelog_scan import changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.splits import Split
-from paimon_table.scan.time_travel import as_of, chosen_snapshot
+from paimon_table.scan.time_travel import as_of, chosen_snapshot, stored_snapshot
 from paimon_table.schema.column_defaults import column_defaults
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.file_io import FileIO, file_io_for
@@ -59,6 +59,8 @@ class Table:
     """What readers and writers of its files need; values only."""
     publisher: Publisher
     """What makes new versions of it visible: that of the catalog which opened the table, else its files."""
+    follows_scan_options: bool = False
+    """Whether ``read`` takes the snapshot that the table's own options name, as batch readers of Paimon do."""
 
     @staticmethod
     def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
@@ -73,13 +75,15 @@ class Table:
     def open_for_reading(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
         """Open a table that is only read: options that matter to its writers alone are neither checked nor known.
 
+        Where the table's options name a snapshot (``scan.snapshot-id``, ``scan.tag-name``, ``scan.version``,
+        ``scan.timestamp-millis``), reading without a choice gives the rows of that snapshot.
         Writing through it would ignore them. Raises ConfigError when there is no table.
         """
         storage, root = _storage(path, io_options, io)
         table = _load(storage, TablePaths(root), reading_options)
         if table is None:
             raise ConfigError(f"there is no table at {path}; check the path")
-        return table
+        return replace(table, follows_scan_options=True)
 
     @staticmethod
     def open_if_exists(
@@ -168,11 +172,11 @@ class Table:
         timestamp_ms: int | None = None,
         snapshot: Snapshot | None = None,
     ) -> Iterator[pa.Table]:
-        """The rows of a snapshot (default: the latest) in pieces of bounded size, in no order.
+        """The rows of a snapshot in pieces of bounded size, in no order.
 
         A snapshot is chosen by its id, as the newest one not after a time, or given, such as that of a tag; it is read
-        with the schema it was written with. ``predicate`` is an Arrow expression over the table's columns; only rows
-        for which it is true are given.
+        with the schema it was written with. By default it is the latest, or see ``open_for_reading``.
+        ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
         Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
         """
         return self._read(columns, predicate, snapshot_id, timestamp_ms, snapshot)[1]
@@ -197,6 +201,8 @@ class Table:
         timestamp_ms: int | None,
         snapshot: Snapshot | None,
     ) -> tuple[pa.Schema, Iterator[pa.Table]]:
+        if snapshot is None and snapshot_id is None and timestamp_ms is None and self.follows_scan_options:
+            snapshot = self.stored_snapshot()
         if snapshot is None:
             chosen, ctx = chosen_snapshot(self.context, snapshot_id, timestamp_ms)
         else:
@@ -204,6 +210,10 @@ class Table:
         scan = TableScan.make(ctx, columns, predicate)
         splits = scan.plan(chosen)
         return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
+
+    def stored_snapshot(self) -> Snapshot | None:
+        """The snapshot that the table's own options name for readers: see the function of that name."""
+        return stored_snapshot(self.context)
 
     def plan(self, predicate: pc.Expression | None = None) -> tuple[Split, ...]:
         """What ``read`` would read of the latest snapshot."""

@@ -30,14 +30,14 @@ HONOURED = frozenset({
 
 KEPT_FOR_OTHERS = HONOURED | frozenset({
     # readers
-    "batch-scan-mode", "branch", "continuous.discovery-interval", "fallback-branch",
-    "file-reader-async-threshold", "incremental-between", "incremental-between-scan-mode",
-    "incremental-between-tag-to-snapshot", "incremental-between-timestamp", "incremental-to-auto-tag",
+    "batch-scan-mode", "continuous.discovery-interval", "file-reader-async-threshold", "incremental-between",
+    "incremental-between-scan-mode", "incremental-between-tag-to-snapshot", "incremental-between-timestamp",
+    "incremental-to-auto-tag",
     "parallel-scan.split-size", "query-auth.enabled", "streaming-read-append-overwrite", "streaming-read-mode",
     STREAMING_READ_OVERWRITE, "streaming.read.snapshot.delay", "table-read.sequence-number.enabled",
     # engines that run Paimon's own jobs
     "async-file-write", "auto-create", "delete.force-produce-changelog",
-    "end-input.check-partition-expire", "unaware-bucket.compaction.parallelism",
+    "end-input.check-partition-expire", "postpone.batch-write-fixed-bucket", "unaware-bucket.compaction.parallelism",
     # maintenance jobs
     "partition.idle-time-to-report-statistic", "partition.mark-done-action", "partition.mark-done-action.http.url",
     "partition.mark-done-action.custom.class",
@@ -85,10 +85,16 @@ _NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at 
 _NO_INDEX = "bloom filters are the only file indexes that are written; use file-index.bloom-filter.columns"
 _NO_EXTERNAL = "data files are written below the table directory only; remove the option"
 _NO_TIME_TYPE = "the type of the column says what its times are; remove the option"
+_NO_BRANCH = "Tidemark reads and writes the table itself and no branch in its place; remove the option"
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
-    "postpone.batch-write-fixed-bucket": _off(_NO_DYNAMIC),
+    "branch": Refusal(_NO_BRANCH, frozenset({"main"}), misleads_readers=True),
+    "fallback-branch": Refusal(_NO_BRANCH, misleads_readers=True),
+    "scan.fallback-branch": Refusal(_NO_BRANCH, misleads_readers=True),
+    "scan.primary-branch": Refusal(_NO_BRANCH, misleads_readers=True),
+    "scan.fallback-snapshot-branch": Refusal(_NO_BRANCH, misleads_readers=True),
+    "scan.fallback-delta-branch": Refusal(_NO_BRANCH, misleads_readers=True),
     "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
     "data-file.external-paths": Refusal(_NO_EXTERNAL),
     "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
@@ -147,6 +153,31 @@ REFUSED_PREFIXES: Mapping[str, str] = {
 """Families of names that are refused like the ones above."""
 
 
+UNSUPPORTED = frozenset({
+    "add-column-before-partition", "alter-column-null-to-not-null.disabled",
+    "clustering.incremental", "clustering.incremental.mode", "clustering.incremental.optimize-write",
+    "clustering.strategy", "commit.discard-duplicate-files", "commit.strict-mode.last-safe-snapshot",
+    "compaction.file-num-limit", "data-file.external-paths.weights",
+    "delete-file.thread-num", "disable-explicit-type-casting", "format-table.commit-hive-sync-url",
+    "format-table.file.compression", "format-table.partition-path-only-value", "key-value.sequence_number.enabled",
+    "log.scan", "log.scan.timestamp-millis", "manifest.format", "partition.mark-done-action.http.params",
+    "partition.sink-strategy", "stream-scan-mode", "upsert-key", "vector-field", "vector.file.format",
+    "vector.target-file-size", "write.batch-memory", "write.batch-size",
+})  # fmt: skip
+"""Options of Paimon that Tidemark neither acts on nor keeps."""
+
+UNSUPPORTED_PREFIXES = (
+    "blob.", "clustering.history-partition.", "commit.callback.", "materialized-table.", "variant.",
+    "visibility-callback.",
+)  # fmt: skip
+"""Families of names like the ones above."""
+
+
+def is_unsupported(name: str) -> bool:
+    """Whether the name is an option of Paimon that Tidemark does not support."""
+    return name in UNSUPPORTED or name.startswith(UNSUPPORTED_PREFIXES)
+
+
 def is_kept_for_others(name: str) -> bool:
     """Whether only readers, maintenance jobs or other writers look at this option."""
     return name in KEPT_FOR_OTHERS or name.startswith(KEPT_PREFIXES)
@@ -154,6 +185,8 @@ def is_kept_for_others(name: str) -> bool:
 
 def refusal_of(name: str, value: str) -> str | None:
     """What to use instead of an option that Tidemark does not implement; None when it may stand."""
+    if name in KEPT_FOR_OTHERS:
+        return None
     refusal = REFUSED.get(name)
     if refusal is not None:
         return None if value.strip().lower() in refusal.harmless else refusal.instead

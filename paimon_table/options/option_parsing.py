@@ -85,6 +85,10 @@ def _check_undeclared(name: str, text: str) -> None:
         raise UnsupportedFeature(f"option {name!r} is not supported yet: {instead}", option=name)
     if name in known.REFUSED or known.is_kept_for_others(name):
         return
+    if known.is_unsupported(name):
+        raise UnsupportedFeature(
+            f"option {name!r} is an option of Paimon that Tidemark does not support; remove it", option=name
+        )
     near = nearest(name, known_names(), at_least=0.0)
     raise ConfigError(f"option {name!r} is unknown; the nearest known option is {near!r}", option=name)
 

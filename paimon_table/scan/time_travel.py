@@ -1,14 +1,26 @@
-"""Which snapshot is read, and with which schema: the newest one, or one chosen by its id or by a time."""
+"""Which snapshot is read, and with which schema: the newest one, or one chosen by its id, a time or a stored option."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from paimon_table.errors import ConfigError
-from paimon_table.metadata.snapshot import Snapshot
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.metadata.snapshot import Snapshot, from_json
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.reading_options import reading_options
+
+_SCAN_MODE, _SCAN_TAG, _SCAN_VERSION = "scan.mode", "scan.tag-name", "scan.version"
+_SCAN_SNAPSHOT, _SCAN_TIME = "scan.snapshot-id", "scan.timestamp-millis"
+
+FOLLOWED = frozenset({_SCAN_TAG, _SCAN_VERSION, _SCAN_SNAPSHOT, _SCAN_TIME})
+"""The options of a table by which ``stored_snapshot`` chooses."""
+
+_CHOOSING_ROWS = frozenset({
+    "scan.timestamp", "scan.watermark", "scan.creation-time-millis", "scan.file-creation-time-millis",
+    "incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag",
+})  # fmt: skip
+_CHOOSING_MODES = frozenset({"compacted-full", "from-creation-timestamp", "from-file-creation-time", "incremental"})
 
 
 def chosen_snapshot(
@@ -22,6 +34,53 @@ def chosen_snapshot(
     snapshot = _snapshot(ctx, snapshot_id, timestamp_ms)
     travels = snapshot_id is not None or timestamp_ms is not None
     return (snapshot, ctx) if not travels or snapshot is None else as_of(ctx, snapshot)
+
+
+def stored_snapshot(ctx: TableContext) -> Snapshot | None:
+    """The snapshot that the table's own options name for batch readers, as in Paimon; None when they name none.
+
+    Raises ConfigError where the table has no such snapshot, UnsupportedFeature for options that choose rows in another
+    way.
+    """
+    options = ctx.schema.options
+    for name in sorted(options):
+        if name in _CHOOSING_ROWS or (name == _SCAN_MODE and options[name].strip().lower() in _CHOOSING_MODES):
+            raise UnsupportedFeature(
+                f"{ctx.paths.root} has option {name!r} = {options[name]!r}, which chooses the rows of readers "
+                "and is not supported; name a snapshot, a tag or a time, or remove the option (ALTER TABLE ... RESET)",
+                option=name,
+            )
+    if _SCAN_TAG in options:
+        return _tagged(ctx, options[_SCAN_TAG], _SCAN_TAG)
+    version = options.get(_SCAN_VERSION)
+    if version is not None and (not version.isdecimal() or ctx.io.exists(ctx.paths.tag_file(version))):
+        return _tagged(ctx, version, _SCAN_VERSION)
+    snapshot_id = options.get(_SCAN_SNAPSHOT, version)
+    moment = options.get(_SCAN_TIME)
+    if snapshot_id is not None:
+        return _snapshot(ctx, _number(ctx, _SCAN_SNAPSHOT, snapshot_id), None)
+    return None if moment is None else _snapshot(ctx, None, _number(ctx, _SCAN_TIME, moment))
+
+
+def _tagged(ctx: TableContext, name: str, option: str) -> Snapshot:
+    path = ctx.paths.tag_file(name)
+    try:
+        return from_json(ctx.io.read(path), path)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{ctx.paths.root} has no tag {name!r}, which its option {option!r} names; create it or remove the option",
+            option=option,
+        ) from error
+
+
+def _number(ctx: TableContext, option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{ctx.paths.root} has option {option!r} = {text!r}, which is no number; correct or remove the option",
+            option=option,
+        ) from error
 
 
 def as_of(ctx: TableContext, snapshot: Snapshot) -> tuple[Snapshot, TableContext]:

@@ -31,6 +31,7 @@ from pipelines.config.option_columns import misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
     durations_without_unit,
+    functions_of_tidemark_alone,
     options_of_other_tables,
     options_that_wait,
     options_without_effect,
@@ -376,6 +377,7 @@ def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
         for name, text in (
             *options_that_wait(rule.options),
             *options_for_others(rule.options),
+            *functions_of_tidemark_alone(rule.options),
             *misspelt_columns(rule),
         )
     ]
@@ -435,4 +437,4 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     return TableSchema(0, fields, len(fields) - 1, rule.partition_by, primary_key, options)
 
 
-_UNDECLARED_KEY = "key of the messages"
+_UNDECLARED_KEY = "key_of_the_messages"

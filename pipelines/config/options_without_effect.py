@@ -13,7 +13,13 @@ from paimon_table.errors import ConfigError
 from paimon_table.formats.known_formats import KNOWN_FORMATS
 from paimon_table.option_declaration import Declaration, Need, declared_in
 from paimon_table.option_values import duration_ms, is_per_level
-from paimon_table.options.field_options import declared_setting, field_option, is_field_option, named_columns
+from paimon_table.options.field_options import (
+    AGGREGATING,
+    declared_setting,
+    field_option,
+    is_field_option,
+    named_columns,
+)
 from paimon_table.options.file_settings import used_settings
 from paimon_table.options.names import (
     AGGREGATE_FUNCTION,
@@ -174,6 +180,22 @@ def options_that_wait(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]
                 write_only,
                 f"option '{write_only}' = true keeps Tidemark from compacting, which {name} = {effective[name]} waits "
                 "for: run a dedicated compaction job, or remove one of them",
+            )
+
+
+def functions_of_tidemark_alone(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(option, what to know) where the table gets a function that keeps Java from opening it."""
+    if (_text(MERGE_ENGINE, effective) or "").lower() not in AGGREGATING:
+        return
+    for name, function in effective.items():
+        declared = declared_setting(name) if is_field_option(name) else declaration(name)
+        if declared is None or declared.name not in (AGGREGATE_FUNCTION, DEFAULT_AGGREGATE_FUNCTION):
+            continue
+        if function == "count":
+            yield (
+                name,
+                f"option '{name}' = count: Java Paimon 1.4.2 does not have this function and cannot open the table; if"
+                " Java reads it, use sum over a column of ones instead",
             )
 
 

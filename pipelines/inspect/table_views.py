@@ -35,13 +35,6 @@ TABLE_FORMAT_LIMIT = 100
 """Rows that the form for people shows when no limit is given."""
 
 _LISTED_TABLES = 20
-_INSTEAD = {
-    "scan.snapshot-id": "; --snapshot ID shows that snapshot",
-    "scan.timestamp-millis": "; --timestamp MILLISECONDS shows that time",
-    "scan.timestamp": "; --timestamp TIME shows that time",
-}
-"""What does the same as an option of the table."""
-
 Options = Sequence[str] | None
 """Storage options as NAME=VALUE."""
 
@@ -69,14 +62,15 @@ def scan(
         raise ConfigError("--snapshot, --timestamp and --tag exclude each other; give one of them")
     table = open_table(path, storage)
     if snapshot is None and timestamp is None and tag is None:
-        _tell_reading_options(table)
-        _tell_postponed(table, table.snapshots.latest())
+        given = _named_by_options(table)
+        _tell_postponed(table, given or table.snapshots.latest())
+    else:
+        given = None if tag is None else TagStore(table.io, table.paths).read(tag).snapshot
     moment = _milliseconds(timestamp) if timestamp is not None else None
-    tagged = None if tag is None else TagStore(table.io, table.paths).read(tag).snapshot
-    schema = _schema_at(table, snapshot, moment) if tagged is None else table.context.schemas[tagged.schema_id]
+    schema = _schema_at(table, snapshot, moment) if given is None else table.context.schemas[given.schema_id]
     predicate = parse_condition(where, schema.arrow_schema, _type_names(schema)) if where is not None else None
     names = _column_names(columns, schema.column_names)
-    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment, snapshot=tagged)
+    rows = table.read(names, predicate, snapshot_id=snapshot, timestamp_ms=moment, snapshot=given)
     empty = schema.arrow_schema.empty_table()
     _print(_with_header(empty.select(names) if names else empty, rows), form, limit)
 
@@ -157,12 +151,16 @@ def storage_options(path: str, storage: Options) -> dict[str, str]:
     return options
 
 
-def _tell_reading_options(table: Table) -> None:
-    """Options of the table that set where Paimon's own readers begin; a scan shows the newest snapshot all the same."""
-    for name, value in sorted(table.schema.options.items()):
-        if name.startswith("scan."):
-            remedy = _INSTEAD.get(name, "")
-            say(f"the table's option {name} = {value} is not followed: all rows are shown{remedy}", err=True)
+def _named_by_options(table: Table) -> Snapshot | None:
+    """The snapshot that options of the table name for readers, which is told on stderr; None for the newest one."""
+    snapshot = table.stored_snapshot()
+    if snapshot is not None:
+        say(
+            f"options of the table choose snapshot {snapshot.id}, whose rows are shown; --snapshot ID, --timestamp TIME"
+            " and --tag NAME show others",
+            err=True,
+        )
+    return snapshot
 
 
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:

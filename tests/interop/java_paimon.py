@@ -166,6 +166,15 @@ class JavaPaimon:
         """What a commit of nothing does besides: tags, partitions, consumers, snapshots."""
         self._ask("maintain", path=path, options=dict(options))
 
+    def option_names(self) -> list[str]:
+        """The names of all options of tables."""
+        return list(self._ask("option_names"))
+
+    def statistics(self, path: str) -> dict[str, Any] | None:
+        """What the newest snapshot says about the table, as JSON; None when it says nothing."""
+        found = self._ask("statistics", path=path)
+        return None if found is None else dict(found)
+
     def buckets(self, path: str, rows: Rows) -> list[int]:
         return list(self._ask("buckets", path=path, rows=[list(row) for row in rows]))
 

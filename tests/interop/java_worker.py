@@ -532,6 +532,18 @@ class JavaTables:
         commit.close()
         return {}
 
+    def option_names(self) -> list[str]:
+        """The names of all options of tables."""
+        declared = self.core.CoreOptions.getOptions()
+        return [
+            str(name) for option in declared for name in (option.key(), *(f.getKey() for f in option.fallbackKeys()))
+        ]
+
+    def statistics(self, path: str) -> Json | None:
+        """What a reader finds as the statistics of the newest snapshot."""
+        found = self._table(path).statistics()
+        return json.loads(str(found.get().toJson())) if found.isPresent() else None
+
     def buckets(self, path: str, rows: list[list[Any]]) -> list[int]:
         """The bucket that Java gives to each row."""
         table = self._table(path)
@@ -723,6 +735,8 @@ COMMANDS = (
     "reset_consumer",
     "rollback",
     "maintain",
+    "option_names",
+    "statistics",
     "buckets",
     "read",
     "changes",

@@ -153,6 +153,28 @@ def test_unknown_option_names_the_nearest_known_one() -> None:
         parse_options({"changelog-producr": "lookup"}, SCHEMA)
 
 
+@pytest.mark.parametrize(
+    "name", ["upsert-key", "write.batch-size", "variant.shreddingSchema", "commit.callback.x.param"]
+)
+def test_an_option_of_paimon_that_is_not_supported_is_called_so(name: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=f"'{name}' is an option of Paimon that Tidemark does not support"):
+        parse_options({name: "x"}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "name", ["branch", "scan.fallback-branch", "scan.primary-branch", "scan.fallback-delta-branch"]
+)
+def test_a_branch_in_the_place_of_the_table_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=f"'{name}' .* no branch in its place; remove the option"):
+        parse_options({name: "b"}, SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_what_other_engines_do_with_postponed_batches_is_kept(text: str) -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": text}
+    assert parse_options(options, SCHEMA) == parse_options({"bucket": "-2"}, SCHEMA)
+
+
 def test_option_of_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="field zz can not be found"):
         parse_options({"fields.zz.stats-mode": "full"}, SCHEMA)

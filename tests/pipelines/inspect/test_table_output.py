@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.table import Table
+from paimon_table.validation.schema_evolution import SetOption
 from pipelines.inspect.table_commands import table_app
 from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat
@@ -93,10 +95,15 @@ def test_a_table_shows_how_many_rows_it_has(warehouse: Path) -> None:
     assert re.search(r"^rows +1$", run("show", f"{warehouse}/shop.db/orders")[0], re.M)
 
 
-def test_what_a_scan_does_not_follow_and_what_changes_are_is_said(warehouse: Path) -> None:
+def test_what_a_scan_follows_and_what_changes_are_is_said(warehouse: Path) -> None:
     path = f"{warehouse}/shop.db/orders"
 
-    assert "scan.mode = latest is not followed" in run("scan", path)[1]
+    assert run("scan", path)[1] == ""
+    table = Table.open(path).evolve([SetOption("scan.snapshot-id", "1"), SetOption("scan.mode", "from-snapshot")], 1)
+    assert "choose snapshot 1, whose rows are shown; --snapshot ID" in run("scan", path)[1]
+    table.evolve([SetOption("scan.watermark", "5")], 1)
+    with pytest.raises(UnsupportedFeature, match=r"'scan\.watermark' = '5', which chooses .* name a snapshot"):
+        run("scan", path)
     assert "no changelog producer" in run("changes", path)[1]
 
 
