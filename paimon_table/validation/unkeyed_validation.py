@@ -8,6 +8,7 @@ from __future__ import annotations
 from paimon_table.errors import ConfigError
 from paimon_table.options.names import CLUSTERING_COLUMNS, MERGE_ENGINE, RECORD_EXPIRE_TIME, SEQUENCE_FIELD
 from paimon_table.options.table_options import TableOptions
+from paimon_table.schema.schema_options import PRIMARY_KEY_NULLABLE
 from paimon_table.schema.table_schema import TableSchema
 
 
@@ -31,6 +32,11 @@ def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None
                 " remove the option or define a primary key",
                 option=name,
             )
+    if PRIMARY_KEY_NULLABLE.value_in(schema.options):
+        raise ConfigError(
+            f"option {PRIMARY_KEY_NULLABLE.name!r} needs a primary key; remove the option or define a primary key",
+            option=PRIMARY_KEY_NULLABLE.name,
+        )
     if options.record_expire_time_ms is not None:
         raise ConfigError(
             f"option {RECORD_EXPIRE_TIME!r} needs a primary key: other compactions leave no rows out; remove it",

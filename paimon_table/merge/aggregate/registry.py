@@ -30,7 +30,7 @@ from paimon_table.options.field_options import FieldOptions, field_option, namin
 from paimon_table.options.names import IGNORE_RETRACT, NESTED_KEY, NESTED_SEQUENCE_FIELD, TS_FIELD
 from paimon_table.rows.numeric import NUMERIC
 from paimon_table.rows.python_values import Identity, identity_of
-from paimon_table.types import CHARACTERS, INTEGERS, MAX_LENGTH, DataField, DataType, Root, arrow_type, string
+from paimon_table.types import CHARACTERS, MAX_LENGTH, DataField, DataType, Root, arrow_type, string
 
 Maker = Callable[[DataField, FieldOptions], ColumnFunction]
 
@@ -101,7 +101,7 @@ def _product(field: DataField, options: FieldOptions) -> ColumnFunction:
 
 
 def _count(field: DataField, options: FieldOptions) -> ColumnFunction:
-    _check(field.type.root in INTEGERS, "count", field, options, "an integer type")
+    _check(field.type.root in (Root.INT, Root.BIGINT), "count", field, options, "INT or BIGINT")
     return Count(field.name, field.type)
 
 

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.table_state import BucketState
 from paimon_table.schema.table_schema import create_schema, to_json
 from paimon_table.table import Table
 from paimon_table.types import parse_type
-from paimon_table.validation.table_validation import validate_table
+from paimon_table.validation.table_validation import validate_new_table, validate_table
+from paimon_table.write.bucket_writer import WriterEnvironment
+from tests.support.table_driver import TableDriver
 
 
 def validate(columns: str, primary: str = "", partition: str = "", **options: str) -> None:
@@ -37,6 +41,43 @@ def test_partition_columns_whose_names_depend_on_the_version_of_java_are_refused
     with pytest.raises(UnsupportedFeature, match="partition column 'p'"):
         Table.open(str(tmp_path))
     assert Table.open_for_reading(str(tmp_path)).schema.partition_keys == ("p",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "options", "words"),
+    [
+        ("k INT, p INT", "k", {"bucket": "2"}, "partition column 'p' is not part of the primary key"),
+        ("k INT, p INT", "k", {"bucket": "-2"}, "partition column 'p' is not part of the primary key"),
+        (
+            "k INT, p INT, d DECIMAL(9,2)", "k p", {"bucket": "2", "file-index.bloom-filter.columns": "d"},
+            "'d' has type DECIMAL",
+        ),
+        ("k INT, p INT, t TIMESTAMP(9)", "k p", {"bucket": "1", "file.format.per.level": "5:avro"}, "column 't'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_no_new_table_may_have_takes_no_rows_in_a_table_of_others_either(
+    tmp_path: Path, columns: str, key: str, options: dict[str, str], words: str
+) -> None:
+    typed = [(name, parse_type(text)) for name, text in (c.split(" ", 1) for c in columns.split(", "))]
+    schema = create_schema(typed, key.split(), ["p"], options)
+    (tmp_path / "t" / "schema").mkdir(parents=True)
+    (tmp_path / "t" / "schema" / "schema-0").write_text(to_json(schema))
+    table = Table.open(str(tmp_path / "t"))
+    environment = WriterEnvironment(str(tmp_path / "lookup"))
+
+    with pytest.raises(ConfigError, match=f"t cannot be written: .*{words}"):
+        TableDriver(table, tmp_path / "lookup").commit([["+I", 1, 1, None][: len(typed) + 1]])
+    with pytest.raises(ConfigError, match=words):
+        table.bucket_writer(BucketId(EMPTY_ROW, 0), BucketState(), environment)
+    assert table.to_arrow().num_rows == 0 and table.snapshots.latest_id() is None
+
+
+def test_nullable_keys_need_a_key() -> None:
+    schema = create_schema([("a", parse_type("INT"))], [], [], {"bucket": "-1", "primary-key.nullable": "true"})
+    with pytest.raises(ConfigError, match=r"'primary-key\.nullable' needs a primary key; remove"):
+        validate_new_table(schema)
+    validate_table(schema)
 
 
 def test_a_usual_table_passes() -> None:

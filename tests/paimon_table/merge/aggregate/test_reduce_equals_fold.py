@@ -50,7 +50,7 @@ _ANY = ["INT", "STRING", "TIMESTAMP(9)", "ARRAY<STRING>", "MAP<STRING, INT>"]
 _FUNCTIONS: list[tuple[str, list[str]]] = [
     ("sum", _NUMBERS),
     ("product", _NUMBERS),
-    ("count", ["TINYINT", "BIGINT"]),
+    ("count", ["INT", "BIGINT"]),
     ("max", _ORDERED),
     ("min", _ORDERED),
     ("bool_and", ["BOOLEAN"]),

@@ -21,7 +21,8 @@ def test_unknown_names_are_refused_with_all_known_ones() -> None:
     [
         ("sum", "STRING", "numeric type, not STRING"),
         ("product", "BOOLEAN", "numeric"),
-        ("count", "DOUBLE", "integer"),
+        ("count", "DOUBLE", "INT or BIGINT"),
+        ("count", "SMALLINT", "INT or BIGINT"),
         ("max", "ARRAY<INT>", "comparable"),
         ("min", "MAP<INT, INT>", "comparable"),
         ("bool_and", "INT", "BOOLEAN"),
