@@ -49,12 +49,12 @@ class FilePublisher:
         return self.io.publish(self.paths.schema_file(schema.id), schema_json(schema).encode())
 
     def publish_snapshot(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot's file unless the id is taken; then point the LATEST hint at it."""
+        """Create the snapshot's file unless the id is taken; then point the hints at it."""
         store = SnapshotStore(self.io, self.paths)
         unclear: CommitOutcomeUnknown | None = None
         try:
             if self.io.publish(self.paths.snapshot_file(snapshot.id), snapshot_json(snapshot).encode()):
-                store.write_latest_hint(snapshot.id)
+                self._write_hints(store, snapshot.id)
                 return True
         except CommitOutcomeUnknown as error:
             unclear = error
@@ -69,5 +69,11 @@ class FilePublisher:
             ) from unclear
         if present.uuid is None or present.uuid != snapshot.uuid:
             return False
-        store.write_latest_hint(snapshot.id)
+        self._write_hints(store, snapshot.id)
         return True
+
+    @staticmethod
+    def _write_hints(store: SnapshotStore, snapshot_id: int) -> None:
+        if snapshot_id == 1:
+            store.write_first_hint()
+        store.write_latest_hint(snapshot_id)

@@ -386,6 +386,11 @@ class SnapshotStore:
         with suppress(OSError):
             self.io.write(self.paths.latest_hint, str(snapshot_id).encode(), durable=False)
 
+    def write_first_hint(self) -> None:
+        """Name snapshot 1 as the earliest one, as Java does with the first commit; see ``write_latest_hint``."""
+        with suppress(OSError):
+            self.io.write(self.paths.earliest_hint, b"1", durable=False)
+
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Durable, and with it what has been removed from the directory before."""
         self.io.write(self.paths.earliest_hint, str(snapshot_id).encode())

@@ -97,6 +97,7 @@ def test_table_has_the_file_tree_of_the_format(table: Table, disk: MemoryDisk) -
         "manifest/manifest-user-0-0",
         "manifest/manifest-user-3-0",
         "schema/schema-0",
+        "snapshot/EARLIEST",
         "snapshot/LATEST",
         "snapshot/snapshot-1",
         "snapshot/snapshot-2",
