@@ -76,6 +76,8 @@ class CommitResult:
     """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
     overwrite: Snapshot | None = None
     """The snapshot of an overwrite."""
+    analyze: Snapshot | None = None
+    """The snapshot that brought statistics."""
     is_compaction_lost: bool = False
     """Whether the COMPACT part met that of another writer and was dropped, by a caller that goes on without it."""
 
@@ -105,9 +107,9 @@ class TableCommit:
     """Commits of one user to one table; runs on the driver, in one thread.
 
     Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
-    ``on_step`` is called with before-append, after-append, before-compact, after-compact, before-overwrite and
-    after-overwrite. ``on_attempt`` is called before each attempt to publish a snapshot, on top of all that others have
-    committed until then; what it raises ends the commit, and the part is not published.
+    ``on_step`` is called with before-append, after-append, and so on for the other kinds of snapshots. ``on_attempt`` is
+    called before each attempt to publish a snapshot, on top of all that others have committed until then; what it
+    raises ends the commit, and the part is not published.
     """
 
     def __init__(
@@ -300,6 +302,15 @@ class TableCommit:
         """
         request = Commit(identifier=identifier, properties=properties)
         return self._overwrite(request, partial(whole_delta, messages, before))
+
+    def analyze(self, identifier: int, statistics: str) -> CommitResult:
+        """Publish an ANALYZE snapshot without files of rows, which names a statistics file that is durable."""
+        request = Commit(identifier=identifier, statistics=statistics)
+        with self._storage_errors():
+            self.refresh()
+            told = Delta(CommitKind.ANALYZE, (), ())
+            published = self._commit_part(request, CommitKind.ANALYZE, lambda _: told, also_empty=True)
+        return CommitResult(replayed=published is None, analyze=published)
 
     def _overwrite(self, request: Commit, delta_at: DeltaAt) -> CommitResult:
         """Publish one OVERWRITE snapshot unless it is there."""

@@ -27,6 +27,8 @@ class Commit:
     watermark: int | None = None
     started_ms: int | None = None
     """A time at which the identifier had certainly not been committed yet."""
+    statistics: str | None = None
+    """Name of a statistics file that its snapshot is the first to have."""
 
 
 @dataclass(frozen=True, slots=True)

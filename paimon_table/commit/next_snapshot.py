@@ -59,11 +59,15 @@ def next_snapshot(
         delta_record_count=delta.record_count,
         changelog_record_count=delta.changelog_record_count if lists.changelog else None,
         watermark=max(watermarks, default=None),
-        # A snapshot has statistics only of its own schema version.
-        statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
+        statistics=request.statistics or _inherited_statistics(previous, schema_id),
         properties=dict(request.properties),
         next_row_id=(previous.next_row_id or 0) if previous else 0,
     )
+
+
+def _inherited_statistics(previous: Snapshot | None, schema_id: int) -> str | None:
+    """A snapshot has statistics only of its own schema version."""
+    return previous.statistics if previous is not None and previous.schema_id == schema_id else None
 
 
 def _writer_version() -> str:

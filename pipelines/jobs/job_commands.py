@@ -1,4 +1,4 @@
-"""`tidemark table compact | rescale | drop-partition | truncate`: jobs that change a table, without Spark.
+"""`tidemark table analyze | compact | rescale | drop-partition | truncate`: jobs that change a table, without Spark.
 
 What the commands are called and take; ``table_jobs`` does it, and is imported when one is called.
 """
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_commands import Storage, TablePath, table_app
+from pipelines.inspect.table_commands import Columns, Storage, TablePath, table_app
 
 __all__ = ["table_app"]
 
@@ -42,6 +42,17 @@ def compact(
     from pipelines.jobs import table_jobs
 
     table_jobs.compact(path, full, partition, dry_run, option)
+
+
+@table_app.command()
+def analyze(path: TablePath, columns: Columns = None, option: Storage = None) -> None:
+    """Tell the planners of engines what the table holds.
+
+    Reads all rows of the newest snapshot and publishes statistics of them in a snapshot of their own.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.analyze(path, columns, option)
 
 
 @table_app.command()

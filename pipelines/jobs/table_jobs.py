@@ -1,4 +1,4 @@
-"""What `tidemark table compact`, `rescale`, `drop-partition` and `truncate` do; ``job_commands`` has the arguments."""
+"""What `tidemark table analyze` and other jobs of one table do; ``job_commands`` has the arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from paimon_table import DYNAMIC, POSTPONED, BucketId, DataFileMeta, Table
 from paimon_table.errors import ConfigError
+from paimon_table.maintenance.analysis import analyze as analyze_table
 from paimon_table.maintenance.compaction import Chosen, would_compact
 from paimon_table.maintenance.compaction import compact as compact_table
 from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
@@ -51,6 +52,19 @@ def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options
         f"compacted {counted(done.buckets, 'bucket')}: {_sizes(done.files_before, done.bytes_before)} -> "
         f"{_sizes(done.files_after, done.bytes_after)}, {_snapshots(done.snapshot_ids)}"
     )
+
+
+def analyze(path: str, columns: str | None, storage: Options) -> None:
+    """Publish statistics of the newest snapshot."""
+    table = open_table(path, storage, for_reading=False)
+    names = None if columns is None else [name for part in columns.split(",") if (name := part.strip())]
+    with watched() as progress:
+        done = analyze_table(table, new_job(progress), names)
+    if done is None:
+        say("the table has no snapshot yet: there is nothing to analyze")
+        return
+    rows, read = counted(done.row_count, "row"), counted(len(done.columns), "column")
+    say(f"analyzed {rows} of {done.size_bytes:,} bytes, {read}, {_snapshots([done.snapshot_id])}")
 
 
 def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Options) -> None:

@@ -1,4 +1,4 @@
-"""`tidemark table compact | rescale | drop-partition | truncate` on tables that the engine wrote."""
+"""`tidemark table analyze | compact | rescale | drop-partition | truncate` on tables that the engine wrote."""
 
 from __future__ import annotations
 
@@ -55,6 +55,19 @@ def places(driver: TableDriver) -> list[tuple[Plain, Plain]]:
 
 def reopened(driver: TableDriver, tmp_path: Path) -> TableDriver:
     return TableDriver(Table.open(driver.table.paths.root), tmp_path / "lookup", "next")
+
+
+# ---------------------------------------------------------------- analyze
+
+
+def test_analyze_says_what_it_read(tmp_path: Path) -> None:
+    driver = table(tmp_path)
+    printed = run("analyze", driver, "--columns", "k, v")
+    assert printed.startswith("analyzed 80 rows of ") and printed.endswith(" bytes, 2 columns, snapshot 2\n")
+    with pytest.raises(ConfigError, match="has no column 'vv'; did you mean 'v'"):
+        run("analyze", driver, "--columns", "vv")
+    empty = TableDriver(new_table(tmp_path / "empty", COLUMNS[:1], ["k"]), tmp_path / "lookup")
+    assert run("analyze", empty) == "the table has no snapshot yet: there is nothing to analyze\n"
 
 
 # ---------------------------------------------------------------- rescale
