@@ -107,8 +107,8 @@ class TableCommit:
     """Commits of one user to one table; runs on the driver, in one thread.
 
     Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
-    ``on_step`` is called with before-append, after-append, and so on for the other kinds of snapshots. ``on_attempt`` is
-    called before each attempt to publish a snapshot, on top of all that others have committed until then; what it
+    ``on_step`` is called with before-append, after-append, and so on for the other kinds of snapshots. ``on_attempt``
+    is called before each attempt to publish a snapshot, on top of all that others have committed until then; what it
     raises ends the commit, and the part is not published.
     """
 

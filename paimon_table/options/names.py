@@ -4,8 +4,8 @@ from __future__ import annotations
 
 BUCKET = "bucket"
 BUCKET_FUNCTION = "bucket-function.type"
-CLUSTERING_COLUMNS = "sink.clustering.by-columns"
-CLUSTERING_STRATEGY = "sink.clustering.strategy"
+CLUSTERING_COLUMNS = "clustering.columns"
+CLUSTERING_STRATEGY = "clustering.strategy"
 INITIAL_BUCKETS = "dynamic-bucket.initial-buckets"
 MAX_BUCKETS = "dynamic-bucket.max-buckets"
 TARGET_BUCKET_ROW_COUNT = "dynamic-bucket.target-row-num"

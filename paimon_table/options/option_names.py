@@ -122,7 +122,6 @@ REFUSED: Mapping[str, Refusal] = {
     "pk-clustering-override": _off(
         "rows are clustered by the primary key; remove the option", change=never, misleads_readers=True
     ),
-    "clustering.columns": Refusal("rows are sorted by the primary key, or stay as they come; remove the option"),
     "manifest.delete-file-drop-stats": _off("DELETE entries repeat the statistics; remove the option"),
     "manifest.sidecar.enabled": _off("manifests have no sidecar files; remove the option"),
     "manifest-sort.enabled": _off("manifests are not sorted; remove the option"),
@@ -156,7 +155,7 @@ REFUSED_PREFIXES: Mapping[str, str] = {
 UNSUPPORTED = frozenset({
     "add-column-before-partition", "alter-column-null-to-not-null.disabled",
     "clustering.incremental", "clustering.incremental.mode", "clustering.incremental.optimize-write",
-    "clustering.strategy", "commit.discard-duplicate-files", "commit.strict-mode.last-safe-snapshot",
+    "commit.discard-duplicate-files", "commit.strict-mode.last-safe-snapshot",
     "compaction.file-num-limit", "data-file.external-paths.weights",
     "delete-file.thread-num", "disable-explicit-type-casting", "format-table.commit-hive-sync-url",
     "format-table.file.compression", "format-table.partition-path-only-value", "key-value.sequence_number.enabled",

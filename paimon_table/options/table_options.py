@@ -198,13 +198,20 @@ class TableOptions:
     compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2, with_key=False)
     """Share of deleted rows above which a file of a table without primary key is compacted, however large it is."""
     clustering_columns: tuple[str, ...] = option(
-        CLUSTERING_COLUMNS, names, (), columns=listed, needs=Need(BUCKET, ("-1",)), with_key=False
+        CLUSTERING_COLUMNS,
+        names,
+        (),
+        "sink.clustering.by-columns",
+        columns=listed,
+        needs=Need(BUCKET, ("-1",)),
+        with_key=False,
     )
     """The columns by which rows of a table without keys and buckets are sorted before they are written."""
     clustering_strategy: str = option(
         CLUSTERING_STRATEGY,
         word_of("auto", "order", "zorder", "hilbert"),
         "auto",
+        "sink.clustering.strategy",
         needs=Need(CLUSTERING_COLUMNS),
         with_key=False,
     )

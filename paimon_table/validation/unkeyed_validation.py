@@ -6,6 +6,7 @@ Paimon takes them and does nothing, so a table that has them is written; no new 
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
+from paimon_table.option_declaration import declared_in
 from paimon_table.options.names import CLUSTERING_COLUMNS, MERGE_ENGINE, RECORD_EXPIRE_TIME, SEQUENCE_FIELD
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import PRIMARY_KEY_NULLABLE
@@ -45,15 +46,15 @@ def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None
 
 
 def _check_clustering(schema: TableSchema, options: TableOptions) -> None:
+    option = declared_in(TableOptions)["clustering_columns"].stated_as(schema.options) or CLUSTERING_COLUMNS
     for name in options.clustering_columns:
         if not schema.has_column(name):
             raise ConfigError(
-                f"option {CLUSTERING_COLUMNS!r}: there is no column {name!r}; columns are:"
-                f" {', '.join(schema.column_names)}",
-                option=CLUSTERING_COLUMNS,
+                f"option {option!r}: there is no column {name!r}; columns are: {', '.join(schema.column_names)}",
+                option=option,
             )
         if schema.field(name).type.is_nested:
             raise ConfigError(
-                f"option {CLUSTERING_COLUMNS!r}: rows cannot be sorted by {name!r}, which is nested; remove it",
-                option=CLUSTERING_COLUMNS,
+                f"option {option!r}: rows cannot be sorted by {name!r}, which is nested; remove it",
+                option=option,
             )

@@ -7,7 +7,7 @@ begins at 0, any number of them may write one partition at once, and somebody wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -32,6 +32,10 @@ from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.clustering import clustering_columns, sorted_by, sorted_in_stretches
 from paimon_table.write.incoming import IncomingRows
+from paimon_table.write.sorted_runs import sorted_rows
+
+Order = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
+"""Gives all rows, in another order or in the one that they have."""
 
 
 class AppendWriter:
@@ -97,6 +101,19 @@ class AppendWriter:
             )
         return self.prepare_commit(full_compact)
 
+    def sort(self, columns: tuple[str, ...], directory: str) -> CommitMessage:
+        """Write all files of the bucket anew, their rows in the order of the columns: the message's COMPACT part.
+
+        ``directory`` is on a local disk that has room for the rows. Only where rows have no order of arrival to keep.
+        """
+        if not self._is_shared:
+            raise BrokenInvariant(f"{self._ctx.paths.root} keeps the order of arrival; please report")
+
+        def order(rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+            return sorted_rows(rows, columns, self._buffer_limit_bytes, directory)
+
+        return self._message((tuple(self._files),), rewrites=True, order=order)
+
     def _flush(self) -> None:
         rows = self._incoming.take()
         if rows is None:
@@ -121,10 +138,10 @@ class AppendWriter:
                 self._data.abort()
             raise
 
-    def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False) -> CommitMessage:
+    def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False, order: Order | None = None) -> CommitMessage:
         """What was written since the last message and the packs made into larger files, all of it durable."""
         before = tuple(file for pack in packs for file in pack)
-        after, index = self._compacted(packs, rewrites)
+        after, index = self._compacted(packs, rewrites, order or self._in_stretches)
         gone = {file.file_name for file in before}
         written, self._written = self._written, ()
         self._files = tuple(file for file in (*self._files, *written) if file.file_name not in gone) + after
@@ -149,14 +166,16 @@ class AppendWriter:
         files = (*self._files, *self._written)
         return pick_packs(files, self._deleted, self._limits, keeps_order=not self._is_shared, full=full)
 
-    def _compacted(self, packs: tuple[Pack, ...], rewrites: bool) -> tuple[tuple[DataFileMeta, ...], IndexChange]:
+    def _compacted(
+        self, packs: tuple[Pack, ...], rewrites: bool, order: Order
+    ) -> tuple[tuple[DataFileMeta, ...], IndexChange]:
         """The larger files, and the change of the deletion vectors; behind a failure the writer is as it was before."""
         after: tuple[DataFileMeta, ...] = ()
         deletions = self._deletions.state()
         try:
             for pack in packs:
                 joined = None if rewrites else self._joined(pack)
-                after += joined or self._rewritten(pack)
+                after += joined or self._rewritten(pack, order)
             index = self._deletions.write()
             self._ctx.io.sync()
         except BaseException:
@@ -174,14 +193,17 @@ class AppendWriter:
             return joined
         return tuple(replace(file, min_sequence_number=0, max_sequence_number=file.row_count - 1) for file in joined)
 
-    def _rewritten(self, pack: Pack) -> tuple[DataFileMeta, ...]:
-        """The live rows of the files, in their order; numbers stay within those of the files."""
+    def _in_stretches(self, rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        return sorted_in_stretches(rows, self._clustering, self._buffer_limit_bytes)
+
+    def _rewritten(self, pack: Pack, order: Order) -> tuple[DataFileMeta, ...]:
+        """The live rows of the files, in their order but for ``order``; numbers stay within those of the files."""
         number, last = pack[0].min_sequence_number, max(file.max_sequence_number for file in pack)
         if self._is_shared:
             number, last = 0, sum(file.row_count for file in pack)
         with self._bucket_files.data_writer(0, FileSource.COMPACT) as data:
             batches = (rows for file in pack for rows in self._bucket_files.batches(file))
-            for rows in sorted_in_stretches(batches, self._clustering, self._buffer_limit_bytes):
+            for rows in order(batches):
                 numbers = np.minimum(np.arange(number, number + rows.num_rows, dtype=np.int64), last)
                 place = rows.schema.get_field_index(SEQUENCE_NUMBER)
                 data.write(rows.set_column(place, rows.schema.field(place), pa.array(numbers)))

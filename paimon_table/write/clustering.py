@@ -1,6 +1,6 @@
 """Rows of tables without keys and buckets sorted before they are written, so that statistics of files leave more out.
 
-Implements ``sink.clustering.by-columns`` with the strategy ``order``: rows are sorted by the columns, one after the
+Implements ``clustering.columns`` with the strategy ``order``: rows are sorted by the columns, one after the
 other, NULL first. What is sorted together is what a writer or a compaction holds in memory, a write buffer.
 """
 

@@ -100,8 +100,9 @@ def _of_buckets_beyond(stated: Collection[str], effective: Mapping[str, str]) ->
 
 
 def _of_curves(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    options = parsed(effective, (BUCKET, CLUSTERING_COLUMNS, CLUSTERING_STRATEGY))
-    name = next((name for name in (CLUSTERING_STRATEGY, CLUSTERING_COLUMNS) if name in stated), None)
+    strategy, columns = _declared(CLUSTERING_STRATEGY), _declared(CLUSTERING_COLUMNS)
+    options = parsed(effective, (BUCKET, *columns.names, *strategy.names))
+    name = strategy.stated_as(stated) or columns.stated_as(stated)
     if name is None or options is None or not options.clustering_columns:
         return
     if not options.clusters_in_order:
@@ -123,7 +124,8 @@ def _text(name: str, effective: Mapping[str, str]) -> str | None:
     """The value of an option as a text, that of its default where it is not stated; None for no value."""
     declared = declaration(name)
     default = None if declared is None else declared.default
-    return effective.get(name, str(default) if isinstance(default, str | int) else None)
+    stated = name if declared is None else declared.stated_as(effective)
+    return effective.get(stated or name, str(default) if isinstance(default, str | int) else None)
 
 
 def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:

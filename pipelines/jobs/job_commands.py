@@ -1,4 +1,4 @@
-"""`tidemark table analyze | compact | rescale | drop-partition | truncate`: jobs that change a table, without Spark.
+"""`tidemark table compact | sort | analyze | rescale | ...`: jobs that change a table, without Spark.
 
 What the commands are called and take; ``table_jobs`` does it, and is imported when one is called.
 """
@@ -42,6 +42,27 @@ def compact(
     from pipelines.jobs import table_jobs
 
     table_jobs.compact(path, full, partition, dry_run, option)
+
+
+@table_app.command()
+def sort(
+    path: TablePath,
+    columns: Annotated[
+        str | None,
+        typer.Option("--by", metavar="A,B,...", help="Columns to sort by; else those of option clustering.columns."),
+    ] = None,
+    partition: Partitions = None,
+    dry_run: DryRun = False,
+    option: Storage = None,
+) -> None:
+    """Sort the rows of a table without primary key and buckets.
+
+    Each partition is written anew in the order of the columns, so that readers leave more files out. Pipelines may
+    write meanwhile; what they add is sorted the next time.
+    """
+    from pipelines.jobs import table_jobs
+
+    table_jobs.sort(path, columns, partition, dry_run, option)
 
 
 @table_app.command()

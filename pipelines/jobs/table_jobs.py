@@ -14,6 +14,8 @@ from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import Rescaled
 from paimon_table.maintenance.rescale import rescale as rescale_table
 from paimon_table.maintenance.rescale_rules import check_rescale
+from paimon_table.maintenance.sorting import checked_columns
+from paimon_table.maintenance.sorting import sort as sort_table
 from paimon_table.maintenance.truncation import truncate as truncate_table
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.consent import confirm
@@ -54,10 +56,40 @@ def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options
     )
 
 
+def sort(path: str, columns: str | None, specs: Specs, dry_run: bool, storage: Options) -> None:
+    """Sort the rows of the partitions."""
+    table = open_table(path, storage, for_reading=False)
+    by = checked_columns(table, _names(columns) or ())
+    chosen = _chosen(table, specs)
+    if not table.options.clusters_in_order and not columns and len(by) > 1:
+        say(f"rows are sorted by {', '.join(by)}, one after the other, not along a curve", err=True)
+    if dry_run:
+        due = {b: files for b, files in table.state().files.items() if files and chosen(b.partition)}
+        _tell_sorted(f"would sort by {', '.join(by)}", len(due), [file for files in due.values() for file in files])
+        return
+    with watched() as progress:
+        done = sort_table(table, new_job(progress), by, chosen)
+    if not done.snapshot_ids:
+        say("nothing to sort")
+        return
+    before, after = _sizes(done.files_before, done.bytes_before), _sizes(done.files_after, done.bytes_after)
+    sorted_places = f"sorted {counted(done.buckets, 'partition')} by {', '.join(by)}"
+    say(f"{sorted_places}: {before} -> {after}, {_snapshots(done.snapshot_ids)}")
+
+
+def _tell_sorted(what: str, partitions: int, files: Sequence[DataFileMeta]) -> None:
+    held = _sizes(len(files), sum(file.file_size_bytes for file in files))
+    say(f"{what}: {counted(partitions, 'partition')}, {held}" if files else "nothing to sort")
+
+
+def _names(columns: str | None) -> list[str] | None:
+    return None if columns is None else [name for part in columns.split(",") if (name := part.strip())]
+
+
 def analyze(path: str, columns: str | None, storage: Options) -> None:
     """Publish statistics of the newest snapshot."""
     table = open_table(path, storage, for_reading=False)
-    names = None if columns is None else [name for part in columns.split(",") if (name := part.strip())]
+    names = _names(columns)
     with watched() as progress:
         done = analyze_table(table, new_job(progress), names)
     if done is None:

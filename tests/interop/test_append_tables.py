@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_table.maintenance.job import Job
+from paimon_table.maintenance.sorting import sort
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -154,3 +156,25 @@ def test_several_writers_at_once_are_read_by_all(tmp_path: Path, readers: Reader
         messages.append(writer.prepare_append())
     table.new_commit("u").commit(1, messages, {})
     assert len(readers.assert_equal(path, UNAWARE)) == 7
+
+
+def test_java_goes_on_with_a_sorted_table_and_its_deleted_rows_stay_away(java: JavaPaimon, tmp_path: Path) -> None:
+    path = tmp_path / "sorted"
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "clustering.columns": "v"}
+    java.create_table(str(path), [("v", "INT"), ("p", "INT")], [], ["p"], options)
+    for number, start in enumerate((20, 10, 0), start=1):
+        java.write(str(path), [["+I", start + n, n % 2] for n in range(10)], identifier=number)
+    java.delete(str(path), "v", [3, 14], identifier=4)
+
+    environment = WriterEnvironment(str(tmp_path / "job"), write_buffer_bytes=100)
+    done = sort(Table.open(str(path)), Job(environment), [], lambda _: True)
+
+    by_java = java.read(str(path))
+    kept = [["+I", v, v % 2] for v in range(30) if v not in (3, 14)]
+    assert sorted_rows(by_java) == sorted_rows(kept)
+    for p in (0, 1):
+        assert [row[1] for row in by_java if row[2] == p] == [row[1] for row in kept if row[2] == p]
+    assert java.changes(str(path), done.snapshot_ids[0]) == []
+    java.write(str(path), [["+I", 99, 0]], identifier=5)
+    java.delete(str(path), "v", [5], identifier=6)
+    assert len(java.read(str(path))) == len(TableDriver(Table.open(str(path)), tmp_path / "l").content()) == len(kept)

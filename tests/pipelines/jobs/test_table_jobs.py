@@ -57,6 +57,23 @@ def reopened(driver: TableDriver, tmp_path: Path) -> TableDriver:
     return TableDriver(Table.open(driver.table.paths.root), tmp_path / "lookup", "next")
 
 
+# ---------------------------------------------------------------- sort
+
+
+def test_sort_says_what_it_did(tmp_path: Path) -> None:
+    options = {"bucket": "-1", "clustering.columns": "v,k", "clustering.strategy": "zorder"}
+    driver = TableDriver(new_table(tmp_path / "t", COLUMNS, [], ["region"], options), tmp_path / "lookup")
+    for number in (2, 1):
+        driver.commit([["+I", number, number, "2024-01-01", region] for region in "ab"])
+    assert "would sort by v, k: 2 partitions, 4 files of " in run("sort", driver, "--dry-run")
+    printed = run("sort", driver, "--partition", "region=b")
+    assert printed.startswith("rows are sorted by v, k, one after the other, not along a curve\n")
+    assert "sorted 1 partition by v, k: 2 files of " in printed and printed.endswith(" bytes, snapshot 3\n")
+    assert "sorted 2 partitions by k: 3 files of " in run("sort", driver, "--by", "k")
+    with pytest.raises(ConfigError, match="only tables without primary key and with bucket = -1 can"):
+        run("sort", table(tmp_path / "keyed"), "--by", "k")
+
+
 # ---------------------------------------------------------------- analyze
 
 
