@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_table.metadata.paths import TablePaths
-from paimon_table.schema.table_schema import create_schema, to_json
-from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.table import Table
 from paimon_table.types import DataField
 from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, WidenColumn
@@ -25,13 +22,7 @@ Rows = list[list[Plain]]
 
 
 def create_by_tidemark(scenario: Scenario, path: Path) -> None:
-    """Partitions outside of a key, which Tidemark makes no table for, get the schema file that Java would write."""
-    if not scenario.primary_key or set(scenario.partition_by) <= set(scenario.primary_key):
-        new_table(path, scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
-        return
-    schema = create_schema(scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
-    paths = TablePaths(str(path))
-    LocalFileIO().publish(paths.schema_file(0), to_json(schema).encode())
+    new_table(path, scenario.columns, scenario.primary_key, scenario.partition_by, scenario.options)
 
 
 def create_by_java(java: JavaPaimon, scenario: Scenario, path: Path) -> None:

@@ -15,7 +15,7 @@ from paimon_table.write.bucket_writer import WriterEnvironment
 from tests.interop.histories import Readers, create_by_java, create_by_tidemark, write_by_java, write_by_tidemark
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
-from tests.interop.scenarios import Scenario, Step
+from tests.interop.scenarios import PARTITION_TEXTS, Scenario, Step
 from tests.support.plain_values import sorted_rows
 from tests.support.table_driver import TableDriver
 
@@ -85,6 +85,21 @@ def test_what_java_writes_reads_equal_and_tidemark_goes_on(
     else:
         readers.java.write(str(path), [], identifier=200, compact=True)
     assert readers.assert_equal(path, scenario) == rows
+
+
+@pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "2", "bucket-key": "id"}], ids=str)
+def test_partitions_of_null_and_of_every_text_read_equal(
+    options: dict[str, str], tmp_path: Path, readers: Readers
+) -> None:
+    """A primary key has no NULL, so that partitions of NULL are those of tables without one."""
+    columns = tuple((n, parse_type(t)) for n, t in {"id": "INT", "p": "STRING", "d": "DATE"}.items())
+    rows = [["+I", n, p, d] for n, p in enumerate((*PARTITION_TEXTS, None)) for d in ("1969-12-31", None)]
+    scenario = Scenario("texts", columns, (), (Step(tuple(rows)),), ("p", "d"), options)
+    path = tmp_path / "texts"
+    create_by_tidemark(scenario, path)
+    write_by_tidemark(path, scenario.steps)
+    write_by_java(readers.java, path, scenario.steps)
+    assert readers.assert_equal(path, scenario) == sorted_rows(row[1:] for row in rows * 2)
 
 
 @pytest.mark.parametrize(
