@@ -1,10 +1,11 @@
 """Rows on stdout as a table for people, as JSON lines or as CSV for programs.
 
-Values in JSON: integers and floats as numbers, NaN and infinities as text, decimals as text with all their digits,
-dates, times and timestamps as ISO text (a local-zoned timestamp ends in Z), bytes as base64, arrays as lists, rows as
-objects, maps as objects when their keys are text and else as lists of ``{"key": ..., "value": ...}``. CSV holds the
-same texts; NULL is empty, empty text is ``""``, nested values are JSON. What a terminal would act on, such as control
-characters in names and values, is written as escapes, but not in CSV, which has none.
+Values in JSON: integers and floats as numbers, NaN and infinities as text, decimals as text with all their digits and
+without exponent, dates, times and timestamps as ISO text (a local-zoned timestamp ends in Z), bytes as base64, arrays
+as lists, rows as objects, maps as objects when their keys are text and else as lists of
+``{"key": ..., "value": ...}``. CSV holds the same texts; NULL is empty, empty text is ``""``, nested values are JSON.
+What a terminal would act on, such as control characters in names and values, is written as escapes, but not in CSV,
+which has none.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def plain_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     t = array.type
     if pa.types.is_timestamp(t):
         return _timestamp_texts(array)
-    if pa.types.is_date(t) or pa.types.is_time(t) or pa.types.is_decimal(t):
+    if pa.types.is_decimal(t):
+        return [None if value is None else format(value, "f") for value in array.to_pylist()]
+    if pa.types.is_date(t) or pa.types.is_time(t):
         texts: list[str | None] = array.cast(pa.string()).to_pylist()
         return [None if text is None else text.replace(" ", "T") for text in texts]
     if pa.types.is_floating(t):

@@ -39,6 +39,13 @@ def printed(table: pa.Table, output: RowFormat) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.parametrize("text", ["0.0000000", "0.0000001", "-0.0000010", "12.0000000"])
+def test_decimals_have_no_exponent(text: str) -> None:
+    column = pa.array([Decimal(text), None], pa.decimal128(30, 7))
+    assert plain_values(column) == [text, None]
+    assert plain_values(pa.array([[Decimal(text)]], pa.list_(pa.decimal128(30, 7)))) == [[text]]
+
+
 def test_json_keeps_every_value_exact() -> None:
     first, second = (json.loads(line) for line in printed(EVERYTHING, RowFormat.JSON).splitlines())
     assert first == {
