@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_table.ids import Offset
 from paimon_table.types import DataType
+from sources.column_forms import ColumnForms
 from sources.event_columns import OnChange
 
 OFFSET_COLUMN = "_OFFSET"
@@ -102,6 +103,10 @@ class DecodeTarget:
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
+    forms: ColumnForms = field(default_factory=ColumnForms)
+    """How its columns have been read so far."""
+    decimal_formats: Mapping[str, str] = field(default_factory=dict)
+    """The columns whose ``decimal_format`` the user states, beside that of the record format."""
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
@@ -142,11 +147,16 @@ class ObservedColumn:
     votes: int | None = field(default=None, compare=False)
     """How many more records have an embedded schema that says so than one that says otherwise; None for a type guessed
     from values."""
+    form: str | None = field(default=None, compare=False)
+    """How the source writes it (``sources.column_forms``), where that is known."""
+    looks_like: str | None = field(default=None, compare=False)
+    """What the values of a column without schema most probably stand for, where JSON does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Columns of a source table that its target does not have, or has with a type that does not hold the source's.
+    """Columns of a source table that its target does not have, has with a type that does not hold the source's, or
+    does not remember the form of.
 
     For an unknown source table these are all columns, in source order; none when no event has a row. ``key_columns``
     are the fields of the message key (the default primary key), none of a key without names, None when records carry no

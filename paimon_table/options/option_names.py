@@ -59,9 +59,13 @@ READER_PREFIXES = (
 )  # fmt: skip
 """Families of names that only readers look at, and those who follow them."""
 
+OWN_PREFIX = "tidemark."
+"""What a pipeline remembers of the sources of a table; nobody else looks at it."""
+
 KEPT_PREFIXES = (
     *READER_PREFIXES, "snapshot.", "tag.", "lookup.", "sink.", "partition.end-input-", "partition.mark-done.", "orc.",
     "parquet.", "avro.", "catalog.", "global-index.search.",
+    OWN_PREFIX,
 )  # fmt: skip
 """Families of names that are kept like the ones above."""
 

@@ -213,7 +213,7 @@ class PipelineConfig(ConfigModel):
             rule.into,
             rule.primary_key,
             rule.partition_by,
-            rule.columns.types,
+            rule.columns.named_types,
             *self._effective_options(rule.options, rule.mode or "upsert"),
             rule.merge_sources,
             rule.before,
@@ -222,6 +222,7 @@ class PipelineConfig(ConfigModel):
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,
             rule.backfill,
+            rule.columns,
         )
         return target if rule.tells_key else self._or_log(target, rule.options)
 

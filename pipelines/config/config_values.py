@@ -199,7 +199,7 @@ ColumnType = Annotated[
 """A Paimon type as SQL text."""
 
 
-def _check_pattern(value: str) -> str:
+def check_pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
@@ -213,7 +213,7 @@ def _not_empty(value: Any) -> Any:
     return value
 
 
-Pattern = Annotated[str, BeforeValidator(_not_empty), AfterValidator(_check_pattern)]
+Pattern = Annotated[str, BeforeValidator(_not_empty), AfterValidator(check_pattern)]
 """A regular expression that must match the whole name; a plain name matches itself."""
 
 Text = Annotated[str, BeforeValidator(_not_empty)]

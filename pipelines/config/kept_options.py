@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterator
 
 from paimon_table.nearest_name import SURE, nearest
 from paimon_table.options.option_facts import is_typed, known_names
-from paimon_table.options.option_names import HONOURED, KEPT_PREFIXES, READER_PREFIXES, REFUSED, is_kept_for_others
+from paimon_table.options.option_names import (
+    HONOURED,
+    KEPT_PREFIXES,
+    OWN_PREFIX,
+    READER_PREFIXES,
+    REFUSED,
+    is_kept_for_others,
+)
 from pipelines.config.kept_values import without_column
 
 TABLE_OPTIONS = frozenset({
@@ -88,7 +95,13 @@ _NOT_HERE = (
 
 
 def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for names below a kept prefix that are one letter or so away from a known one."""
+    """(option, what is wrong) for names below a kept prefix that are one letter or so away from a known one.
+
+    Options in which a pipeline remembers something are none that a file may state.
+    """
+    for name in stated:
+        if name.startswith(OWN_PREFIX):
+            yield name, f"option '{name}' is where Tidemark remembers what it has learnt of the table; remove it"
     for name in _unknown(stated):
         meant = _meant(name)
         if meant is not None:
@@ -99,6 +112,8 @@ def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
     """(option, what to know) for stated options that Tidemark stores and does not act on."""
     unknown = set(_unknown(stated))
     for name in stated:
+        if name.startswith(OWN_PREFIX):
+            continue
         if name in unknown:
             if _meant(name) is None:
                 yield name, f"option '{name}' is not known here; it is stored in the table for others as it is"

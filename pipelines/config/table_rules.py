@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -14,12 +14,14 @@ from pydantic_core import CoreSchema
 from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
-from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, refused
+from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, check_pattern, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
+
+_T = TypeVar("_T")
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
@@ -83,6 +85,32 @@ class Match(ConfigModel):
         return all(pattern is None or name_matches(pattern, name) for pattern, name in pairs)
 
 
+def pattern_of(key: str) -> str | None:
+    """The regular expression of a key between slashes; None for the name of a column."""
+    return key[1:-1] if len(key) > 2 and key[0] == key[-1] == "/" else None
+
+
+def _check_key(key: str) -> str:
+    pattern = pattern_of(key)
+    if pattern is not None:
+        check_pattern(pattern)
+    return key
+
+
+def first_match(rules: Mapping[str, _T], column: str) -> _T | None:
+    """What is said of a column: under its name, else under the first pattern that matches all of it."""
+    if column in rules:
+        return rules[column]
+    patterns = ((pattern_of(key), value) for key, value in rules.items())
+    return next((value for p, value in patterns if p is not None and re.fullmatch(p, column)), None)
+
+
+ColumnKey = Annotated[Text, AfterValidator(_check_key)]
+"""The name of a column, or a regular expression between slashes."""
+
+DecimalFormat = Literal["auto", "base64", "text"]
+
+
 class ColumnRules(ConfigModel):
     """What is known of the columns beforehand."""
 
@@ -104,11 +132,28 @@ class ColumnRules(ConfigModel):
         cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())
         return {name: text for name, text in value.items() if not (cut and text is None and str(name).endswith(")"))}
 
-    types: Mapping[Text, ColumnType] = Field(
+    types: Mapping[ColumnKey, ColumnType] = Field(
         default_factory=dict,
         description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
-        "Declares the type where the records carry no schema, and decoding follows it.",
+        "Declares the type where the records carry no schema, and decoding follows it. A key between slashes is a "
+        "regular expression for whole names: `/.*_at/` declares the type of every column that it matches and that has "
+        "no key of its own; the first that matches wins.",
     )
+    decimal_format: DecimalFormat | None = Field(
+        default=None,
+        description="How the source writes decimals of these tables where the records carry no schema; it wins over "
+        "the option of the format.",
+    )
+    decimal_formats: Mapping[ColumnKey, DecimalFormat] = Field(
+        default_factory=dict,
+        description="The same for single columns: column name, or a regular expression between slashes, to `auto`, "
+        "`base64` or `text`. It wins over `decimal_format`.",
+    )
+
+    @property
+    def named_types(self) -> dict[str, DataType]:
+        """The types of columns that the file names one by one."""
+        return {name: t for name, t in self.types.items() if pattern_of(name) is None}
 
 
 class NewColumns(ConfigModel):
@@ -306,6 +351,7 @@ class TargetRule:
     """None: the columns of the message key."""
     partition_by: tuple[str, ...]
     column_types: Mapping[str, DataType]
+    """Those of columns that the file names one by one."""
     options: Mapping[str, str]
     assumed_options: frozenset[str] = frozenset()
     """Those of ``options`` that the file does not state: for new tables only."""
@@ -318,6 +364,7 @@ class TargetRule:
     """How many bad records one batch may have; None: any number."""
     on_table_failure: OnTableFailure = "pause"
     backfill: bool = False
+    columns: ColumnRules = field(default_factory=ColumnRules)
     is_log_assumed: bool = field(default=False, repr=False)
     """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
     without_keys: TargetRule | None = field(default=None, repr=False)
@@ -332,6 +379,17 @@ class TargetRule:
         """The rule for a table that exists: that of a log of events if it is one."""
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
         return self.for_keys(None if is_log else ())
+
+    def declared(self, columns: Iterable[str]) -> dict[str, DataType]:
+        """The declared types: of all columns that the file names, and of ``columns`` that a pattern matches."""
+        found = {name: first_match(self.columns.types, name) for name in columns}
+        return {name: t for name, t in found.items() if t is not None} | dict(self.column_types)
+
+    def decimal_formats(self, columns: Iterable[str]) -> dict[str, str]:
+        """The ``decimal_format`` of the columns for which the rule states one."""
+        stated = {name: first_match(self.columns.decimal_formats, name) for name in columns}
+        found = {name: form or self.columns.decimal_format for name, form in stated.items()}
+        return {name: form for name, form in found.items() if form is not None}
 
     @property
     def event_columns(self) -> tuple[tuple[str, DataType], ...]:

@@ -25,7 +25,7 @@ def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
     cannot take.
     """
     changes: list[WidenColumn] = []
-    for name, declared in rule.column_types.items():
+    for name, declared in rule.declared(table.schema.column_names).items():
         if not table.schema.has_column(name):
             continue
         present = table.schema.field(name).type
@@ -55,7 +55,7 @@ def _changed(
     try:
         widened = table.evolve([change], time_ms)
     except (ConfigError, SchemaChangeRefused) as error:
-        declared = rule.column_types[change.name]
+        declared = rule.declared([change.name])[change.name]
         raise ConfigError(_refusal(rule, identifier, pipeline, change.name, present, declared, str(error))) from error
     log.info("pipeline %s: %s: %s, as its rule declares", pipeline, identifier, told([change], table.schema))
     return widened

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.merged_sources import fed_by
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, KeyRule, SourceTable
+from sources.column_forms import OPTION, ColumnForms
 
 
 def decode_target(
-    sink: TableSink, source: SourceTable, rule: TargetRule, declared: Collection[str], limits: Mapping[str, Any]
+    sink: TableSink, source: SourceTable, rule: TargetRule, of_table: TargetRule, limits: Mapping[str, Any]
 ) -> DecodeTarget:
-    """``rule`` is that of the source table; ``declared`` are the columns whose types the rule of the table says.
+    """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
 
     ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``).
     """
@@ -28,12 +29,14 @@ def decode_target(
         primary_key=tuple(table.schema.primary_keys),
         emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
         counted_again=frozenset(traits.accumulating),
-        declared=frozenset(declared),
+        declared=frozenset(of_table.declared(table.schema.column_names)),
         unstorable=traits.unstorable,
         keys=None if rule.on_change else keys,
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
         on_change=rule.on_change,
+        decimal_formats=rule.decimal_formats(table.schema.column_names),
+        forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         **limits,
     )

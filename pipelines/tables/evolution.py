@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from paimon_table import AddColumn, SchemaChange, SetOption
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
@@ -16,8 +17,15 @@ from pipelines.tables.rule_options import options_of_new_columns
 from pipelines.tables.schema_change_text import told
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
+from sources.column_forms import OPTION, RAW, ColumnForms
 
 log = logging.getLogger(__name__)
+
+_KEPT_RAW = (
+    "%s: column %r holds values as records without an embedded schema wrote them, and goes on with that form although"
+    " its records have a schema (%s) now; to store what the schema says, write into a new table (another `into`, with"
+    " `backfill: true`)"
+)
 
 
 class Evolution:
@@ -27,6 +35,7 @@ class Evolution:
         self._config = config
         self._refused: dict[str, dict[str, str]] = {}
         """Per table: columns that it cannot have or not widen, and why."""
+        self._kept_raw: set[tuple[str, str]] = set()
 
     def follow(self, sink: TableSink, rule: TargetRule, source: SourceTable, seen: Seen, now_ms: int) -> bool:
         """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
@@ -34,13 +43,14 @@ class Evolution:
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
         room = _room(sink, rule, now_ms)
-        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room)
+        found = column_changes(sink.table.schema, seen.columns, rule.declared(seen.columns), room)
         if found.left and rule.new_columns.beyond == "fail":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
-        if not found.changes:
+        learnt = self._learnt_forms(sink, found.changes, seen)
+        if not found.changes and not learnt:
             return is_news or bool(found.left)
-        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added)]
+        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added), *learnt]
         extra = {"event": "schema-changed", "table": sink.identifier}
         log.info(
             "pipeline %s: %s: %s", self._config.name, sink.identifier, told(changes, sink.table.schema), extra=extra
@@ -49,6 +59,19 @@ class Evolution:
         if found.added and _room(sink, rule, now_ms) <= 0:
             log.warning("%s: %s", sink.identifier, _beyond(rule))
         return True
+
+    def _learnt_forms(self, sink: TableSink, changes: Collection[SchemaChange], seen: Seen) -> list[SetOption]:
+        """The option that remembers how columns are read, where records tell something new about that."""
+        schema = sink.table.schema
+        columns = {f.name: f.type for f in schema.fields}
+        columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
+        known = ColumnForms.parsed(schema.options.get(OPTION))
+        for name, form in seen.forms.items():
+            if known.of(name) == RAW and form != RAW and (sink.identifier, name) not in self._kept_raw:
+                self._kept_raw.add((sink.identifier, name))
+                log.warning(_KEPT_RAW, sink.identifier, name, form)
+        learnt = known.learnt(seen.forms, columns)
+        return [] if learnt == known else [SetOption(OPTION, learnt.text)]
 
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable

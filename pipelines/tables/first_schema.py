@@ -11,6 +11,7 @@ from paimon_table.options.option_facts import columns_named_by
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
 from sources.changes import SourceTable
+from sources.column_forms import OPTION, ColumnForms
 
 NAME_OF_LOG = (
     "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
@@ -27,7 +28,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
             f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
             " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
         )
-    types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+    types = {name: t for name, t in seen.columns.items() if t is not None} | rule.declared(seen.columns)
     own = dict(rule.event_columns)
     taken = next((name for name in types if name in own), None)
     if taken is not None:
@@ -37,7 +38,9 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     _check_named_columns(source, identifier, rule, types)
     ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
-    return create_schema(columns, primary_key, rule.partition_by, rule.options, time_ms=time_ms)
+    forms = ColumnForms().learnt(seen.forms, dict(columns))
+    options = {**rule.options, OPTION: forms.text} if forms.by_column else rule.options
+    return create_schema(columns, primary_key, rule.partition_by, options, time_ms=time_ms)
 
 
 def _check_key(

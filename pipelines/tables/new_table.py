@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_table import TableSchema
 from paimon_table.errors import ConfigError
@@ -73,13 +73,14 @@ class NewTable:
     def _usable(self, evolution: Evolution) -> Seen:
         """The columns without those that no table can have."""
         rule, seen = self.rule, self.seen
-        types = {name: t for name, t in seen.columns.items() if t is not None} | dict(rule.column_types)
+        declared = rule.declared(seen.columns)
+        types = {name: t for name, t in seen.columns.items() if t is not None} | declared
         key = primary_key_of(rule, seen)
-        found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
-        refused = {name: why for name, why in found.items() if name not in rule.column_types}
+        found = column_refusals(types, {*key, *rule.partition_by, *declared})
+        refused = {name: why for name, why in found.items() if name not in declared}
         evolution.note_refused(self.identifier, refused, (), self.source)
         unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
         if unusable is not None:
             reason = f"table {self.identifier} cannot be made: column {unusable!r} of its key or partition: "
             raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
-        return Seen({name: t for name, t in seen.columns.items() if name not in refused}, seen.key_columns)
+        return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in refused})

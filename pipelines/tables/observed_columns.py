@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paimon_table.types import DataType
 from sources.changes import Observation, ObservedColumn, SourceTable
@@ -18,6 +18,10 @@ class Seen:
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
     """None where the records have no key; none of a key without names, such as a number."""
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """How the source writes columns (``sources.column_forms``), where that is news."""
+    looks: Mapping[str, str] = field(default_factory=dict)
+    """What the values of columns without a schema look like, where JSON does not show it."""
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -31,5 +35,7 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
         seen[source] = Seen(
             {column.name: column.type for column in found[source]},
             merged_keys(before.key_columns, observation.key_columns),
+            {column.name: column.form for column in found[source] if column.form is not None},
+            {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
         )
     return seen

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
@@ -20,6 +21,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.decode_targets import decode_target
+from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.known_routes import agreed_rule, known_sources, leading_rules, possible_rules, rules_for
 from pipelines.tables.left_out import FILLED, LeftOut
@@ -115,6 +117,7 @@ class PipelineTables:
         self.record_shares = RecordShares()
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
+        self._encoded = EncodedColumns(config.name)
         if beside is None:
             self._open_written()
 
@@ -136,8 +139,11 @@ class PipelineTables:
             if identifier is not None and not self.is_left_out(identifier):
                 with blaming(identifier):
                     rule = self._rules[identifier]
+                    if self._beside is None:
+                        self._encoded.note(self.sinks[identifier], rule, seen)
                     changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, now_ms())
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
+        self._encoded.tell()
         return changed
 
     @property
@@ -301,7 +307,7 @@ class PipelineTables:
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
                 limits = self._evolution.limits(sink, rule, at_ms)
-                goals[source] = decode_target(sink, source, self._rule_of[source], rule.column_types, limits)
+                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -572,4 +578,4 @@ class PipelineTables:
         if identifier is None:
             return Seen({}, None)
         present = {f.name for f in self.sinks[identifier].table.schema.fields}
-        return Seen({name: t for name, t in seen.columns.items() if name not in present}, seen.key_columns)
+        return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import (
@@ -42,13 +43,23 @@ from sources.json_changes.change_rows import (
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
-from sources.json_changes.observing import all_columns, changed_by_schema, changed_by_values, key_fields
+from sources.json_changes.observing import (
+    all_columns,
+    changed_by_schema,
+    changed_by_values,
+    key_fields,
+    told_forms,
+    with_forms,
+)
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
+from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
 
 _MOST_SAMPLED = 10_000
+_FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
+"""Seconds with more digits than microseconds have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,26 @@ class TableDecoding:
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
         rows = self._exact_images(positions) if self.schema is None else ()
-        return all_columns(self.schema, rows, len(positions))
+        return self._with_fine_times(all_columns(self.schema, rows, len(positions)), positions)
+
+    def _with_fine_times(
+        self, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+    ) -> tuple[ObservedColumn, ...]:
+        """New columns of ISO timestamps as fine as their texts, which the schema does not say."""
+        names = [] if self.schema is None else [c.name for c in self.schema.columns if c.is_iso_time]
+        names = [column.name for column in columns if column.name in names and column.form is not None]
+        if not names:
+            return columns
+        values = self.batch.column("value").take(pa.array(positions)).cast(pa.string())
+        fine = positions[np.asarray(pc.match_substring_regex(values, _FINE_TIME))]
+        texts: dict[str, list[str]] = {name: [] for name in names}
+        for image in self._exact_images(fine) if len(fine) else ():
+            for name in names:
+                texts[name] += [text for text in [image.get(name)] if isinstance(text, str)]
+        return tuple(
+            replace(c, type=iso_type(c.type, texts[c.name])) if c.name in texts and c.type is not None else c
+            for c in columns
+        )
 
     def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
@@ -193,15 +223,17 @@ class TableDecoding:
                     self.outcome.quarantine(position, rejection.reason)
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
-        plan = plan_columns(target.columns, {} if self.schema is None else self.schema.by_name)
+        plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts) if target.on_change == "log" else None
-        rows = TableRows(source, self.partition, target, plan, self.forms, self.hidden, self.outcome, log)
+        rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
         found = [rows.storable(e) for part in parts for e in read_events(part, plan, self.outcome)]
         events = [e for e in found if len(e.ops)]
         if not events:
             return
-        converted = rows.add([piece for e in events for piece in self._change_rows(e, rows)])
-        self._observe_known(rows, events, converted)
+        pieces = [piece for e in events for piece in self._change_rows(e, rows)]
+        converted = rows.add(pieces)
+        told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
+        self._observe_known(rows, events, converted, told)
 
     def _event_log(self, parts: list[TableEvents]) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, LETTERS)
@@ -264,16 +296,23 @@ class TableDecoding:
 
     # ------------------------------------------------------------ observations
 
-    def _observe_known(self, rows: TableRows, events: list[Events], converted: list[ConvertedRows]) -> None:
+    def _observe_known(
+        self, rows: TableRows, events: list[Events], converted: list[ConvertedRows], forms: Mapping[str, str]
+    ) -> None:
         source, target = rows.source, rows.target
         positions = np.concatenate([e.positions for e in events])
         self._note_newest(source, target, events)
+        columns: tuple[ObservedColumn, ...] = ()
         if self.schema is not None:
-            self._observe_changed(source, changed_by_schema(self.schema, target, len(positions)), positions)
-            return
-        told = rows.telling(events, converted)
-        if len(told):
-            self._observe_changed(source, changed_by_values(self._exact_images(told), target, self.forms), told)
+            changed = changed_by_schema(self.schema, target, len(positions))
+            columns, telling = self._with_fine_times(changed, positions), positions
+        else:
+            telling = rows.telling(events, converted)
+            if len(telling):
+                columns = changed_by_values(self._exact_images(telling), target, self.forms)
+        columns = with_forms(columns, forms, target)
+        if columns:
+            self._observe(source, columns, telling if len(telling) else positions)
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
         """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""
@@ -287,12 +326,6 @@ class TableDecoding:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
         absent = tuple(name for name, _ in target.columns if name not in shown)
         self.outcome.note_newest(source, newest, absent)
-
-    def _observe_changed(
-        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
-    ) -> None:
-        if columns:
-            self._observe(source, columns, positions)
 
     def _observe(
         self,

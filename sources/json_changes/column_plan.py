@@ -1,13 +1,13 @@
 """How each target column is read from the JSON of one source table: encoding, and the Arrow form of its JSON.
 
-The form is the type that Arrow's JSON parser is told to expect. With an embedded schema it is known; without one it
-follows the target's type and a few sampled values. A form of ``null`` sends records that have a value there to the
-exact path.
+The form is the type that Arrow's JSON parser is told to expect. With an embedded schema it is known. Without one it
+follows what the table remembers of its column, or the target's type and a few sampled values. A form of ``null`` sends
+records that have a value there to the exact path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -15,8 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataType, Root
+from sources.changes import DecodeTarget
+from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT_DECIMALS, holds
 from sources.values.connect_types import ConnectColumn
-from sources.values.encodings import AUTO, Encoding
+from sources.values.encodings import AUTO, Encoding, Kind
+from sources.values.form_texts import form_encoding, is_told_by_type, json_form
+from sources.values.value_forms import ValueForms
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +31,55 @@ class PlannedColumn:
     type: DataType
     encoding: Encoding
     form: pa.DataType
+    forms: ValueForms
+    """What the converters of its values go by."""
+    problem: str | None = None
+    """Why no value of the column can be read, if so."""
 
 
 Plan = tuple[PlannedColumn, ...]
 
+_SEVERAL = (
+    "the embedded schemas of earlier records disagree on what its values stand for, and this record has none: switch"
+    " schemas on (value.converter.schemas.enable=true), or exclude the column in the connector"
+)
+_AMBIGUOUS = {TEXT_DECIMALS: "auto-text", BASE64_DECIMALS: "auto-base64"}
 
-def plan_columns(columns: Sequence[tuple[str, DataType]], known: Mapping[str, ConnectColumn]) -> Plan:
-    """The plan for target columns, given the columns of the embedded schema (empty without one)."""
-    return tuple(
-        PlannedColumn(name, t, known[name].encoding, known[name].form)
-        if name in known
-        else PlannedColumn(name, t, AUTO, default_form(t))
-        for name, t in columns
-    )
+
+def plan_columns(target: DecodeTarget, schema: Mapping[str, ConnectColumn] | None, forms: ValueForms) -> Plan:
+    """The plan for a target, given the columns of the embedded schema (None: records without one)."""
+    return tuple(_planned(name, t, target, schema, forms) for name, t in target.columns)
+
+
+def _planned(
+    name: str, t: DataType, target: DecodeTarget, schema: Mapping[str, ConnectColumn] | None, forms: ValueForms
+) -> PlannedColumn:
+    known = target.forms.of(name)
+    stated = target.decimal_formats.get(name, forms.decimal_format)
+    settled = _AMBIGUOUS.get(known or "", stated) if stated == "auto" else stated
+    if settled != forms.decimal_format:
+        forms = replace(forms, decimal_format=settled)
+    plain = PlannedColumn(name, t, AUTO, default_form(t), forms)
+    if schema is not None:
+        if name not in schema:
+            return plain
+        encoding, form = schema[name].encoding, schema[name].form
+        if known == RAW and holds(t, *CHARACTERS) and not is_told_by_type(encoding, t, forms):
+            encoding = AUTO  # the column goes on with the JSON that it holds
+        return replace(plain, encoding=encoding, form=form)
+    is_stated = stated != "auto" and holds(t, Root.DECIMAL)
+    if known == SEVERAL:
+        return plain if is_stated else replace(plain, problem=_SEVERAL)
+    remembered = None if known is None else form_encoding(known)
+    if remembered is None or remembered == AUTO or (is_stated and _decides_format(remembered, stated)):
+        return plain
+    return replace(plain, encoding=remembered, form=json_form(remembered))
+
+
+def _decides_format(remembered: Encoding, stated: str) -> bool:
+    """Whether a stated ``decimal_format`` says something else than the encoding of an earlier schema."""
+    kind = remembered.element.kind if remembered.element is not None else remembered.kind
+    return kind is (Kind.DECIMAL if stated == "text" else Kind.TEXT)
 
 
 def fitted_to(plan: Plan, rows: Iterable[Mapping[str, Any]]) -> Plan:

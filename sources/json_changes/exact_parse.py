@@ -37,7 +37,7 @@ def _levels(value: Any) -> int:
 def parse_json(data: bytes) -> Any:
     """The JSON value of UTF-8 text; fractions and exponents come as Decimal. Raises MalformedRecord."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MalformedRecord(f"value is not UTF-8 (byte {error.start})") from None
     try:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import DataType
+from paimon_table.types import CHARACTERS, DataType, Root
 from sources.changes import DecodeTarget, ObservedColumn
+from sources.column_forms import BASE64_DECIMALS, RAW, TEXT, TEXT_DECIMALS, VALUE, holds
+from sources.json_changes.change_rows import ChangeRows, image_column, is_null
+from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.values.connect_types import ConnectColumn
+from sources.values.decimal_kinds import told_by_values
 from sources.values.encodings import AUTO
+from sources.values.form_texts import form_text
 from sources.values.inference import infer_type
 from sources.values.json_values import Unconvertible
+from sources.values.likely_meaning import looks_like
 from sources.values.scalar_conversion import convert_value
-from sources.values.value_forms import ValueForms
+from sources.values.value_forms import AMBIGUOUS_DECIMALS, ValueForms
 
 
 def all_columns(
@@ -21,20 +29,27 @@ def all_columns(
 ) -> tuple[ObservedColumn, ...]:
     """All columns of a source table, in the order of the schema or of first sight."""
     if schema is not None:
-        return tuple(ObservedColumn(c.name, c.type, record_count) for c in schema.columns)
+        return tuple(_of_schema(c, record_count) for c in schema.columns)
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
             values.setdefault(name, []).append(value)
-    return tuple(ObservedColumn(name, infer_type(seen)) for name, seen in values.items())
+    return tuple(_guessed(name, infer_type(seen), seen) for name, seen in values.items())
+
+
+def _of_schema(column: ConnectColumn, record_count: int) -> ObservedColumn:
+    return ObservedColumn(column.name, column.type, record_count, form_text(column.encoding))
+
+
+def _guessed(name: str, t: DataType | None, values: Sequence[Any]) -> ObservedColumn:
+    return ObservedColumn(name, t, form=RAW, looks_like=looks_like(name, values))
 
 
 def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
     """Columns of the schema that the target lacks, or whose type the target's does not hold."""
     known = dict(target.columns)
-    return tuple(
-        ObservedColumn(c.name, c.type, record_count) for c in schema.columns if _is_news(c.name, c.type, known, target)
-    )
+    news = (_of_schema(c, record_count) for c in schema.columns if _is_news(c.name, c.type, known, target))
+    return tuple(replace(c, form=None) if c.name in known else c for c in news)
 
 
 def changed_by_values(
@@ -56,8 +71,62 @@ def changed_by_values(
         old = known.get(name)
         widened = common_type(old, observed) if old is not None and observed is not None else observed
         if widened is not None and _is_news(name, widened, known, target):
-            found.append(ObservedColumn(name, widened))
+            found.append(_guessed(name, widened, values) if old is None else ObservedColumn(name, widened))
     return tuple(found)
+
+
+def told_forms(
+    plan: Plan, schema: EmbeddedSchema | None, target: DecodeTarget, pieces: Sequence[ChangeRows], has_problems: bool
+) -> dict[str, str]:
+    """The forms of columns that the records tell, as far as the target does not remember them."""
+    told = _forms_of_values(plan, target, pieces, has_problems) if schema is None else _forms_of_schema(plan, schema)
+    learnt = target.forms.learnt(told, dict(target.columns))
+    kept_raw = {c.name for c in plan if schema is not None and c.encoding == AUTO and target.forms.of(c.name) == RAW}
+    return {
+        name: form
+        for name, form in told.items()
+        if learnt.of(name) != target.forms.of(name) or (name in kept_raw and form not in (VALUE, TEXT))
+    }
+
+
+def _forms_of_schema(plan: Plan, schema: EmbeddedSchema) -> dict[str, str]:
+    planned = {column.name for column in plan}
+    return {c.name: form_text(c.encoding) for c in schema.columns if c.name in planned}
+
+
+def _forms_of_values(
+    plan: Plan, target: DecodeTarget, pieces: Sequence[ChangeRows], has_problems: bool
+) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for column in plan:
+        known = target.forms.of(column.name)
+        if column.encoding != AUTO or column.problem is not None:
+            continue
+        if known is None and holds(column.type, *CHARACTERS):
+            if any(not is_null(image_column(piece.images, column.name)).all() for piece in pieces):
+                told[column.name] = RAW
+        elif _may_tell_decimals(column, known, has_problems):
+            form = told_by_values((image_column(piece.images, column.name) for piece in pieces), known)
+            told |= {} if form is None else {column.name: form}
+    return told
+
+
+def _may_tell_decimals(column: PlannedColumn, known: str | None, has_problems: bool) -> bool:
+    """Whether to look at the values of a column: where some cannot be read, or are read as many others told."""
+    is_open = column.forms.decimal_format in ("auto", *AMBIGUOUS_DECIMALS) and holds(column.type, Root.DECIMAL)
+    return is_open and (has_problems or known in (TEXT_DECIMALS, BASE64_DECIMALS))
+
+
+def with_forms(
+    columns: Sequence[ObservedColumn], told: Mapping[str, str], target: DecodeTarget
+) -> tuple[ObservedColumn, ...]:
+    """The observed columns, and those of which only the form is news."""
+    known = dict(target.columns)
+    seen = {column.name: column for column in columns}
+    for name, form in told.items():
+        column = seen.get(name) or ObservedColumn(name, known[name].with_nullable(True))
+        seen[name] = replace(column, form=form)
+    return tuple(seen.values())
 
 
 def _fits(value: Any, t: DataType, forms: ValueForms) -> bool:

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.types import DataType
+from paimon_table.types import DataType, arrow_type
 from sources.changes import OFFSET_COLUMN, UNAVAILABLE_COLUMN, DecodeTarget
-from sources.json_changes.change_rows import ChangeRows, image_column
+from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.gaps import Gaps, Mask
 from sources.values.conversion import Converted, convert_column, convert_values
-from sources.values.value_forms import ValueForms
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,8 @@ class ConvertedRows:
     """Rows that take back what was never stored: their record is good all the same."""
 
 
-def convert_rows(
-    rows: ChangeRows, plan: Plan, target: DecodeTarget, forms: Sequence[ValueForms], gaps: Gaps
-) -> ConvertedRows:
-    """Convert all columns of the target, each under its own forms."""
+def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps) -> ConvertedRows:
+    """Convert all columns of the target."""
     columns: list[pa.Array] = []
     unavailable: dict[int, Mask] = {}
     problems: dict[int, str] = {}
@@ -51,7 +48,7 @@ def convert_rows(
         if mask is not None:
             values = _without(values, mask)
             unavailable[position] = mask
-        converted = _convert(values, column, forms[position])
+        converted = _convert(values, column)
         columns.append(converted.values)
         found = dict(converted.problems)
         if column.name in target.unstorable:
@@ -85,10 +82,13 @@ def _refused_deletes(kinds: npt.NDArray[np.int8], columns: Sequence[pa.Array], t
     return rows
 
 
-def _convert(values: pa.Array | list[Any], column: PlannedColumn, forms: ValueForms) -> Converted:
+def _convert(values: pa.Array | list[Any], column: PlannedColumn) -> Converted:
+    if column.problem is not None:
+        given = np.flatnonzero(~is_null(values)).tolist()
+        return Converted(pa.nulls(len(values), arrow_type(column.type)), dict.fromkeys(given, column.problem))
     if isinstance(values, list):
-        return convert_values(values, column.encoding, column.type, forms)
-    return convert_column(values, column.encoding, column.type, forms)
+        return convert_values(values, column.encoding, column.type, column.forms)
+    return convert_column(values, column.encoding, column.type, column.forms)
 
 
 def _without(values: pa.Array | list[Any], mask: Mask) -> pa.Array | list[Any]:

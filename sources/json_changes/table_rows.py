@@ -28,13 +28,11 @@ from sources.json_changes.change_rows import (
     present,
 )
 from sources.json_changes.column_plan import Plan
-from sources.json_changes.decimal_forms import column_forms
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
 from sources.values.conversion import convert_column, convert_values
-from sources.values.value_forms import ValueForms
 
 _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
@@ -50,7 +48,6 @@ class TableRows:
     partition: int
     target: DecodeTarget
     plan: Plan
-    forms: ValueForms
     gaps: Gaps
     outcome: Outcome
     log: EventLog | None = None
@@ -85,18 +82,16 @@ class TableRows:
         """What the table stores of values of a key column; NULL where that cannot be told."""
         column = next(column for column in self.plan if column.name == name)
         convert = convert_values if isinstance(values, list) else convert_column
-        return with_one_text_per_number(values, convert(values, column.encoding, column.type, self.forms).values)
+        return with_one_text_per_number(values, convert(values, column.encoding, column.type, column.forms).values)
 
     def add(self, pieces: Sequence[ChangeRows]) -> list[ConvertedRows]:
         """Convert the rows, and hand over those without problems as changes."""
-        forms = column_forms(pieces, self.plan, self.forms)
         kinds = [piece.kinds for piece in pieces]
         if self.target.on_change is not None:
             # Whatever a row tells of, it is one more row of the table.
             pieces = [replace(piece, kinds=np.zeros_like(piece.kinds)) for piece in pieces]
         converted = [
-            self._with_plain_keys(piece, convert_rows(piece, self.plan, self.target, forms, self.gaps))
-            for piece in pieces
+            self._with_plain_keys(piece, convert_rows(piece, self.plan, self.target, self.gaps)) for piece in pieces
         ]
         for piece in converted:
             for row, reason in piece.problems.items():

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.types import DataField, DataType, Root, bytes_, string
-from sources.values.encodings import AUTO, Encoding, Kind
+from paimon_table.types import TIMESTAMPS, DataField, DataType, Root, bytes_, string
+from sources.values.encodings import AUTO, TEXT, Encoding, Kind
 from sources.values.json_values import LARGEST_SCALE
 
 MILLIS, MICROS, NANOS = 1000, 1_000_000, 1_000_000_000
@@ -37,6 +37,11 @@ class ConnectColumn:
     has_default: bool = False
     """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there unless told otherwise."""
 
+    @property
+    def is_iso_time(self) -> bool:
+        """Whether the values are texts of timestamps, of which the schema does not say how fine they are."""
+        return self.type.root in TIMESTAMPS and pa.types.is_string(self.form)
+
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
@@ -55,7 +60,7 @@ _PRIMITIVES: dict[str, _Mapped] = {
     "double": _Mapped(DataType(Root.DOUBLE), AUTO, pa.float64()),
     "float64": _Mapped(DataType(Root.DOUBLE), AUTO, pa.float64()),
     "boolean": _Mapped(DataType(Root.BOOLEAN), AUTO, pa.bool_()),
-    "string": _Mapped(string(), AUTO, pa.string()),
+    "string": _Mapped(string(), TEXT, pa.string()),
     "bytes": _Mapped(bytes_(), Encoding(Kind.BYTES), pa.string()),
 }
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType, Root, arrow_type
 from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, unscaled_decimals
+from sources.values.decimal_kinds import DecimalKinds, decimal_kinds
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.json_values import Unconvertible
 from sources.values.scalar_conversion import EXTREMES, convert_value, epoch_unit
@@ -46,6 +47,8 @@ class _Plain:
 
 def convert_column(array: pa.Array, encoding: Encoding, target: DataType, forms: ValueForms) -> Converted:
     """Convert one column of parsed JSON values to ``arrow_type(target)``."""
+    if encoding.kind is Kind.TEXT:
+        encoding, forms = AUTO, forms.of_texts
     if pa.types.is_null(array.type):
         return Converted(pa.nulls(len(array), arrow_type(target)))
     if pa.types.is_list(array.type) and target.root is Root.ARRAY:
@@ -242,10 +245,12 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: 
     if root is Root.DECIMAL:
         if encoding.kind is Kind.DECIMAL:
             return _base64_decimals(array, encoding.scale, target)
-        if encoding.kind is Kind.AUTO and forms.decimal_format in ("base64", "auto-base64"):
+        if encoding.kind is Kind.AUTO and forms.decimal_format == "base64":
             return _base64_decimals(array, target.scale or 0, target)
-        if encoding.kind is Kind.AUTO and forms.decimal_format in ("text", "auto-text"):
+        if encoding.kind is Kind.AUTO and forms.decimal_format == "text":
             return _text_decimals(array, target)
+        if encoding.kind is Kind.AUTO:
+            return _told_decimals(array, target)
     if encoding.kind is Kind.AUTO and root in TIMESTAMPS:
         return _iso_timestamps(array, target)
     if encoding.kind is Kind.AUTO and root is Root.DATE:
@@ -265,9 +270,41 @@ def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
     unusual = pc.or_(pc.greater(pc.utf8_length(array), 30), pc.match_substring_regex(array, "[A-Za-z+/=]"))
     doubt = np.asarray(pc.fill_null(unusual, False))
     if doubt.any():
-        array = pc.if_else(pa.array(doubt), pa.scalar(None, array.type), array)
+        array = _hidden(array, doubt)
     values = _rescaled(array, target)
     return None if values is None else _Plain(values, doubt)
+
+
+def _told_decimals(array: pa.Array, target: DataType) -> _Plain | None:
+    """What can only be text, and what can only be base64; the rest is in doubt."""
+    kinds = decimal_kinds(array)
+    if not kinds.base64.any():
+        plain = _text_decimals(_hidden(array, ~kinds.text), target)
+    elif not kinds.text.any():
+        plain = _base64_decimals(_hidden(array, ~kinds.base64), target.scale or 0, target)
+    else:
+        return _both_decimals(array, kinds, target)
+    if plain is None:
+        return None
+    doubt = np.asarray(array.is_valid()) & ~(kinds.text | kinds.base64)
+    return _Plain(plain.values, doubt if plain.doubt is None else doubt | plain.doubt)
+
+
+def _both_decimals(array: pa.Array, kinds: DecimalKinds, target: DataType) -> _Plain | None:
+    texts = _text_decimals(_hidden(array, ~kinds.text), target)
+    others = _base64_decimals(_hidden(array, ~kinds.base64), target.scale or 0, target)
+    if texts is None or others is None:
+        return None
+    values = pc.if_else(pa.array(kinds.text), texts.values, others.values)
+    doubt = np.asarray(array.is_valid()) & ~(kinds.text | kinds.base64)
+    for part in (texts, others):
+        doubt = doubt if part.doubt is None else doubt | part.doubt
+    return _Plain(values, doubt)
+
+
+def _hidden(array: pa.Array, hidden: Mask) -> pa.Array:
+    """The array with NULL for some entries."""
+    return pc.if_else(pa.array(hidden), pa.scalar(None, array.type), array) if hidden.any() else array
 
 
 def _to_bytes(array: pa.Array, target: DataType) -> _Plain:

@@ -15,6 +15,8 @@ class Kind(StrEnum):
 
     AUTO = "auto"
     """The JSON value itself; strings and numbers are read as the target's type asks."""
+    TEXT = "text"
+    """String that is the value, as an embedded schema says: never base64 of a number."""
     BYTES = "bytes"
     """String: base64 (or what ``binary_format`` says)."""
     DECIMAL = "decimal"
@@ -49,3 +51,4 @@ class Encoding:
 
 
 AUTO = Encoding(Kind.AUTO)
+TEXT = Encoding(Kind.TEXT)

@@ -10,11 +10,13 @@ STRING even when they look like dates.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, string
+from sources.values.iso_time import parse_timestamp
 
 _BIGINT = DataType(Root.BIGINT)
 _BIG_DECIMAL = DataType(Root.DECIMAL, precision=38, scale=0)
@@ -42,6 +44,22 @@ def infer_type(values: Iterable[Any]) -> DataType | None:
     if special and (inferred is None or inferred.root is not Root.DOUBLE):
         return string()
     return inferred
+
+
+def iso_type(t: DataType, texts: Iterable[str]) -> DataType:
+    """The type for a new column of ISO timestamps: one that holds all of these texts, ``t`` where that does.
+
+    Nanoseconds do not reach beyond the years 1677 to 2262, so finer moments beside others out there are STRING.
+    """
+    is_finer, is_far = False, False
+    for text in texts:
+        moment = parse_timestamp(text)
+        if moment is not None:
+            is_finer |= moment[0] % 10 ** (9 - (t.precision or 0)) != 0
+            is_far |= not -(1 << 63) <= moment[0] < 1 << 63
+    if not is_finer:
+        return t
+    return string() if is_far else replace(t, precision=9)
 
 
 def type_of_value(value: Any) -> DataType | None:

@@ -25,6 +25,18 @@ _BITS_PER_DIGIT = 3.33
 BASE64_TEXT = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
 
 
+NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number in plain notation or with an exponent."""
+_SIGNED_WORDS = ("nan", "snan", "inf", "infinity")
+NO_NUMBER = frozenset(
+    [
+        *(sign + word for sign in ("", "+", "-") for word in _SIGNED_WORDS),
+        *("positive_infinity", "negative_infinity", "null", "none", "true", "false"),
+    ]
+)
+"""Words, in small letters, that writers put where a decimal has no number; those of four or eight are base64 too."""
+
+
 class Unconvertible(Exception):
     """A value does not fit its column; the text names the kind of the value and the type."""
 
@@ -74,6 +86,8 @@ def read_decimal(value: str, scale: int, target: DataType) -> Decimal:
     """
     if not value or not BASE64_TEXT.fullmatch(value):
         raise Unconvertible(f"{describe(value)} is not the base64 form of a decimal")
+    if abs(scale) > LARGEST_SCALE:
+        raise Unconvertible(f"a decimal of scale {scale} is no number of a database")
     data = base64.b64decode(value)
     unscaled = int.from_bytes(data, "big", signed=True)
     if unscaled.bit_length() > _BITS_PER_DIGIT * (_most_digits(target) + max(scale, 0) + 1):
@@ -101,7 +115,6 @@ def is_variable_decimal(value: Any) -> bool:
         isinstance(value, dict)
         and value.keys() == {"scale", "value"}
         and isinstance(value["scale"], int)
-        and abs(value["scale"]) <= LARGEST_SCALE
         and isinstance(value["value"], str)
         and bool(value["value"])
         and BASE64_TEXT.fullmatch(value["value"]) is not None
@@ -129,7 +142,11 @@ def json_text(value: Any) -> str:
 
 
 def decimal_form(value: str) -> str:
-    """``base64``, ``text``, or ``ambiguous`` for digits that could be either; says nothing about well-formedness."""
-    if not value or len(value) % 4 or "." in value or "-" in value:
-        return "text"
-    return "ambiguous" if value.isascii() and value.isdigit() else "base64"
+    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous`` for a number that is base64 too.
+
+    A text that is neither is a ``text``: no base64, whatever it means.
+    """
+    is_base64 = bool(value) and BASE64_TEXT.fullmatch(value) is not None
+    if is_base64 and NUMBER_TEXT.fullmatch(value):
+        return "ambiguous"
+    return "base64" if is_base64 and value.lower() not in NO_NUMBER else "text"

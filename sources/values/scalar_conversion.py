@@ -15,6 +15,7 @@ from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.iso_time import NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp
 from sources.values.json_values import (
     BASE64_TEXT,
+    NUMBER_TEXT,
     Unconvertible,
     decimal_form,
     describe,
@@ -44,11 +45,7 @@ from sources.values.value_forms import ValueForms
 EXTREMES = (-(1 << 63), (1 << 63) - 1)
 """The smallest and largest timestamp: Debezium's form of PostgreSQL's -infinity and infinity."""
 
-AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
-"""``auto`` with the column's other values having told what digits alone mean."""
-
 _INFINITIES = {"infinity": EXTREMES[1], "+infinity": EXTREMES[1], "-infinity": EXTREMES[0]}
-_DECIMAL_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_INTEGER = 1000
 _INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
 
@@ -63,6 +60,8 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
     match encoding.kind:
         case Kind.AUTO:
             return _convert_plain(value, target, forms)
+        case Kind.TEXT:
+            return _convert_plain(value, target, forms.of_texts)
         case Kind.ARRAY:
             return _convert_list(value, encoding.element or AUTO, target, forms)
         case Kind.MAP:
@@ -139,9 +138,9 @@ def _plain_integer(value: Any, target: DataType) -> int:
 
 def _plain_float(value: Any, target: DataType) -> float:
     if isinstance(value, str):
-        if value in SPECIAL_FLOATS:
-            return SPECIAL_FLOATS[value]
-        if not _DECIMAL_TEXT.fullmatch(value):
+        if value.lower() in SPECIAL_FLOATS:
+            return SPECIAL_FLOATS[value.lower()]
+        if not NUMBER_TEXT.fullmatch(value):
             raise unfit(value, target)
         number = float(value)
     elif isinstance(value, bool) or not isinstance(value, int | Decimal | float):
@@ -168,19 +167,19 @@ def _plain_decimal(value: Any, target: DataType, forms: ValueForms) -> Decimal:
 def _decimal_of_string(value: str, target: DataType, forms: ValueForms) -> Decimal:
     form = forms.decimal_format
     if form not in ("base64", "text"):
-        form = decimal_form(value)
-    if form == "ambiguous":
-        form = AMBIGUOUS_DECIMALS.get(forms.decimal_format, "ambiguous")
-    if form == "text" and _DECIMAL_TEXT.fullmatch(value):
+        found = decimal_form(value)
+        form = forms.ambiguous_decimals if found == "ambiguous" else found
+    if form == "text" and NUMBER_TEXT.fullmatch(value):
         try:
             return Decimal(value)
         except DecimalException:
             raise unfit(value, target) from None
-    if form == "base64" and BASE64_TEXT.fullmatch(value) and value:
+    if form == "base64" and value and BASE64_TEXT.fullmatch(value):
         return read_decimal(value, target.scale or 0, target)
     if form == "ambiguous":
         raise Unconvertible(
-            f"{describe(value)} may be base64 or text of {target}: set decimal_format to base64 or text"
+            f"{describe(value)} may be base64 or text of {target}: send embedded schemas, or declare decimal_format"
+            " (base64 or text) for the column"
         )
     raise unfit(value, target)
 

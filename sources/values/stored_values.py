@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, DecimalException
 from typing import Any
 
@@ -19,7 +19,12 @@ INTEGER_BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 6
 UNITS = {"ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 """Parts of a second by the name of an Arrow unit."""
 
-SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+SPECIAL_FLOATS = {
+    "nan": math.nan,
+    **dict.fromkeys(("infinity", "+infinity", "inf", "+inf", "positive_infinity"), math.inf),
+    **dict.fromkeys(("-infinity", "-inf", "negative_infinity"), -math.inf),
+}
+"""Texts, in small letters, of numbers that JSON cannot express, as Java, PostgreSQL and Debezium write them."""
 _LARGEST_EXPONENT = 400
 
 
@@ -89,7 +94,9 @@ def _store_moment(value: Moment, target: DataType) -> Any:
 def _timestamp(nanos: int, target: DataType) -> int:
     precision = target.precision or 0
     if nanos % 10 ** (9 - precision):
-        raise Unconvertible(f"timestamp {format_timestamp(nanos, False)} is finer than {target}")
+        finest = replace(target, precision=9, nullable=True)
+        shown = format_timestamp(nanos, False)
+        raise Unconvertible(f"timestamp {shown} is finer than {target}; STRING or {finest} of a new table holds it")
     stored = nanos // (NANOS_PER_SECOND // UNITS[timestamp_unit(precision)])
     if not -(1 << 63) <= stored < 1 << 63:
         raise Unconvertible(f"timestamp {format_timestamp(nanos, False)} is out of the range of {target}")
@@ -153,7 +160,7 @@ def store_integer(number: int, target: DataType, shown: Any) -> int:
 
 
 def store_float(number: float, value: Any, target: DataType) -> float:
-    if math.isinf(number) and not (isinstance(value, float) or str(value) in SPECIAL_FLOATS):
+    if math.isinf(number) and not (isinstance(value, float) or str(value).lower() in SPECIAL_FLOATS):
         raise Unconvertible(f"{describe(value)} is out of the range of {target.root}")
     if target.root is Root.DOUBLE:
         stored = number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sources.format_options import option
 
@@ -14,7 +14,7 @@ class ValueForms:
     decimal_format: str = option(
         "auto",
         "How decimals are written where the records carry no schema; the connector's `decimal.handling.mode`. "
-        "`auto` tells it from the values and the column's type.",
+        "`auto` goes by each value; what may be both goes to quarantine unless many values of the column tell.",
         "base64",
         "text",
     )
@@ -33,3 +33,17 @@ class ValueForms:
         "null",
         "quarantine",
     )
+
+    @property
+    def of_texts(self) -> ValueForms:
+        """The forms of a column whose embedded schema says that its strings are texts."""
+        return self if self.decimal_format == "text" else replace(self, decimal_format="text")
+
+    @property
+    def ambiguous_decimals(self) -> str:
+        """What a decimal is that may be both: ``auto`` alone cannot tell, the other values of the column may have."""
+        return AMBIGUOUS_DECIMALS.get(self.decimal_format, "ambiguous")
+
+
+AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
+"""``decimal_format: auto`` for a column of which many values have told what those are that may be both."""

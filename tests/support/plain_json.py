@@ -59,7 +59,7 @@ class PlainJsonDecoder:
                 outcome.count(skipped_tables=len(rows))
             else:
                 self._decode(batch, TableRows(
-                    source, partition, target, plan_columns(target.columns, {}), self.forms, NoGaps(), outcome
+                    source, partition, target, plan_columns(target, None, self.forms), NoGaps(), outcome
                 ), rows)  # fmt: skip
         return outcome.decoded()
 

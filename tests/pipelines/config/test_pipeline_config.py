@@ -17,6 +17,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.config.source_config import KafkaSource, StartOffsets, StartTimestamp
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.values.value_forms import ValueForms
+from tests.support.local_batches import shop_config
 
 KAFKA = """\
 version: 1
@@ -161,6 +162,19 @@ def test_a_pattern_matches_whole_names_only(tmp_path: Path) -> None:
     assert config.rule_for("shop", "public", "reorders", "x") is None
     assert config.rule_for(None, None, "z", "shop.public.ab") is None
     assert config.rule_for(None, None, "z", "shop.public.a") is not None
+
+
+def test_keys_between_slashes_are_patterns_of_column_names(tmp_path: Path) -> None:
+    columns = {
+        "types": {"a_at": "DATE", "/.*_at/": "TIMESTAMP(6)", "/a.*/": "BIGINT", "x.y": "INT"},
+        "decimal_format": "text",
+        "decimal_formats": {"/raw_.*/": "base64", "raw_x": "auto"},
+    }
+    rule = shop_config(tmp_path, [{"match": {"table": "t"}, "into": "lake.t", "columns": columns}], {}).target_rules[0]
+    found = {name: str(t) for name, t in rule.declared(["a_at", "b_at", "ab", "b_at_c", "xzy"]).items()}
+    assert found == {"a_at": "DATE", "b_at": "TIMESTAMP(6)", "ab": "BIGINT", "x.y": "INT"}
+    assert rule.column_types.keys() == {"a_at", "x.y"}
+    assert rule.decimal_formats(["n", "raw_n", "raw_x"]) == {"n": "text", "raw_n": "base64", "raw_x": "auto"}
 
 
 def test_options_of_a_rule_win_and_null_takes_a_default_away(tmp_path: Path) -> None:

@@ -283,22 +283,6 @@ def test_embedded_schemas_are_used_in_any_layout(order: tuple[str, str]) -> None
     assert seen.columns[1] == ObservedColumn("v", parse_type("STRING"))
 
 
-def test_digits_alone_are_what_the_other_decimals_are() -> None:
-    goal = target(id="INT", n="DECIMAL(12, 2)")
-
-    def amounts(*texts: str, form: str = "auto") -> list[str]:
-        batch = records([event("c", None, {"id": i, "n": text}) for i, text in enumerate(texts)])
-        decoded = decode(batch, goal, forms=ValueForms(decimal_format=form))
-        rows = [str(n) for c in decoded.changes for n in c.rows.column("n").to_pylist()]
-        return rows + [q.reason.split(": ")[-1] for q in decoded.quarantine]
-
-    assert amounts("1234", "12.50") == ["1234.00", "12.50"]
-    assert amounts("1234", "Nw==") == ["-26588.24", "0.55"]
-    assert amounts("1234", form="text") == ["1234.00"]
-    assert amounts("1234", form="base64") == ["-26588.24"]
-    assert amounts("1234") == ["set decimal_format to base64 or text"]
-
-
 def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> None:
     goal = target(id="BIGINT", n="DECIMAL(10, 2)", d="DOUBLE", t="TIMESTAMP_LTZ(6)", b="BYTES", s="STRING")
     row = {"n": 12.5, "d": 1, "t": "2024-02-29T12:34:56.789012Z", "b": "AQ==", "s": None}
@@ -343,3 +327,57 @@ def test_deeply_nested_values_do_no_harm(brackets: str) -> None:
     decoded = decode(records([*usual, text.encode()]), TWO_COLUMNS)
 
     assert (decoded.counts.with_rows, len(decoded.quarantine)) == (20, 1)
+
+
+def test_times_finer_than_the_schema_says_make_finer_columns() -> None:
+    zoned = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+    fields = [{"type": "int32", "field": "id"}, *({**zoned, "field": name} for name in ("a", "b", "c"))]
+    after = {"type": "struct", "fields": fields, "field": "after"}
+    schema = {"type": "struct", "fields": [{**after, "field": "before"}, after, {"type": "string", "field": "op"}]}
+    fine, coarse, far = "2024-05-10T19:00:01.6048051+03:00", "2024-05-10T16:00:01.604805Z", "9999-12-31T00:00:00Z"
+    rows = [{"id": 1, "a": coarse, "b": far, "c": fine}, {"id": 2, "a": far, "b": fine, "c": "infinity"}]
+    batch = records([{"schema": schema, "payload": event("c", None, row)} for row in rows])
+
+    (seen,) = DebeziumJsonDecoder().decode(batch, {}).observations
+    assert [str(c.type) for c in seen.columns[1:]] == [
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        "STRING",
+        "TIMESTAMP(9) WITH LOCAL TIME ZONE",
+    ]
+    decoded = decode(batch, target(id="INT", a="TIMESTAMP_LTZ(6)", b="STRING", c="TIMESTAMP_LTZ(6)"))
+    assert ["TIMESTAMP(9) WITH LOCAL TIME ZONE of a new table holds it" in q.reason for q in decoded.quarantine] == [
+        True
+    ]
+
+
+@pytest.mark.parametrize("word", ["NaN", "NAN", "nan"])
+@pytest.mark.parametrize("t", ["DOUBLE", "FLOAT", "ARRAY<DOUBLE>"])
+def test_words_for_special_numbers_are_read_in_any_case(word: str, t: str) -> None:
+    words = [word, "POSITIVE_INFINITY", "negative_infinity", "-Infinity", "INF", "+inf", "1.5"]
+    values = [[w] for w in words] if t.startswith("ARRAY") else words
+    batch = records([event("c", None, {"id": i, "v": value}) for i, value in enumerate(values)])
+    found = [
+        str(v) for _, v, _ in ((k[0], k[2], k[1]) for k in kinds_and(decode(batch, target(id="INT", v=t)), "id", "v"))
+    ]
+    assert [v.strip("[]") for v in found] == ["nan", "inf", "-inf", "-inf", "inf", "inf", "1.5"]
+
+
+def test_a_byte_order_mark_in_front_of_a_record_is_no_part_of_it() -> None:
+    text = b"\xef\xbb\xbf" + json.dumps(event("c", None, {"id": 1, "v": "a"})).encode()
+    assert kinds_and(decode(records([text]), TWO_COLUMNS), "id", "v") == [("+I", 1, "a", 100)]
+
+
+def test_types_of_as_many_records_become_text() -> None:
+    def schema(t: str) -> Json:
+        after = {
+            "type": "struct",
+            "fields": [{"type": "int32", "field": "id"}, {"type": t, "field": "v"}],
+            "field": "after",
+        }
+        return {"type": "struct", "fields": [{**after, "field": "before"}, after, {"type": "string", "field": "op"}]}
+
+    rows = [("int32", 5), ("string", "x")]
+    batch = records([{"schema": schema(t), "payload": event("c", None, {"id": 1, "v": v})} for t, v in rows])
+    for order in ([0, 1], [1, 0]):
+        (seen,) = DebeziumJsonDecoder().decode(batch.take(pa.array(order)), {}).observations
+        assert seen.columns[1] == ObservedColumn("v", parse_type("STRING"))

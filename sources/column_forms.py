@@ -1,0 +1,110 @@
+"""The form in which a table's columns have been read: what the table remembers of how its source writes them.
+
+The JSON of a value is the same with and without an embedded schema, and only the schema says what it stands for:
+``"MDk="`` is a number or four characters. A table keeps the form of each column as one option of its schema. So records
+that come without a schema are read as those with one were, and a column never holds two forms of the same value.
+
+A form is a short text. Only ``sources.values.form_texts`` knows what those of embedded schemas mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_table.types import CHARACTERS, DataType, Root
+
+OPTION = "tidemark.column-forms"
+"""The table option that holds them, as a JSON object."""
+
+RAW = "raw"
+"""Records without a schema came first: text columns hold the JSON as the source wrote it, and go on to do so."""
+VALUE = "value"
+"""The schema gives the value another meaning than JSON has: none."""
+TEXT = "text"
+"""The schema says that the value is a text: ``"1234"`` is no base64."""
+SEVERAL = "several"
+"""Embedded schemas have said different things: a record without one cannot be read."""
+TEXT_DECIMALS = "text decimals"
+"""No schema says it, but many values of a DECIMAL column can only be text, and none only base64."""
+BASE64_DECIMALS = "base64 decimals"
+"""The same the other way round."""
+EITHER_DECIMALS = "either decimals"
+"""Values of both kinds came."""
+
+_OF_VALUES = frozenset({TEXT_DECIMALS, BASE64_DECIMALS, EITHER_DECIMALS})
+_PLAIN = frozenset({VALUE, TEXT})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnForms:
+    """The forms of the columns of one table; of a column that is not there nothing is known."""
+
+    by_column: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parsed(cls, text: str | None) -> ColumnForms:
+        """From the option; of a text that is no JSON object of lists of names nothing is known."""
+        try:
+            found = json.loads(text or "{}")
+        except ValueError:
+            return cls()
+        if not isinstance(found, dict) or not all(isinstance(names, list) for names in found.values()):
+            return cls()
+        return cls({str(name): form for form, names in found.items() for name in names})
+
+    @property
+    def text(self) -> str:
+        """The value of the option: the columns of each form."""
+        columns: dict[str, list[str]] = {}
+        for name, form in self.by_column.items():
+            columns.setdefault(form, []).append(name)
+        return json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
+
+    def of(self, column: str) -> str | None:
+        return self.by_column.get(column)
+
+    def learnt(self, told: Mapping[str, str], columns: Mapping[str, DataType]) -> ColumnForms:
+        """With what records tell of ``columns``, given with their types in the table. Telling it twice changes nothing.
+
+        A column goes one way only: from nothing known to one form to several of them.
+        """
+        kept = dict(self.by_column)
+        for name, form in told.items():
+            known = joined_forms(kept.get(name), form)
+            if name in columns and (name in kept or _matters(known, columns[name])):
+                kept[name] = known
+        return ColumnForms(kept)
+
+
+def joined_forms(known: str | None, told: str) -> str:
+    """The form of a column of which ``known`` is remembered."""
+    if known is None or known == told:
+        return told
+    if told in _OF_VALUES:
+        if known in _OF_VALUES:
+            return EITHER_DECIMALS
+        return told if known in (RAW, VALUE) else known
+    if known == RAW or told == RAW or (known in _PLAIN and told in _PLAIN):
+        return known
+    return told if known in _OF_VALUES else SEVERAL
+
+
+def told_together(one: str | None, other: str | None) -> str | None:
+    """The form that records of one batch tell: those with an embedded schema know it."""
+    if one is None or other is None:
+        return other if one is None else one
+    return other if one == RAW else joined_forms(one, other)
+
+
+def _matters(form: str, t: DataType) -> bool:
+    """Whether values of the type can be taken for something else without the form."""
+    if form in (RAW, VALUE):
+        return holds(t, *CHARACTERS)
+    return form != TEXT or holds(t, *CHARACTERS, Root.DECIMAL)
+
+
+def holds(t: DataType, *roots: Root) -> bool:
+    """Whether values of one of these kinds are or lie in values of the type."""
+    return t.root in roots or any(holds(part, *roots) for _, part in t.parts)

@@ -1,0 +1,89 @@
+"""Telling base64 decimals from text decimals where no schema says which, for whole columns.
+
+A number in plain notation with a point or a minus sign is text; what is base64 and no number is base64. ``"1234"`` and
+``"1E+2"`` are both. One record tells nothing about another: only many values that agree tell what those are.
+``json_values.decimal_form`` has the same rules for one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sources.column_forms import BASE64_DECIMALS, EITHER_DECIMALS, TEXT_DECIMALS
+from sources.values.base64_columns import text_of
+from sources.values.json_values import NO_NUMBER
+
+Mask = npt.NDArray[np.bool_]
+
+MANY = 100
+"""How many values that agree tell what those are that may be both."""
+
+_OF_TEXT, _OF_EITHER, _OF_BASE64, _ODD = 1, 2, 4, 8
+_CLASSES = np.full(256, _ODD, np.uint8)
+_CLASSES[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz/=")] = _OF_BASE64
+_CLASSES[list(b"0123456789eE+")] = _OF_EITHER
+_CLASSES[list(b".-")] = _OF_TEXT
+_WORDS = pa.array(sorted(word for word in NO_NUMBER if len(word) % 4 == 0))
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalKinds:
+    """Which strings can only be text, and which only base64; the others, and NULL, are to be looked at one by one."""
+
+    text: Mask
+    base64: Mask
+
+
+def decimal_kinds(strings: pa.Array) -> DecimalKinds:
+    """The kinds of a string array; that an entry can only be base64 does not mean that it is well-formed."""
+    filled = strings.fill_null("") if strings.null_count else strings
+    offsets, text = text_of(filled)
+    lengths = np.diff(offsets)
+    classes = np.zeros(len(lengths), np.uint8)
+    full = lengths > 0
+    if full.any():
+        classes[full] = np.bitwise_or.reduceat(_CLASSES[text], offsets[:-1][full])
+    in_fours = lengths % 4 == 0
+    is_text = full & (classes < _OF_BASE64) & (~in_fours | ((classes & _OF_TEXT) > 0))
+    is_base64 = in_fours & ((classes & ~np.uint8(_OF_EITHER)) == _OF_BASE64)
+    short = np.flatnonzero(is_base64 & (lengths <= 8))
+    if len(short):
+        words = pc.utf8_lower(filled.take(pa.array(short)))
+        is_base64[short[np.asarray(pc.is_in(words, value_set=_WORDS))]] = False
+    return DecimalKinds(is_text, is_base64)
+
+
+def told_by_values(parts: Iterable[pa.Array | list[Any]], known: str | None) -> str | None:
+    """The form (``sources.column_forms``) that the values of a DECIMAL column tell of those that may be both.
+
+    ``known`` is what the table remembers: a single value of the other kind is enough to doubt that.
+    """
+    texts, others, unsure = 0, 0, 0
+    for strings in map(_strings, parts):
+        kinds = decimal_kinds(strings)
+        texts, others = texts + int(kinds.text.sum()), others + int(kinds.base64.sum())
+        unsure += len(strings) - strings.null_count - int((kinds.text | kinds.base64).sum())
+    if not unsure:
+        return None
+    if known in (TEXT_DECIMALS, BASE64_DECIMALS):
+        return EITHER_DECIMALS if (others if known == TEXT_DECIMALS else texts) else None
+    if known == EITHER_DECIMALS or (texts and others) or max(texts, others) < MANY:
+        return None
+    return TEXT_DECIMALS if texts else BASE64_DECIMALS
+
+
+def _strings(values: pa.Array | list[Any]) -> pa.Array:
+    """The strings among the values, and those in arrays of them."""
+    if isinstance(values, list):
+        inside = [v for value in values for v in (value if isinstance(value, list) else [value])]
+        return pa.array([v for v in inside if isinstance(v, str)], pa.string())
+    if pa.types.is_list(values.type):
+        return _strings(values.flatten())
+    return values if pa.types.is_string(values.type) else pa.nulls(0, pa.string())

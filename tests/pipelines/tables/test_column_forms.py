@@ -1,0 +1,142 @@
+"""Embedded schemas that come and go: a column holds one form of its values, across batches and restarts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.table import Table
+from pipelines.tables.tables import PipelineTables
+from sources.column_forms import OPTION
+from tests.support.item_batches import event, records, run
+from tests.support.local_batches import pipeline_tables, run_batches
+
+RULE: list[dict[str, object]] = [{"match": {"table": "items"}, "into": "lake.items"}]
+MICRO_TIME = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+FIELDS: dict[str, dict[str, Any]] = {
+    "w": {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "30", "connect.decimal.precision": "65"},
+    },
+    "m": {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+    },
+    "tm": MICRO_TIME,
+    "ta": {"type": "array", "items": MICRO_TIME},
+    "d": {"type": "int32", "name": "io.debezium.time.Date"},
+    "s": {"type": "string"},
+}
+ROW = {"w": "fje+ICLAkUsmgAAAAQ==", "m": "1234", "tm": 1_000_001, "ta": [1_000_001], "d": 19_723, "s": "MDk="}
+
+
+def change(key: int, schema: bool, op: str = "c", fields: Any = None, **values: Any) -> tuple[Any, Any]:
+    """An event with ROW or ``values``, as the connector writes it with an embedded schema or without one."""
+    row = {"id": key, **(values or ROW)}
+    message, value = event(op, key, None if op == "d" else row, row if op == "d" else None)
+    if not schema:
+        return message, value
+    described = [{**t, "optional": True, "field": name} for name, t in (fields or FIELDS).items() if name in row]
+    after = {"type": "struct", "fields": [{"type": "int32", "field": "id"}, *described], "field": "after"}
+    whole = {"type": "struct", "fields": [{**after, "field": "before"}, after, {"type": "string", "field": "op"}]}
+    return message, {"schema": whole, "payload": value}
+
+
+def restarted(tables: PipelineTables) -> PipelineTables:
+    return PipelineTables(tables.config, tables.commit_user)
+
+
+def stored(tables: PipelineTables) -> dict[int, dict[str, Any]]:
+    rows = Table.open(f"{tables.config.catalog.warehouse}/lake.db/items").to_arrow().to_pylist()
+    return {row.pop("id"): {name: str(value) for name, value in row.items()} for row in rows}
+
+
+def ran(tables: PipelineTables, directory: Path, *changes: tuple[Any, Any]) -> tuple[PipelineTables, list[str]]:
+    """Each change in a batch and a process of its own; with the reasons of the quarantine."""
+    for batch_id, one in enumerate(changes, 10):
+        tables = restarted(tables)
+        quarantine = run_batches(tables, [records(one, first_offset=100 * batch_id)], directory, batch_id)
+    files = sorted(Path(quarantine.path).rglob("*.jsonl"))
+    return tables, [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_records_without_a_schema_are_read_as_those_with_one_were(tmp_path: Path, together: bool) -> None:
+    changes = [change(1, True), change(2, False), change(3, True), change(4, False)]
+    tables = pipeline_tables(tmp_path, RULE)
+    if together:
+        run(tables, tmp_path, records(*changes))
+    else:
+        tables, _ = ran(tables, tmp_path, *changes)
+    rows = stored(tables)
+    assert rows.keys() == {1, 2, 3, 4}
+    assert rows[1] == rows[2] == rows[3] == rows[4]
+    assert rows[1]["w"] == "10.000000000000000000000000000001"
+    assert rows[1] | {"w": ""} == {
+        "w": "", "m": "-26588.24", "tm": "00:00:01.000001", "ta": "['00:00:01.000001']", "d": "2024-01-01", "s": "MDk=",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("declared", [{}, {"m": "STRING", "tm": "STRING", "w": "STRING", "d": "STRING"}], ids=str)
+def test_a_column_begun_without_a_schema_goes_on_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, declared: dict[str, str]
+) -> None:
+    tables = pipeline_tables(tmp_path, [{**RULE[0], "columns": {"types": declared}}])
+    tables, reasons = ran(tables, tmp_path, change(1, False), change(2, True), change(3, False))
+    rows = stored(tables)
+    assert reasons == []
+    assert rows[1] == rows[2] == rows[3]
+    assert (rows[1]["m"], rows[1]["tm"], rows[1]["d"]) == ("1234", "1000001", "19723")
+    assert any("column 'm' holds values as records without an embedded schema wrote them" in m for m in caplog.messages)
+
+
+def test_schemas_that_disagree_leave_no_way_to_read_a_record_without_one(tmp_path: Path) -> None:
+    wider = {**FIELDS, "m": {**FIELDS["m"], "parameters": {"scale": "4", "connect.decimal.precision": "14"}}}
+    fifty = {"m": "MDk="}
+    changes = [change(1, True, **fifty), change(2, True, fields=wider, **fifty), change(3, False, **fifty)]
+    tables, reasons = ran(pipeline_tables(tmp_path, RULE), tmp_path, *changes)
+    assert {key: row["m"] for key, row in stored(tables).items()} == {1: "123.4500", 2: "1.2345"}
+    assert len(reasons) == 1 and "embedded schemas of earlier records disagree" in reasons[0]
+
+
+def test_both_schemas_in_one_batch_settle(tmp_path: Path) -> None:
+    wider = {**FIELDS, "m": {**FIELDS["m"], "parameters": {"scale": "4", "connect.decimal.precision": "14"}}}
+    changes = [change(key, True, fields=wider if key % 2 else None, m="MDk=") for key in range(6)]
+    tables = pipeline_tables(tmp_path, RULE)
+    assert run(tables, tmp_path, records(*changes), records(*changes, first_offset=6))[0] == []
+
+
+def test_a_new_column_has_the_form_of_its_first_records(tmp_path: Path) -> None:
+    changes = [change(1, False, s="x"), change(2, True, s="x", tm=1_000_001), change(3, False, s="x", tm=1_000_001)]
+    tables, _ = ran(pipeline_tables(tmp_path, RULE), tmp_path, *changes)
+    assert {row["tm"] for key, row in stored(tables).items() if key > 1} == {"00:00:01.000001"}
+
+
+def test_a_delete_without_a_schema_finds_its_row(tmp_path: Path) -> None:
+    rule = [{**RULE[0], "primary_key": ["m", "tm"], "before": "full"}]
+    changes = [change(1, True), change(1, False, "d")]
+    tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes)
+    assert (stored(tables), reasons) == ({}, [])
+
+
+def test_a_remembered_form_is_published_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    tables, _ = ran(pipeline_tables(tmp_path, RULE), tmp_path, *(change(key, key % 2 > 0) for key in range(1, 6)))
+    table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/items")
+    assert table.schema.id == 0
+    assert '"time(1000000)":["tm"]' in table.schema.options[OPTION]
+
+
+def test_many_values_that_agree_are_remembered(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, [{**RULE[0], "columns": {"types": {"m": "DECIMAL(20, 2)"}}}])
+    whole = [change(key, False, m=f"{key}.00") for key in range(1, 101)]
+    reasons, _ = run(tables, tmp_path, records(*whole, change(200, False, m="1234")))
+    assert (reasons, stored(tables)[200]["m"]) == ([], "1234.00")
+    tables, reasons = ran(tables, tmp_path / "later", change(201, False, m="5678"))
+    assert (reasons, stored(tables)[201]["m"]) == ([], "5678.00")

@@ -1,0 +1,81 @@
+"""Columns without schema whose values look encoded: told once, with the remedy, and declared by patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.table import Table
+from pipelines.tables.tables import PipelineTables
+from sources.values.likely_meaning import looks_like
+from tests.support.item_batches import event, records, run
+from tests.support.local_batches import pipeline_tables
+
+
+def rows(*keys: int, **more: Any) -> list[tuple[Any, Any]]:
+    """Rows of two tables."""
+    row = {"amount": "AIk=", "born": 19_723, "created": 1_704_067_200_123_456, "n": 5, "name": "john", **more}
+    return [event("c", key, {"id": key + 20_000, **row}, table=table) for key in keys for table in ("items", "other")]
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "look encoded" in message]
+
+
+def test_all_tables_of_a_batch_are_told_of_in_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = pipeline_tables(tmp_path, [{"match": {"table": ".*"}, "into": "lake.{table}"}])
+    run(tables, tmp_path, records(*rows(1, 2)), records(*rows(3), first_offset=10))
+    (message,) = told(caplog)
+    for table in ("items", "other"):
+        assert f"lake.{table}.amount (base64: DECIMAL(p, s) or BYTES)" in message
+        assert f"lake.{table}.created (epoch microseconds: TIMESTAMP(6))" in message
+        assert f"lake.{table}.born (epoch days: DATE)" in message
+    assert not any(f".{name} (" in message for name in ("id", "n", "name"))
+    again = PipelineTables(tables.config, tables.commit_user)
+    run(again, tmp_path / "again", records(*rows(4), first_offset=20))
+    assert told(caplog) == [message]
+
+
+def test_a_new_column_is_told_of_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
+    run(
+        tables,
+        tmp_path,
+        records(event("c", 1, {"id": 1})),
+        records(event("c", 2, {"id": 2, "m": "AQ=="}), first_offset=1),
+    )
+    (message,) = told(caplog)
+    assert "lake.items.m (base64" in message
+
+
+def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    types = {"/am.*/": "DECIMAL(10, 2)", "/.*(born|day)/": "DATE", "/c.*/": "TIMESTAMP(6)", "never": "INT"}
+    rule = {"match": {"table": ".*"}, "into": "lake.{table}", "columns": {"types": types}}
+    tables = pipeline_tables(tmp_path, [rule])
+    run(tables, tmp_path, records(*rows(1)), records(*rows(2, cut=1_704_067_200_123_456), first_offset=10))
+    table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/items")
+    found = {f.name: str(f.type) for f in table.schema.fields}
+    assert found | {"id": ""} == {
+        "id": "", "amount": "DECIMAL(10, 2)", "born": "DATE", "created": "TIMESTAMP(6)", "n": "BIGINT",
+        "name": "STRING", "never": "INT", "cut": "TIMESTAMP(6)",
+    }  # fmt: skip
+    assert [str(row["amount"]) for row in table.to_arrow().to_pylist()] == ["1.37", "1.37"]
+    assert told(caplog) == []
+
+
+@pytest.mark.parametrize(
+    "name, values, expected",
+    [
+        ("a", ["AIk=", None, "ALxh"], "base64"), ("a", ["john", "anna"], None), ("a", ["AIk=", "no"], None),
+        ("a", [19_723, 10_957], "epoch days"), ("a", [19_723, 5], None), ("a", [30, 31], None),
+        ("birth_date", [-3_653, 19_723], "epoch days"), ("day", [1, 31], None), ("a", [True], None), ("a", [], None),
+        ("a", [1_704_067_200_123], "epoch milliseconds"), ("a", [1_704_067_200_123_456_700], "epoch nanoseconds"),
+        ("a", [1_704_067_200_123, 0], None), ("a", [1.5], None),
+    ],
+)  # fmt: skip
+def test_what_values_look_like(name: str, values: Iterable[Any], expected: str | None) -> None:
+    found = looks_like(name, values)
+    assert found is None if expected is None else found is not None and found.startswith(expected)
