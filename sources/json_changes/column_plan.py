@@ -40,8 +40,8 @@ class PlannedColumn:
 Plan = tuple[PlannedColumn, ...]
 
 _SEVERAL = (
-    "the embedded schemas of earlier records disagree on what its values stand for, and this record has none: switch"
-    " schemas on (value.converter.schemas.enable=true), or exclude the column in the connector"
+    "earlier records disagree on what the values of the column stand for, and this one has no embedded schema: switch"
+    " schemas on (value.converter.schemas.enable=true), or for a DECIMAL column declare decimal_format and retry"
 )
 _AMBIGUOUS = {TEXT_DECIMALS: "auto-text", BASE64_DECIMALS: "auto-base64"}
 

@@ -9,13 +9,13 @@ from typing import Any
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, Root
 from sources.changes import DecodeTarget, ObservedColumn
-from sources.column_forms import BASE64_DECIMALS, RAW, TEXT, TEXT_DECIMALS, VALUE, holds
+from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT, TEXT_DECIMALS, VALUE, holds
 from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.values.connect_types import ConnectColumn
-from sources.values.decimal_kinds import told_by_values
-from sources.values.encodings import AUTO
+from sources.values.decimal_kinds import contradict, told_by_values
+from sources.values.encodings import AUTO, Kind
 from sources.values.form_texts import form_text
 from sources.values.inference import infer_type
 from sources.values.json_values import Unconvertible
@@ -99,22 +99,27 @@ def _forms_of_values(
 ) -> dict[str, str]:
     told: dict[str, str] = {}
     for column in plan:
-        known = target.forms.of(column.name)
-        if column.encoding != AUTO or column.problem is not None:
-            continue
-        if known is None and holds(column.type, *CHARACTERS):
-            if any(not is_null(image_column(piece.images, column.name)).all() for piece in pieces):
-                told[column.name] = RAW
-        elif _may_tell_decimals(column, known, has_problems):
-            form = told_by_values((image_column(piece.images, column.name) for piece in pieces), known)
-            told |= {} if form is None else {column.name: form}
+        form = _form_of_values(column, target.forms.of(column.name), pieces, has_problems)
+        told |= {} if form is None else {column.name: form}
     return told
 
 
-def _may_tell_decimals(column: PlannedColumn, known: str | None, has_problems: bool) -> bool:
-    """Whether to look at the values of a column: where some cannot be read, or are read as many others told."""
+def _form_of_values(
+    column: PlannedColumn, known: str | None, pieces: Sequence[ChangeRows], has_problems: bool
+) -> str | None:
+    """What values without a schema tell of their column, of which ``known`` is remembered."""
+    if column.problem is not None:
+        return None
+    parts = (image_column(piece.images, column.name) for piece in pieces)
+    if known is None and column.encoding == AUTO and holds(column.type, *CHARACTERS):
+        return RAW if any(not is_null(part).all() for part in parts) else None
+    kind = (column.encoding.element or column.encoding).kind
+    if kind is Kind.DECIMAL or (kind is Kind.TEXT and holds(column.type, Root.DECIMAL)):
+        return SEVERAL if has_problems and contradict(parts, kind) else None
     is_open = column.forms.decimal_format in ("auto", *AMBIGUOUS_DECIMALS) and holds(column.type, Root.DECIMAL)
-    return is_open and (has_problems or known in (TEXT_DECIMALS, BASE64_DECIMALS))
+    if column.encoding == AUTO and is_open and (has_problems or known in (TEXT_DECIMALS, BASE64_DECIMALS)):
+        return told_by_values(parts, known)
+    return None
 
 
 def with_forms(

@@ -6,7 +6,7 @@ one by one by ``scalar_conversion``, which defines the meaning. Columns without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -250,7 +250,7 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: 
         if encoding.kind is Kind.AUTO and forms.decimal_format == "text":
             return _text_decimals(array, target)
         if encoding.kind is Kind.AUTO:
-            return _told_decimals(array, target)
+            return _told_decimals(array, target, is_of_texts=forms.decimal_format == "auto-text")
     if encoding.kind is Kind.AUTO and root in TIMESTAMPS:
         return _iso_timestamps(array, target)
     if encoding.kind is Kind.AUTO and root is Root.DATE:
@@ -275,9 +275,11 @@ def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
     return None if values is None else _Plain(values, doubt)
 
 
-def _told_decimals(array: pa.Array, target: DataType) -> _Plain | None:
-    """What can only be text, and what can only be base64; the rest is in doubt."""
+def _told_decimals(array: pa.Array, target: DataType, is_of_texts: bool) -> _Plain | None:
+    """What can only be text, and what can only be base64; the rest is in doubt, with base64 in a column of texts."""
     kinds = decimal_kinds(array)
+    if is_of_texts:
+        kinds = replace(kinds, base64=np.zeros(len(array), np.bool_))
     if not kinds.base64.any():
         plain = _text_decimals(_hidden(array, ~kinds.text), target)
     elif not kinds.text.any():

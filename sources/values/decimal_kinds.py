@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sources.column_forms import BASE64_DECIMALS, EITHER_DECIMALS, TEXT_DECIMALS
 from sources.values.base64_columns import text_of
+from sources.values.encodings import Kind
 from sources.values.json_values import NO_NUMBER
 
 Mask = npt.NDArray[np.bool_]
@@ -63,20 +64,35 @@ def decimal_kinds(strings: pa.Array) -> DecimalKinds:
 def told_by_values(parts: Iterable[pa.Array | list[Any]], known: str | None) -> str | None:
     """The form (``sources.column_forms``) that the values of a DECIMAL column tell of those that may be both.
 
-    ``known`` is what the table remembers: a single value of the other kind is enough to doubt that.
+    ``known`` is what the table remembers: a single value that is surely of the other kind is enough to doubt that.
     """
-    texts, others, unsure = 0, 0, 0
+    texts, others, padded, unsure = 0, 0, 0, 0
     for strings in map(_strings, parts):
         kinds = decimal_kinds(strings)
         texts, others = texts + int(kinds.text.sum()), others + int(kinds.base64.sum())
+        padded += int(_is_padded(strings, kinds).sum())
         unsure += len(strings) - strings.null_count - int((kinds.text | kinds.base64).sum())
+    if known in (TEXT_DECIMALS, BASE64_DECIMALS):
+        return EITHER_DECIMALS if (padded if known == TEXT_DECIMALS else texts) else None
     if not unsure:
         return None
-    if known in (TEXT_DECIMALS, BASE64_DECIMALS):
-        return EITHER_DECIMALS if (others if known == TEXT_DECIMALS else texts) else None
     if known == EITHER_DECIMALS or (texts and others) or max(texts, others) < MANY:
         return None
     return TEXT_DECIMALS if texts else BASE64_DECIMALS
+
+
+def contradict(parts: Iterable[pa.Array | list[Any]], kind: Kind) -> bool:
+    """Whether a string is surely text where a schema meant base64 (kind DECIMAL), or base64 where it meant text."""
+    for strings in map(_strings, parts):
+        kinds = decimal_kinds(strings)
+        if (kinds.text if kind is Kind.DECIMAL else _is_padded(strings, kinds)).any():
+            return True
+    return False
+
+
+def _is_padded(strings: pa.Array, kinds: DecimalKinds) -> Mask:
+    """Base64 that ends as no word does."""
+    return kinds.base64 & np.asarray(pc.fill_null(pc.ends_with(strings, "="), False))
 
 
 def _strings(values: pa.Array | list[Any]) -> pa.Array:

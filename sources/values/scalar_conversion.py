@@ -167,8 +167,7 @@ def _plain_decimal(value: Any, target: DataType, forms: ValueForms) -> Decimal:
 def _decimal_of_string(value: str, target: DataType, forms: ValueForms) -> Decimal:
     form = forms.decimal_format
     if form not in ("base64", "text"):
-        found = decimal_form(value)
-        form = forms.ambiguous_decimals if found == "ambiguous" else found
+        form = forms.form_of_decimal(decimal_form(value))
     if form == "text" and NUMBER_TEXT.fullmatch(value):
         try:
             return Decimal(value)
@@ -179,7 +178,7 @@ def _decimal_of_string(value: str, target: DataType, forms: ValueForms) -> Decim
     if form == "ambiguous":
         raise Unconvertible(
             f"{describe(value)} may be base64 or text of {target}: send embedded schemas, or declare decimal_format"
-            " (base64 or text) for the column"
+            " (base64 or text) for the column, and retry the record"
         )
     raise unfit(value, target)
 

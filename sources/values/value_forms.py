@@ -39,10 +39,14 @@ class ValueForms:
         """The forms of a column whose embedded schema says that its strings are texts."""
         return self if self.decimal_format == "text" else replace(self, decimal_format="text")
 
-    @property
-    def ambiguous_decimals(self) -> str:
-        """What a decimal is that may be both: ``auto`` alone cannot tell, the other values of the column may have."""
-        return AMBIGUOUS_DECIMALS.get(self.decimal_format, "ambiguous")
+    def form_of_decimal(self, found: str) -> str:
+        """What a decimal is whose text is ``found`` to be (``json_values.decimal_form``), under ``auto``.
+
+        Where many values of the column have told that it is one of texts, a word that is base64 too is hardly a number.
+        """
+        if found == "ambiguous":
+            return AMBIGUOUS_DECIMALS.get(self.decimal_format, found)
+        return "ambiguous" if found == "base64" and self.decimal_format == "auto-text" else found
 
 
 AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}

@@ -102,7 +102,17 @@ def test_schemas_that_disagree_leave_no_way_to_read_a_record_without_one(tmp_pat
     changes = [change(1, True, **fifty), change(2, True, fields=wider, **fifty), change(3, False, **fifty)]
     tables, reasons = ran(pipeline_tables(tmp_path, RULE), tmp_path, *changes)
     assert {key: row["m"] for key, row in stored(tables).items()} == {1: "123.4500", 2: "1.2345"}
-    assert len(reasons) == 1 and "embedded schemas of earlier records disagree" in reasons[0]
+    assert len(reasons) == 1 and "earlier records disagree on what the values" in reasons[0]
+
+
+@pytest.mark.parametrize("form, plain", [("m", "123.45"), ("s", "Nw==")])
+def test_a_value_that_no_schema_so_far_explains_leaves_the_others_open(tmp_path: Path, form: str, plain: str) -> None:
+    """The mode of the decimals has changed along with the schemas: what may be both is none of the two."""
+    rule = [{**RULE[0], "columns": {"types": {"s": "DECIMAL(20, 2)"}}}]
+    changes = [change(1, True, **{form: "1234"}), change(2, False, **{form: plain}), change(3, False, **{form: "1234"})]
+    tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes)
+    assert stored(tables).keys() == {1}
+    assert ["declare decimal_format" in reason for reason in reasons] == [True, True]
 
 
 def test_both_schemas_in_one_batch_settle(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_new_column_is_told_of_too(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     types = {"/am.*/": "DECIMAL(10, 2)", "/.*(born|day)/": "DATE", "/c.*/": "TIMESTAMP(6)", "never": "INT"}
-    rule = {"match": {"table": ".*"}, "into": "lake.{table}", "columns": {"types": types}}
+    rule: dict[str, object] = {"match": {"table": ".*"}, "into": "lake.{table}", "columns": {"types": types}}
     tables = pipeline_tables(tmp_path, [rule])
     run(tables, tmp_path, records(*rows(1)), records(*rows(2, cut=1_704_067_200_123_456), first_offset=10))
     table = Table.open(f"{tables.config.catalog.warehouse}/lake.db/items")

@@ -96,10 +96,10 @@ def test_what_the_table_remembers_decides() -> None:
     assert amounts(["1234"], goal(form="text")) == ["1234.00"]
     assert amounts(["1234", "Nw=="], goal(form="decimal(3)")) == ["quarantine", "quarantine"]
     assert amounts(["Dzw="], goal("DECIMAL(20, 3)", "decimal(2)")) == ["39.000"]
-    assert amounts(["1234", "12.5", "Nw=="], goal(form=TEXT_DECIMALS)) == ["1234.00", "12.50", "0.55"]
-    assert amounts(["1234"], goal(form=BASE64_DECIMALS)) == ["-26588.24"]
+    assert amounts(["1234", "12.5", "0x1F"], goal(form=TEXT_DECIMALS)) == ["1234.00", "12.50", "remedy"]
+    assert amounts(["1234", "12.5"], goal(form=BASE64_DECIMALS)) == ["-26588.24", "12.50"]
     assert amounts(["1234", "12.5"], goal(form=EITHER_DECIMALS)) == ["remedy", "12.50"]
-    assert amounts(["1234", "12.5"], goal(form="several")) == ["quarantine", "quarantine"]
+    assert amounts(["1234", "12.5"], goal(form="several")) == ["remedy", "remedy"]
 
 
 @pytest.mark.parametrize("value, told", [("12.5", TEXT_DECIMALS), ("Nw==", BASE64_DECIMALS)])
@@ -111,6 +111,7 @@ def test_many_values_that_agree_are_told(value: str, told: str) -> None:
 
     assert seen(MANY, "1234") == [told]
     assert seen(MANY) == seen(MANY - 1, "1234") == seen(MANY, "1234", "12.5", "Nw==") == []
+    assert seen(0, "1234", "0x1F", target=goal(form=TEXT_DECIMALS)) == []
     other = {TEXT_DECIMALS: "Nw==", BASE64_DECIMALS: "12.5"}[told]
     assert seen(1, "1234", other, target=goal(form=told)) == [EITHER_DECIMALS]
 
