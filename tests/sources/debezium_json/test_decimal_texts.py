@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import DecodeTarget
+from sources.changes import DecodeTarget, SourceTable
 from sources.column_forms import BASE64_DECIMALS, EITHER_DECIMALS, TEXT_DECIMALS, ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.values.decimal_kinds import MANY
 from sources.values.value_forms import ValueForms
-from tests.sources.debezium_json.test_decoder import SOURCE, event, records
+from tests.support.item_batches import TOPIC, event, records
 
+SOURCE = SourceTable(TOPIC, "shop", "public", "items")
 REMEDY = "declare decimal_format"
 
 
@@ -27,14 +28,14 @@ def goal(t: str = "DECIMAL(20, 2)", form: str | None = None, stated: str | None 
 
 def amounts(values: list[Any], target: DecodeTarget, form: str = "auto", schema: Any = None) -> list[str]:
     """What becomes of each value: its text in the table, or `quarantine`, or `remedy` where the reason has one."""
-    rows = [event("c", None, {"id": i, "n": value}) for i, value in enumerate(values)]
+    rows = [event("c", i, {"id": i, "n": value}) for i, value in enumerate(values)]
     if schema is not None:
         fields = [{"type": "int32", "field": "id"}, {**schema, "optional": True, "field": "n"}]
         after = {"type": "struct", "fields": fields, "field": "after"}
         whole = {"type": "struct", "fields": [{**after, "field": "before"}, after, {"type": "string", "field": "op"}]}
-        rows = [{"schema": whole, "payload": row} for row in rows]
-    decoded = DebeziumJsonDecoder(forms=ValueForms(decimal_format=form)).decode(records(rows), {SOURCE: target})
-    found = {q.offset - 100: "remedy" if REMEDY in q.reason else "quarantine" for q in decoded.quarantine}
+        rows = [(key, {"schema": whole, "payload": row}) for key, row in rows]
+    decoded = DebeziumJsonDecoder(forms=ValueForms(decimal_format=form)).decode(records(*rows), {SOURCE: target})
+    found = {q.offset: "remedy" if REMEDY in q.reason else "quarantine" for q in decoded.quarantine}
     for change in decoded.changes:
         found |= {row["id"]: str(row["n"]) for row in change.rows.to_pylist()}
     return [found[i] for i in range(len(values))]
@@ -105,8 +106,8 @@ def test_what_the_table_remembers_decides() -> None:
 @pytest.mark.parametrize("value, told", [("12.5", TEXT_DECIMALS), ("Nw==", BASE64_DECIMALS)])
 def test_many_values_that_agree_are_told(value: str, told: str) -> None:
     def seen(count: int, *others: str, target: DecodeTarget | None = None) -> list[str | None]:
-        rows = [event("c", None, {"id": i, "n": v}) for i, v in enumerate([*[value] * count, *others])]
-        decoded = DebeziumJsonDecoder().decode(records(rows), {SOURCE: target or goal()})
+        rows = [event("c", i, {"id": i, "n": v}) for i, v in enumerate([*[value] * count, *others])]
+        decoded = DebeziumJsonDecoder().decode(records(*rows), {SOURCE: target or goal()})
         return [column.form for o in decoded.observations for column in o.columns]
 
     assert seen(MANY, "1234") == [told]
@@ -129,6 +130,7 @@ def test_absurd_exponents_and_scales_are_refused_at_once() -> None:
 
 def test_before_images_and_keys_follow_the_same_rules() -> None:
     target = replace(goal(), primary_key=("n",), emit_update_before=True)
-    rows = [event("u", {"id": 1, "n": "1234"}, {"id": 1, "n": "12.5"}), event("d", {"id": 1, "n": "1E+2"}, None)]
-    decoded = DebeziumJsonDecoder().decode(records(rows), {SOURCE: target})
+    old, new = {"id": 1, "n": "1234"}, {"id": 1, "n": "12.5"}
+    rows = [event("u", 1, new, old), event("d", 1, None, {"id": 1, "n": "1E+2"})]
+    decoded = DebeziumJsonDecoder().decode(records(*rows), {SOURCE: target})
     assert [REMEDY in q.reason for q in decoded.quarantine] == [True, True]
