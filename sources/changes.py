@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from paimon_table.ids import Offset
-from paimon_table.types import DataType
+from paimon_table.types import DataType, string
 from sources.column_forms import ColumnForms
 from sources.event_columns import OnChange
 
@@ -151,6 +151,11 @@ class ObservedColumn:
     """How the source writes it (``sources.column_forms``), where that is known."""
     looks_like: str | None = field(default=None, compare=False)
     """What the values of a column without schema most probably stand for, where JSON does not show it."""
+
+    @property
+    def settled_type(self) -> DataType | None:
+        """The type for a new column: text, which holds all values, where as many records say one type as another."""
+        return string() if self.votes == 0 else self.type
 
 
 @dataclass(frozen=True, slots=True)

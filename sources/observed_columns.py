@@ -22,8 +22,8 @@ def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn,
 def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     """One column seen twice: with the common type if there is one.
 
-    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records, or
-    text where they are as many. What the column then does not hold goes to quarantine when it is decoded.
+    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. What
+    the column then does not hold goes to quarantine when it is decoded.
     """
     is_alike = left.looks_like == right.looks_like or right.type is None
     looks_like = right.looks_like if left.type is None else left.looks_like if is_alike else None
@@ -39,8 +39,6 @@ def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
         return ObservedColumn(left.name, both or string())
     if both is not None:
         return ObservedColumn(left.name, both, sum(votes))
-    if votes[0] == votes[1]:
-        return ObservedColumn(left.name, string(), votes[0])
     winner = left if votes[0] > votes[1] else right
     return replace(winner, votes=abs(votes[0] - votes[1]))
 

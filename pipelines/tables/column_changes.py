@@ -42,9 +42,17 @@ class ColumnChanges:
 
 
 def column_changes(
-    schema: TableSchema, seen: Mapping[str, DataType | None], declared: Mapping[str, DataType], room: int
+    schema: TableSchema,
+    seen: Mapping[str, DataType | None],
+    declared: Mapping[str, DataType],
+    room: int,
+    by_pattern: Mapping[str, DataType] | None = None,
 ) -> ColumnChanges:
-    """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``."""
+    """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
+
+    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns.
+    """
+    types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []
     refused: dict[str, str] = {}
     left: list[str] = []
@@ -52,7 +60,7 @@ def column_changes(
         if observed is None:
             continue
         try:
-            change = _change(schema, name, declared.get(name, observed), name in declared)
+            change = _change(schema, name, types.get(name, observed), name in declared)
             if change is None:
                 continue
             if isinstance(change, AddColumn) and name not in declared:

@@ -43,7 +43,8 @@ class Evolution:
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
         room = _room(sink, rule, now_ms)
-        found = column_changes(sink.table.schema, seen.columns, rule.declared(seen.columns), room)
+        by_pattern = rule.declared(seen.columns)
+        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room, by_pattern)
         if found.left and rule.new_columns.beyond == "fail":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)

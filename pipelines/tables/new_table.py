@@ -73,11 +73,10 @@ class NewTable:
     def _usable(self, evolution: Evolution) -> Seen:
         """The columns without those that no table can have."""
         rule, seen = self.rule, self.seen
-        declared = rule.declared(seen.columns)
-        types = {name: t for name, t in seen.columns.items() if t is not None} | declared
+        types = {name: t for name, t in seen.columns.items() if t is not None} | rule.declared(seen.columns)
         key = primary_key_of(rule, seen)
-        found = column_refusals(types, {*key, *rule.partition_by, *declared})
-        refused = {name: why for name, why in found.items() if name not in declared}
+        found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
+        refused = {name: why for name, why in found.items() if name not in rule.column_types}
         evolution.note_refused(self.identifier, refused, (), self.source)
         unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
         if unusable is not None:

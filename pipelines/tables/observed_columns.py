@@ -33,7 +33,7 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
         before = seen.get(source, Seen({}, None))
         found[source] = merged_columns((found.get(source, ()), observation.columns))
         seen[source] = Seen(
-            {column.name: column.type for column in found[source]},
+            {column.name: column.settled_type for column in found[source]},
             merged_keys(before.key_columns, observation.key_columns),
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},

@@ -66,6 +66,21 @@ def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pyte
     assert told(caplog) == []
 
 
+def test_a_pattern_names_no_column(tmp_path: Path) -> None:
+    """Names that differ in case only, and the bound on new columns, are as without it."""
+    rule: dict[str, object] = {
+        "match": {"table": "items"},
+        "into": "lake.items",
+        "columns": {"types": {"/(?i)am.*/": "DECIMAL(10, 2)"}},
+        "new_columns": {"max_per_day": 0},
+    }
+    tables = pipeline_tables(tmp_path, [rule])
+    first = event("c", 1, {"id": 1, "amount": "AIk=", "AMOUNT": "AIk="})
+    reasons, _ = run(tables, tmp_path, records(first, event("c", 2, {"id": 2, "am": "AIk="})))
+    assert ["differs from column" in reason for reason in reasons] == [True]
+    reasons, _ = run(tables, tmp_path / "later", records(event("c", 3, {"id": 3, "ammo": "AIk="}), first_offset=2))
+
+
 @pytest.mark.parametrize(
     "name, values, expected",
     [
