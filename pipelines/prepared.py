@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import uuid
 from dataclasses import dataclass
 
 from paimon_table import Catalog
+from paimon_table.storage.file_io import FileIO, LocalFileIO
+from paimon_table.storage.outages import storage_failure
+from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
-from pipelines.storage import catalog_of
+from pipelines.storage import catalog_of, quarantine_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.rule_checks import check_tables_of_others
+from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
 from sources.reader import SourceReader
 
 
@@ -38,7 +44,7 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
 
     Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when it is that of another
     pipeline or of other tables, when a table that is there already is not as its rule says, or when there is nothing to
-    read.
+    read, SinkUnavailable for a warehouse or a quarantine that cannot be written.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()
@@ -47,13 +53,55 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     query_id = checkpoint.query_id
     record.check(None if query_id is None else commit_user(config, query_id))
     own = OwnTables(config, catalog, record)
+    _check_writable(config)
     topics = TopicRecord(checkpoint)
     reader = source_reader(config, checkpoint, own, topics)
     reader.check()
     check_tables_of_others(config, own)
+    check_own_tables(config, own, [name for name, mark in BehindMarks(checkpoint).all.items() if mark.is_behind])
     return PreparedPipeline(
         config, checkpoint, query_id, record, catalog, own, topics, CommitCounts(checkpoint), reader
     )
+
+
+PROBE = ".tidemark-probe"
+
+
+def _check_writable(config: PipelineConfig) -> None:
+    """Raise what writing to the warehouse and the quarantine fails with; the checkpoint is written for its lock.
+
+    The first bad record makes the quarantine: before that only its place is looked at.
+    """
+    _probe("catalog.warehouse", config.catalog.warehouse, *storage_of(config, config.catalog.warehouse))
+    if config.source.on_bad_record != "fail":
+        io, path = quarantine_of(config)
+        if not isinstance(io, LocalFileIO) or io.exists(path):
+            _probe("the quarantine", config.quarantine, io, path)
+        else:
+            _look_above("the quarantine", path)
+
+
+def _probe(what: str, location: str, io: FileIO, path: str) -> None:
+    """Write a file beside the tables and delete it again. Nobody reads it: names with a dot are no databases."""
+    file = f"{path}/{PROBE}-{uuid.uuid4().hex}"
+    try:
+        io.write(file, b"", durable=False)
+        io.delete(file)
+    except OSError as error:
+        raise storage_failure(error, f"{what} ({location}) cannot be written") from error
+
+
+def _look_above(what: str, path: str) -> None:
+    """The next directory above a path that is not there takes new ones."""
+    above = os.path.dirname(path)
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
+        raise storage_failure(error, f"{what} ({path}) cannot be made")
+    if not os.access(above, os.W_OK | os.X_OK):
+        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
+        raise storage_failure(error, f"{what} ({path}) cannot be made")
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:

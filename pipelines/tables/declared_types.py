@@ -18,6 +18,22 @@ from pipelines.tables.schema_change_text import told
 log = logging.getLogger(__name__)
 
 
+def check_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
+    """ConfigError for declared types that columns of the table cannot take."""
+    for name, declared in rule.column_types.items():
+        if table.schema.has_column(name):
+            _wider(rule, table, identifier, pipeline, name, declared)
+
+
+def _wider(rule: TargetRule, table: Table, identifier: str, pipeline: str, name: str, declared: DataType) -> DataType:
+    present = table.schema.field(name).type
+    wider = widened(present, declared)
+    if wider is None:
+        reason = "values would be lost between the two"
+        raise ConfigError(_refusal(rule, identifier, pipeline, name, present, declared, reason))
+    return wider
+
+
 def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
     """The table with columns as wide as the rule declares them; publishes a schema version for that. Idempotent.
 
@@ -29,10 +45,7 @@ def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
         if not table.schema.has_column(name):
             continue
         present = table.schema.field(name).type
-        wider = widened(present, declared)
-        if wider is None:
-            reason = "values would be lost between the two"
-            raise ConfigError(_refusal(rule, identifier, pipeline, name, present, declared, reason))
+        wider = _wider(rule, table, identifier, pipeline, name, declared)
         if wider != present:
             changes.append(WidenColumn(name, wider))
         elif declared.with_nullable(True) != present.with_nullable(True):

@@ -36,7 +36,7 @@ from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
 from pipelines.tables.record_shares import RecordShares
 from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
-from pipelines.tables.rule_checks import check_rule
+from pipelines.tables.rule_checks import check_rule, rule_of_found
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
@@ -517,8 +517,7 @@ class PipelineTables:
         else:
             del self._rules[identifier]
             check_writable(table, identifier)
-            of_sources = known_sources(self.config, found.name, found.position.sources).values()
-            told = agreed_rule([each.for_table(table.schema) for each in of_sources]) if of_sources else None
+            told = rule_of_found(self.config, found, table)
             if told is not None:
                 check_rule(told, table, identifier, self.config.name)
         is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(

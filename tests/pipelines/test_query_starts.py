@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import SinkUnavailable
 from pipelines import run as run_module
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config_file import load_pipeline
+from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.run_log import naming
 from tests.support.command import TIDEMARK
@@ -46,6 +48,30 @@ def test_a_checkpoint_of_another_pipeline_is_refused_without_spark(tmp_path: Pat
     assert done.returncode == 2, done.stderr
     assert "belongs to pipeline other" in done.stderr
     assert "starting Spark" not in done.stderr
+
+
+@pytest.mark.parametrize("what", ["catalog.warehouse", "the quarantine"])
+def test_a_place_that_cannot_be_written_is_refused_without_spark(tmp_path: Path, what: str) -> None:
+    (tmp_path / "dumps").mkdir()
+    (tmp_path / "dumps" / "t.jsonl").touch()
+    file = write_pipeline(tmp_path, tmp_path / "dumps" / "*.jsonl")
+    config = load_pipeline(file)
+    (tmp_path / "taken").touch()
+    changed: dict[str, object] = {"source": config.source.model_copy(update={"quarantine": f"{tmp_path}/taken/bad"})}
+    if what == "catalog.warehouse":
+        changed = {"catalog": config.catalog.model_copy(update={"warehouse": f"{tmp_path}/taken/warehouse"})}
+
+    with pytest.raises(SinkUnavailable, match=rf"{what} \(.*/taken/.*\) cannot be .*move it away"):
+        prepared(config.model_copy(update=changed))
+
+
+def test_the_probe_of_the_warehouse_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").touch()
+    config = load_pipeline(write_pipeline(tmp_path, tmp_path / "*.jsonl"))
+    prepared(config)
+    prepared(config)
+
+    assert list((tmp_path / "warehouse").iterdir()) == [] and not Path(config.quarantine).exists()
 
 
 def test_a_signal_while_spark_starts_says_when_the_run_stops(caplog: pytest.LogCaptureFixture) -> None:

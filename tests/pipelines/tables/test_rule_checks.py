@@ -53,6 +53,16 @@ def test_a_changed_rule_is_told_at_the_start_though_its_name_alone_does_not_tell
 
 
 @pytest.mark.parametrize("how", CHANGES)
+def test_a_changed_rule_of_an_own_table_is_told_before_spark_starts(tmp_path: Path, how: str) -> None:
+    file = written(tmp_path)
+    prepared(load_pipeline(file))
+    reason = change(file, how)
+    with pytest.raises(ConfigError, match=reason):
+        prepared(load_pipeline(file))
+    assert table(tmp_path).schema.id == 0
+
+
+@pytest.mark.parametrize("how", CHANGES)
 def test_a_table_that_somebody_else_has_made_is_looked_at_before_spark_starts(tmp_path: Path, how: str) -> None:
     file = written(tmp_path)
     file.write_text(file.read_text().replace("name: shop", "name: other").replace("/checkpoint", "/checkpoint-2"))
