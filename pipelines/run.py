@@ -6,7 +6,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,7 @@ from pipelines.live.run_state import RunState
 from pipelines.look.looking import looking
 from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.reloading import Reloading
+from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
 from pipelines.report.run_totals import RunTotals, Totals
@@ -39,6 +41,7 @@ from sources.loss import Losses
 log = logging.getLogger(__name__)
 
 POLL_S = 0.1
+STILL_S = 30.0
 JVM_END_S = 1.0
 """How long to wait for the end of a JVM that an error may come from."""
 
@@ -77,7 +80,10 @@ def run_pipelines(
     _install_signal_handlers(stop, "as soon as Spark has started")
     state = RunState(configs)
     with held_checkpoints(configs), looking(configs, state), Activity(console) as activity:
-        return _run(configs, once, stop, activity, state, reloading)
+        finished = _run(configs, once, stop, activity, state, reloading)
+    if stop.is_set():
+        log.info("stopped; the next start goes on from here", extra={"event": "stopped"})
+    return finished
 
 
 def _run(
@@ -201,10 +207,27 @@ def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) 
     activity.show("starting Spark")
     began_s = time.monotonic()
     is_short = all((once or c.trigger.available_now) and c.source.files is not None for c in configs)
-    spark = open_session(configs, is_short)
+    with _still("starting Spark"):
+        spark = open_session(configs, is_short)
     warm_workers(spark)
     log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
     return spark
+
+
+@contextmanager
+def _still(doing: str) -> Iterator[None]:
+    """Say now and then that the block still runs: a busy machine takes minutes for it."""
+    has_ended, began_s = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not has_ended.wait(STILL_S):
+            log.info("still %s, for %s", doing, duration_words(time.monotonic() - began_s))
+
+    threading.Thread(target=tell, name="still", daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
 
 
 def _take_hangups(ask: Callable[[], None]) -> None:

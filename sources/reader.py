@@ -154,7 +154,10 @@ class SourceReader(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise ConfigError for what is known to be wrong without Spark. Called once, before the first ``stream``."""
+        """Raise ConfigError for what is known to be wrong without Spark. Called once, before the first ``stream``.
+
+        Raises Outage for a source that does not answer.
+        """
         ...
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:

@@ -60,6 +60,11 @@ class TableRequests:
     def _table_of(self, request: Request) -> str:
         identifier = request.text("table")
         known = sorted({*self._known(), *self._left_out.tables})
+        if identifier not in known and self._left_out.is_first_batch:
+            raise ConfigError(
+                f"the pipeline has no table {identifier!r} so far, as it has not ended its first batch: nothing was"
+                " asked for, call again when it has"
+            )
         if identifier not in known:
             close = nearest(identifier, known)
             hint = (

@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def looking(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None]:
-    """Show ``state`` for the length of the block, and how it ended. Raises ConfigError where a port cannot be had."""
+    """Show ``state`` for the length of the block, and how it ended. Raises what ``listening`` does where a port
+    cannot be had."""
     with ExitStack() as stack:
         _serve_metrics(configs, state, stack)
         _serve_page(configs, state, stack)

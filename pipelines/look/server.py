@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, SinkUnavailable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -19,7 +19,10 @@ _END_S = 3
 
 
 def listening(block: str, host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises ConfigError that names ``block`` and what to do."""
+    """A socket that listens there. Raises what names ``block`` and what to do.
+
+    A port that is taken may be free at the next try (SinkUnavailable); a host or a port that is wrong is ConfigError.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -33,7 +36,8 @@ def listening(block: str, host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise ConfigError(_refusal(block, host, port, error)) from error
+        kind = SinkUnavailable if error.errno == errno.EADDRINUSE else ConfigError
+        raise kind(_refusal(block, host, port, error)) from error
     return listener
 
 

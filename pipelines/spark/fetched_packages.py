@@ -78,6 +78,9 @@ def _wait(descriptor: int, packages: str, wait_s: float) -> None:
             return
         else:
             if not is_told:
-                log.info("fetching %s for Spark, once; this may take a minute", packages)
+                log.info(
+                    "fetching %s and what they need from a Maven repository, once for this user; it can take minutes",
+                    packages,
+                )
             return
     log.warning("another process has been fetching %s for %.0f s; not waiting any longer", packages, wait_s)

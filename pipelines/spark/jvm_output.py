@@ -28,6 +28,9 @@ _ERRORS = ("spark ERROR", "spark FATAL")
 _TOLD_AGAIN = re.compile(r"spark ERROR (?:TaskContextImpl|TorrentBroadcast):")
 """Errors of what runs behind a task, or gives it its plan: the task fails with them, which is told with its cause."""
 
+_FETCHED = re.compile(r"downloading \S*/([^/\s]+\.(?:jar|pom))\b")
+"""What Ivy prints of each file that it fetches."""
+
 _FRAME = re.compile(r"\s+(?:at \S|\.\.\. \d+ more)")
 """A line of a Java stack; what went wrong, with the path of a file, stands above it."""
 
@@ -84,6 +87,9 @@ class JvmOutput:
                 text = line.rstrip()
                 if text:
                     self._lines.append(text)
+                    fetched = _FETCHED.match(text)
+                    if fetched is not None:
+                        log.info("fetching %s", fetched[1])
                     is_shown = text.startswith(_ERRORS) and not _TOLD_AGAIN.match(text)
                     log.log(logging.WARNING if is_shown else logging.DEBUG, "%s", text)
 

@@ -10,7 +10,10 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import pyspark
+from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -22,7 +25,13 @@ from paimon_table.storage.secret import secret_variables
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.nameless_user import NamelessUser, nameless_user
-from pipelines.spark.session_properties import LOCAL_PARENT, merged_properties, session_properties, without_sensitive
+from pipelines.spark.session_properties import (
+    KAFKA_CONNECTOR,
+    LOCAL_PARENT,
+    merged_properties,
+    session_properties,
+    without_sensitive,
+)
 from pipelines.spark.spark_errors import first_cause
 from pipelines.spark.spark_residue import leave_no_residue
 from pipelines.storage import storage_of
@@ -55,6 +64,9 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
             "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
         )
     is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
+    if is_joined and any(config.source.kafka is not None for config in configs):
+        SparkContext._ensure_initialized()
+        check_connector(SparkContext._jvm)
     master = _master(configs)
     is_local = master.startswith("local")
     properties = session_properties(configs, master, is_joined, _local_directories(configs), is_short)
@@ -89,6 +101,17 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
         # Spark's process for a source runs beside the driver and gets no such files.
         session.sparkContext.environment.setdefault("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     return session
+
+
+def check_connector(jvm: Any) -> None:
+    """ConfigError for the JVM of ``spark-submit`` without the Kafka connector: no property adds it any more."""
+    needed = (jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, jvm.org.apache.kafka.clients.admin.Admin)
+    if any(isinstance(one, JavaPackage) for one in needed):  # py4j takes a class that is not there for a package
+        connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
+        raise ConfigError(
+            f"Spark has no Kafka connector: call spark-submit with --packages {connector}, or with the connector and"
+            " kafka-clients under --jars"
+        )
 
 
 _NO_ROOM = ("No space left on device", "Failed to create any local dir")

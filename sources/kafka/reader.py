@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavailable, TidemarkError
 from sources.kafka.admin import KafkaAdmin, kafka_admin
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.group_offsets import GroupOffsets
 from sources.kafka.lost_records import (
     RecordsLost,
@@ -28,6 +29,7 @@ from sources.kafka.settings import KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
     cannot_resume,
+    check_listed,
     check_readable,
     check_selected,
     lost_on_resume,
@@ -81,7 +83,11 @@ class KafkaReader:
                 return "begins where source.kafka.start says"
 
     def check(self) -> None:
-        """Kafka can be asked only once there is a JVM."""
+        """See ``SourceReader``: what a look without Java's client tells of servers and topics."""
+        known = topics_at_first_look(self._settings.servers, self._settings.properties)
+        if known is not None:
+            check_listed(self._settings, known)
+            self._tell_no_topic(known)
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; what Kafka no longer holds is refused, or told and passed over."""
@@ -113,9 +119,9 @@ class KafkaReader:
 
     def _tell_no_topic(self, known: Collection[str]) -> None:
         """A pattern that matches no topic looks like an idle source: tell it, and that nothing was read."""
-        self.why_nothing = no_topic_words(self._settings, known)
+        told_before, self.why_nothing = self.why_nothing, no_topic_words(self._settings, known)
         self.unfinished = () if self.why_nothing is None else (self.why_nothing,)
-        if self.why_nothing is not None:
+        if self.why_nothing not in (None, told_before):
             log.warning("%s: %s. The pipeline waits for a topic", self._standing.pipeline, self.why_nothing)
 
     def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:

@@ -24,6 +24,12 @@ from sources.wording import NAMES_SHOWN, first_of
 def source_bounds(admin: KafkaAdmin, kafka: KafkaSettings) -> dict[Place, Bounds]:
     """What Kafka holds of the topics that the source reads. Raises ConfigError for listed topics that are not there."""
     known = admin.topic_ids()
+    check_listed(kafka, known)
+    return admin.bounds(name for name in known if kafka.topics.selects(name))
+
+
+def check_listed(kafka: KafkaSettings, known: Collection[str]) -> None:
+    """Raise ConfigError for listed topics that are not among the ``known`` ones."""
     missing = [name for name in kafka.topics.names if name not in known]
     if missing:
         close = {name: nearest(name, known) for name in missing}
@@ -33,7 +39,6 @@ def source_bounds(admin: KafkaAdmin, kafka: KafkaSettings) -> dict[Place, Bounds
             f"Kafka at {kafka.servers}: {len(missing)} listed {are} not there, or this user may not see it:"
             f" {', '.join(told)}; make it, grant Describe and Read on it, or take it out of source.kafka.topics"
         )
-    return admin.bounds(name for name in known if kafka.topics.selects(name))
 
 
 def no_topic_words(kafka: KafkaSettings, known: Collection[str]) -> str | None:

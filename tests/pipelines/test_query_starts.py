@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -85,6 +86,27 @@ def test_a_signal_while_spark_starts_says_when_the_run_stops(caplog: pytest.LogC
         for number, handler in before.items():
             signal.signal(number, handler)
     assert "stopping as soon as Spark has started (SIGINT)" in caplog.text
+
+
+def test_the_last_line_after_a_signal_says_that_the_run_has_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "t.jsonl").touch()
+    config = load_pipeline(write_pipeline(tmp_path, tmp_path / "*.jsonl"))
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+
+    def run(*_: object) -> list[object]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(run_module, "_run", run)
+    try:
+        run_module.run_pipelines([config], once=False)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert caplog.messages[-1] == "stopped; the next start goes on from here"
 
 
 def test_errors_have_the_name_of_their_pipeline_once() -> None:

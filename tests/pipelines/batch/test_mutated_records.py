@@ -88,7 +88,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
     good, again = good_records(capture), good_records(capture)
     models = [under_another_key(row) for row in good if row["value"]]
     mutants = [mutated(r.choice(models), r) for _ in range(mutant_count)]
-    tables = pipeline_tables(tmp_path, RULES)
+    tables = pipeline_tables(tmp_path, [{**rule, "max_bad_records": None} for rule in RULES])
     alone, beside = batches_of(good, mixed(again, mutants, r))
     reported_batches(tables, [alone], tmp_path, decoder=SKIPPING)
     expected = content(tables)

@@ -183,3 +183,11 @@ def test_work_beside_the_stream_goes_on_where_a_batch_is_never_closed(tmp_path: 
     pipeline.stream.await_closing()
 
     assert not pipeline.stream.is_settled
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_a_table_that_the_first_batch_may_make_is_asked_for_again(tmp_path: Path, command: str) -> None:
+    office = Office(tmp_path)
+    answer = office.asked(command, "lake.others")
+    assert answer.state is State.REFUSED
+    assert "no table 'lake.others' so far" in answer.text and "call again" in answer.text

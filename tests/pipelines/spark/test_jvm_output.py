@@ -54,3 +54,14 @@ def test_the_reason_above_a_long_stack_is_told_without_the_stack() -> None:
     reason = "java.io.FileNotFoundException: /root/.ivy2/resolved.xml (Permission denied)"
     output = printed([reason, *(f"\tat org.apache.ivy.Ivy.resolve(Ivy.java:{n})" for n in range(30)), "\t... 3 more"])
     assert output.tail() == f"\n  {reason}"
+
+
+def test_files_that_are_fetched_are_told_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pipelines.spark.jvm_output"):
+        printed(
+            [
+                "downloading https://user:secret@repo.example/org/kafka-clients/3.9.1/kafka-clients.jar ...",
+                "\t[SUCCESSFUL ] org.apache.kafka#kafka-clients;3.9.1!kafka-clients.jar (12ms)",
+            ]
+        )
+    assert caplog.messages == ["fetching kafka-clients.jar"]

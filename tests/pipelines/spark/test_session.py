@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import JavaPackage
 from pyspark.errors import PySparkException
 
 from paimon_table.errors import (
@@ -22,7 +24,7 @@ from paimon_table.errors import (
     error_classes,
 )
 from pipelines.batch.plan import BatchRun, plan_batch
-from pipelines.spark.session import open_session
+from pipelines.spark.session import check_connector, open_session
 from pipelines.spark.session_properties import names_collector
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure, told_by_spark
 from sources.changes import RECORD_SCHEMA
@@ -36,6 +38,20 @@ def _records(directory: Path) -> pa.RecordBatch:
     history = History("orders", seed=3, keys=5).extend(40)
     write_dump(directory / "dump", [history])
     return next(dump_batches(directory / "dump" / f"{history.topic}.jsonl", 1000))
+
+
+def test_a_jvm_of_spark_submit_without_the_kafka_connector_is_refused_before_the_session_starts() -> None:
+    there, package = object(), JavaPackage("org", None, "")
+
+    def jvm(provider: object, admin: object) -> SimpleNamespace:
+        kafka = SimpleNamespace(clients=SimpleNamespace(admin=SimpleNamespace(Admin=admin)))
+        sql = SimpleNamespace(kafka010=SimpleNamespace(KafkaSourceProvider=provider))
+        return SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(spark=SimpleNamespace(sql=sql), kafka=kafka)))
+
+    check_connector(jvm(there, there))
+    for provider, admin in ((package, there), (there, package)):
+        with pytest.raises(ConfigError, match=r"--packages org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"):
+            check_connector(jvm(provider, admin))
 
 
 @pytest.mark.parametrize(
