@@ -27,7 +27,7 @@ from pipelines.config.kafka_checks import property_mistakes, property_warnings, 
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
 from pipelines.config.meeting_sources import sources_that_meet
-from pipelines.config.option_columns import misspelt_columns, misspelt_keys
+from pipelines.config.option_columns import expressions_in_keys, misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
     durations_without_unit,
@@ -52,7 +52,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_place_warnings(config, file),
         *_alike_names(config, file),
         *_option_warnings(config, file),
-        *_key_warnings(config, file),
+        *_of_keys(config, file, misspelt_keys),
         *_spark_warnings(config, file),
         *_source_warnings(config, file),
         *_start_warnings(config, file),
@@ -69,6 +69,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_meeting_sources(config, file),
         *_option_problems(config, file),
         *_budgets_without_effect(config, file),
+        *_of_keys(config, file, expressions_in_keys),
         *_kafka_problems(config, file, property_mistakes),
     ]
 
@@ -383,11 +384,13 @@ def _option_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
     ]
 
 
-def _key_warnings(config: PipelineConfig, file: YamlFile) -> list[Problem]:
+def _of_keys(
+    config: PipelineConfig, file: YamlFile, found: Callable[[TargetRule], Iterator[tuple[str, str]]]
+) -> list[Problem]:
     return [
         problem_at(file, ("tables", i, key), text)
         for i, rule in enumerate(config.tables)
-        for key, text in misspelt_keys(config.target_rule(rule))
+        for key, text in found(config.target_rule(rule))
     ]
 
 

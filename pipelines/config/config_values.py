@@ -200,11 +200,25 @@ ColumnType = Annotated[
 
 
 def check_pattern(value: str) -> str:
+    meant = _meant_by_glob(value)
+    if meant is not None:
+        raise refused(f"this is a regular expression, in which * repeats what stands before it; write '{meant}'")
     try:
         re.compile(value)
     except re.error as error:
         raise refused(f"not a regular expression: {error}") from None
     return value
+
+
+_GLOB = re.compile(r"(?=.*(?:^|[\w-])\*)[\w.*-]+")
+"""Names with a * as shells take it: at the begin, or behind a letter that nobody means to repeat."""
+
+
+def _meant_by_glob(value: str) -> str | None:
+    """The regular expression for a pattern that looks like one of a shell."""
+    if _GLOB.fullmatch(value) is None:
+        return None
+    return re.sub(r"(?<!\.)\*", ".*", re.sub(r"\.(?!\*)", r"\\.", value))
 
 
 def _not_empty(value: Any) -> Any:

@@ -31,6 +31,21 @@ _EXPRESSION = re.compile(r"\w+\s*\(.*\)")
 """A name that other tools would evaluate: ``date(placed_at)``."""
 
 
+def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """(`primary_key` or `partition_by`, what is wrong) for what is to be computed: a key has columns of the source.
+
+    A column that has such a name is declared.
+    """
+    for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
+        for column in columns:
+            if column not in rule.column_types and _EXPRESSION.fullmatch(column):
+                yield (
+                    key,
+                    f"{column!r} is an expression, and a key takes names of columns alone: let the source compute a"
+                    " column (a generated one, or one of a view) and name that",
+                )
+
+
 def misspelt_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
     """(`primary_key` or `partition_by`, what to know) for their columns that are probably none of the source.
 
@@ -41,9 +56,7 @@ def misspelt_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
             if column in rule.column_types:
                 continue
             meant = misspelt_column(column, rule.column_types)
-            if _EXPRESSION.fullmatch(column):
-                yield key, f"{column!r} is taken for the name of a column; expressions are not supported"
-            elif meant is not None:
+            if meant is not None and not _EXPRESSION.fullmatch(column):
                 yield (
                     key,
                     f"{column!r} is not declared under columns.types; did you mean {meant!r}? Declare it there if there"

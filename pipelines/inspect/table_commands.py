@@ -13,7 +13,12 @@ import typer
 from pipelines.report.given_once import GivenOnce
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 
-table_app = typer.Typer(cls=GivenOnce, help="Look at a Paimon table.", no_args_is_help=True, rich_markup_mode=None)
+table_app = typer.Typer(
+    cls=GivenOnce,
+    help="Look at a Paimon table, maintain it, or change its rows, files and history.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the table: a path, file:// or s3:// URI.")]
 Format = Annotated[RowFormat, typer.Option("--format", "-f", help="Form of the output; json is one object a line.")]

@@ -249,7 +249,8 @@ class PipelineTables:
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
             if identifier is not None:
-                self._vanished.note(source.topic, identifier, self._rules[identifier], absent)
+                is_only = len(self.sinks[identifier].sources) <= 1
+                self._vanished.note(source.topic, identifier, self._rules[identifier], absent, is_only_source=is_only)
 
     def note_offsets(
         self,

@@ -43,12 +43,15 @@ class VanishedColumns:
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
 
-    def note(self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str]) -> None:
+    def note(
+        self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
+    ) -> None:
         """Warn of the columns of a table that the newest events of its topic lack.
 
-        Declared columns may be still to come; where several source tables meet, the others may bring them.
+        Declared columns may be still to come; where several source tables meet, as in one log of many, the others may
+        bring them.
         """
-        if rule.merge_sources is not None:
+        if rule.merge_sources is not None or not is_only_source:
             return
         news = [
             name for name in absent if name not in rule.column_types and (topic, identifier, name) not in self._told

@@ -175,12 +175,6 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
             "'customer'? Declare it there if there are both",
         ),
         (
-            "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { placed_at: DATE } },\n"
-            "      partition_by: [date(placed_at)], options: { bucket: -1 } }",
-            "9:7: warning: tables[0].partition_by: 'date(placed_at)' is taken for the name of a column; expressions "
-            "are not supported",
-        ),
-        (
             "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { line1: INT } },\n"
             "      primary_key: [line2] }",
             None,

@@ -48,6 +48,23 @@ def test_columns_of_other_sources_have_not_vanished(tmp_path: Path, caplog: pyte
     assert warnings_after(tmp_path, caplog, *events, merge_sources="same_rows") == []
 
 
+def test_columns_of_other_tables_in_one_log_of_events_have_not_vanished(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = {"match": {"table": ".*"}, "into": "lake.log", "mode": "append", "on_change": "log"}
+    tables = pipeline_tables(tmp_path, [rule], bucket="-1")
+    batches = []
+    for offset, (table, column) in enumerate([("a", "x"), ("b", "y"), ("a", "x")]):
+        (row,) = batch_of(offset, [created({"id": 1}, **{column: 1})]).to_pylist()
+        value = row["value"].replace(b'"table": "t"', f'"table": "{table}"'.encode())
+        batches.append(pa.RecordBatch.from_pylist([{**row, "value": value}], schema=RECORD_SCHEMA))
+    with caplog.at_level(logging.WARNING):
+        run_batches(tables, batches, tmp_path)
+
+    assert len(tables.sinks["lake.log"].sources) == 2
+    assert "have no column" not in caplog.text
+
+
 def test_an_embedded_schema_without_the_column_tells_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "t"}, "into": "lake.t"}])
     run_batches(tables, [batch_of(0, [({"id": 1}, "c", None, {**FULL, "extra": 1})])], tmp_path)
