@@ -20,7 +20,7 @@ import typer
 
 from paimon_table.errors import Action, ConfigError, TidemarkError
 from paimon_table.storage.outages import storage_failure
-from pipelines.inspect.table_commands import Storage
+from pipelines.inspect.table_arguments import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
 from pipelines.report.given_once import GivenOnce
@@ -146,6 +146,7 @@ def run(
         configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]), files
     )
     if once:
+        file_of = {config.name: str(file) for config, file in zip(configs, files, strict=True)}
         for done in finished:
             summary = summarize(
                 done.config,
@@ -156,7 +157,7 @@ def run(
                 done.unfinished,
                 done.why_nothing,
             )
-            print_summary(replace(summary, waited_s=done.waited_s))
+            print_summary(replace(summary, waited_s=done.waited_s, file=file_of[done.config.name]))
     drained = [done for done in finished if once or done.config.trigger.available_now]
     unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
     paused = [text for done in finished if once for text in failed_words(done.config.name, done.behind)]

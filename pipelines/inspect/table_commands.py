@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.inspect.table_arguments import Config, Storage, TablePath
 from pipelines.report.given_once import GivenOnce
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 
@@ -20,12 +21,7 @@ table_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the table: a path, file:// or s3:// URI.")]
 Format = Annotated[RowFormat, typer.Option("--format", "-f", help="Form of the output; json is one object a line.")]
-Storage = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Storage option, such as s3.endpoint=...; repeatable."),
-]
 Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Columns to read, in this order; all by default.")
 ]
@@ -33,7 +29,7 @@ Limit = Annotated[int | None, typer.Option("--limit", min=0, help="Print at most
 
 
 @table_app.command()
-def show(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
+def show(path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None) -> None:
     """Show columns, keys, options and state."""
     from pipelines.inspect import table_views
 
@@ -58,6 +54,7 @@ def scan(
         ),
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="The table as of the snapshot of this tag.")] = None,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Print the rows of the table."""
@@ -75,6 +72,7 @@ def changes(
     columns: Columns = None,
     limit: Limit = None,
     snapshot_ids: Annotated[bool, typer.Option("--snapshot-ids", help=f"Add a column {SNAPSHOT_ID}.")] = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Print the changelog, oldest first.
@@ -98,7 +96,13 @@ def list_tables(
 
 
 @table_app.command()
-def snapshots(path: TablePath, format: Format = RowFormat.TABLE, limit: Limit = None, option: Storage = None) -> None:
+def snapshots(
+    path: TablePath,
+    format: Format = RowFormat.TABLE,
+    limit: Limit = None,
+    _config: Config = None,
+    option: Storage = None,
+) -> None:
     """Print the snapshots, oldest first."""
     from pipelines.inspect import table_views
 
@@ -111,6 +115,7 @@ def files(
     format: Format = RowFormat.TABLE,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="Files of this snapshot.")] = None,
     limit: Limit = None,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Print the live data files."""

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_commands import Format, Storage, TablePath
+from pipelines.inspect.table_arguments import Config, Storage, TablePath
+from pipelines.inspect.table_commands import Format
 from pipelines.jobs.job_commands import DryRun
 from pipelines.jobs.upkeep_commands import table_app
 from pipelines.report.given_once import GivenOnce
@@ -49,6 +50,7 @@ def expire(
         typer.Option("--older-than", metavar="DURATION", help="Keep younger snapshots, such as 12h; else by option."),
     ] = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Remove what the table does not keep any more.
@@ -71,6 +73,7 @@ def rollback(
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Make an earlier snapshot the newest one.
@@ -84,7 +87,9 @@ def rollback(
 
 
 @tags_app.command("list")
-def list_tags(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
+def list_tags(
+    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
+) -> None:
     """Print the tags, those of the oldest snapshots first."""
     from pipelines.jobs import history_jobs
 
@@ -103,6 +108,7 @@ def create_tag(
         typer.Option("--retained", metavar="DURATION", help="How long the tag lives, such as 30d; else by option."),
     ] = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Tag a snapshot, which is kept then."""
@@ -112,7 +118,9 @@ def create_tag(
 
 
 @tags_app.command("delete")
-def delete_tags(path: TablePath, names: Names, dry_run: DryRun = False, option: Storage = None) -> None:
+def delete_tags(
+    path: TablePath, names: Names, dry_run: DryRun = False, _config: Config = None, option: Storage = None
+) -> None:
     """Delete tags, with the files that only they needed."""
     from pipelines.jobs import history_jobs
 
@@ -121,7 +129,12 @@ def delete_tags(path: TablePath, names: Names, dry_run: DryRun = False, option: 
 
 @tags_app.command("rollback")
 def rollback_to_tag(
-    path: TablePath, name: Name, yes: Yes = False, dry_run: DryRun = False, option: Storage = None
+    path: TablePath,
+    name: Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    _config: Config = None,
+    option: Storage = None,
 ) -> None:
     """Make the snapshot of a tag the newest one; as `tidemark table rollback --tag`."""
     from pipelines.jobs import history_jobs
@@ -130,7 +143,9 @@ def rollback_to_tag(
 
 
 @branches_app.command("list")
-def list_branches(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
+def list_branches(
+    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
+) -> None:
     """Print the branches."""
     from pipelines.jobs import history_jobs
 
@@ -143,6 +158,7 @@ def create_branch(
     name: Name,
     tag: Annotated[str | None, typer.Option("--tag", help="Begin at this tag; without it, with no rows.")] = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Begin a branch."""
@@ -153,7 +169,12 @@ def create_branch(
 
 @branches_app.command("delete")
 def delete_branch(
-    path: TablePath, name: Name, yes: Yes = False, dry_run: DryRun = False, option: Storage = None
+    path: TablePath,
+    name: Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    _config: Config = None,
+    option: Storage = None,
 ) -> None:
     """Delete a branch. Files that only it needed are found by remove-orphans."""
     from pipelines.jobs import history_jobs
@@ -162,7 +183,9 @@ def delete_branch(
 
 
 @consumers_app.command("list")
-def list_consumers(path: TablePath, format: Format = RowFormat.TABLE, option: Storage = None) -> None:
+def list_consumers(
+    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
+) -> None:
     """Print the consumers: streaming readers that keep snapshots from expiring."""
     from pipelines.jobs import history_jobs
 
@@ -178,6 +201,7 @@ def reset_consumer(
     ],
     create: Annotated[bool, typer.Option("--create", help="Make the consumer if there is none.")] = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Let a consumer go on with a snapshot."""
@@ -187,7 +211,9 @@ def reset_consumer(
 
 
 @consumers_app.command("delete")
-def delete_consumer(path: TablePath, name: Name, dry_run: DryRun = False, option: Storage = None) -> None:
+def delete_consumer(
+    path: TablePath, name: Name, dry_run: DryRun = False, _config: Config = None, option: Storage = None
+) -> None:
     """Forget a consumer."""
     from pipelines.jobs import history_jobs
 

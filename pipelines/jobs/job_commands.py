@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_commands import Columns, Storage, TablePath, table_app
+from pipelines.inspect.table_arguments import Config, Storage, TablePath
+from pipelines.inspect.table_commands import Columns, table_app
 
 __all__ = ["table_app"]
 
@@ -33,6 +34,7 @@ def compact(
     ] = False,
     partition: Partitions = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Compact the table.
@@ -53,6 +55,7 @@ def sort(
     ] = None,
     partition: Partitions = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Sort the rows of a table without primary key and buckets.
@@ -66,7 +69,7 @@ def sort(
 
 
 @table_app.command()
-def analyze(path: TablePath, columns: Columns = None, option: Storage = None) -> None:
+def analyze(path: TablePath, columns: Columns = None, _config: Config = None, option: Storage = None) -> None:
     """Tell the planners of engines what the table holds.
 
     Reads all rows of the newest snapshot and publishes statistics of them in a snapshot of their own.
@@ -87,6 +90,7 @@ def rescale(
     ],
     partition: Partitions = None,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Give the table another number of buckets.
@@ -105,6 +109,7 @@ def drop_partition(
     partition: Partitions = None,
     yes: Yes = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Drop partitions with all of their rows.
@@ -117,7 +122,9 @@ def drop_partition(
 
 
 @table_app.command()
-def truncate(path: TablePath, yes: Yes = False, dry_run: DryRun = False, option: Storage = None) -> None:
+def truncate(
+    path: TablePath, yes: Yes = False, dry_run: DryRun = False, _config: Config = None, option: Storage = None
+) -> None:
     """Take all rows out of the table.
 
     Older snapshots still have them. The changelog does not tell of it. Pipelines go on with what they read next.

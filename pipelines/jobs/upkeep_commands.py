@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_commands import Storage, TablePath
+from pipelines.inspect.table_arguments import Config, Storage, TablePath
 from pipelines.jobs.job_commands import DryRun, table_app
 
 __all__ = ["table_app"]
@@ -25,6 +25,7 @@ def remove_orphans(
         bool, typer.Option("--nobody-writes", help="Nothing writes to the table now: allow less than a day.")
     ] = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Remove files that no snapshot, changelog, tag or branch refers to.
@@ -44,6 +45,7 @@ def repair(
         typer.Option("--deep", help="Read all rows of the newest snapshot too, with all checksums of their files."),
     ] = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """Say which files of the table are damaged, and mend hint files.
@@ -68,6 +70,7 @@ def remove_duplicates(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRun = False,
+    _config: Config = None,
     option: Storage = None,
 ) -> None:
     """List keys with rows in several partitions, and leave one row of each.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -70,6 +71,8 @@ class RunSummary:
     """Files and topics that could not be read, in words."""
     why_nothing: str | None = None
     """Why there was nothing to read; None where the tables had it all."""
+    file: str | None = None
+    """The pipeline file, by which commands reach tables whose storage needs options."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -154,8 +157,11 @@ def _rate_text(totals: Totals) -> str:
 
 def next_commands(summary: RunSummary, command: str) -> list[str]:
     """Commands that work as they are on the sampled table, or on the first one; ``command`` starts Tidemark."""
-    chosen = next((t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier), None)
-    path = short_path((chosen or summary.tables[0]).path)
+    sampled = (t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier)
+    chosen = next(sampled, summary.tables[0])
+    path = short_path(chosen.path)
+    if chosen.path.startswith("s3:") and summary.file is not None:
+        path = f"{shlex.quote(chosen.identifier)} -c {short_path(summary.file)}"
     has_changelog = summary.sample is None or summary.sample.changes is not None
     return [
         f"{command} table scan {path} --limit 10",

@@ -13,9 +13,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from paimon_table import TableName, create_schema
 from paimon_table.errors import ConfigError
+from paimon_table.types import parse_type
+from pipelines.config.config_file import load_pipeline
 from pipelines.inspect.table_commands import table_app
+from pipelines.storage import catalog_of
 from tests.support.command import TIDEMARK, tidemark
+from tests.support.s3_server import s3_server
 from tests.support.small_table import SmallTable
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -194,3 +199,37 @@ def test_the_form_for_people_is_cut_with_a_note(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 101
     assert done.stderr == "the first 100 rows; --limit shows more, --format json or csv shows all\n"
     assert len(tidemark("table", "scan", str(tmp_path / "many"), "--format", "json").stdout.splitlines()) == 150
+
+
+def pipeline_file(directory: Path, warehouse: str, options: str = "") -> str:
+    file = directory / "shop.yaml"
+    catalog = f"{{ warehouse: '{warehouse}', options: {{ {options} }} }}"
+    source = f"{{ files: {{ path: '{directory}' }}, format: debezium-json }}"
+    file.write_text(
+        f"version: 1\nname: shop\nsource: {source}\ncheckpoint: '{directory}/state'\ncatalog: {catalog}\n"
+        "otherwise: create\n"
+    )
+    return str(file)
+
+
+def test_a_table_is_named_as_its_pipeline_names_it(path: str, tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path, str(Path(path).parents[1]))
+    assert records("scan", "lake.orders", "-c", file) == records("scan", path)
+    assert output("compact", "lake.orders", "--config", file, "--dry-run")
+    assert output("tags", "list", "-c", file, "lake.orders")
+    with pytest.raises(ConfigError, match=r"pipeline shop has no table lake\.order; did you mean 'lake\.orders'\?"):
+        output("scan", "lake.order", "-c", file)
+    with pytest.raises(ConfigError, match=r"name the table as DATABASE\.TABLE"):
+        output("scan", path, "-c", file)
+
+
+def test_its_storage_is_reached_with_the_options_of_the_file(tmp_path: Path) -> None:
+    with s3_server() as server:
+        options = {"s3.endpoint": server.endpoint, "s3.access-key": "key", "s3.secret-key": "secret"}
+        told = ", ".join(f"{name}: '{value}'" for name, value in options.items())
+        file = pipeline_file(tmp_path, "s3://lake/wh", told)
+        config = load_pipeline(file)
+        schema = create_schema([("id", parse_type("BIGINT"))], ["id"], (), {"bucket": "1"}, time_ms=0)
+        catalog_of(config).create(TableName("lake", "orders"), schema)
+
+        assert "id" in output("show", "lake.orders", "-c", file)

@@ -281,3 +281,12 @@ def test_a_run_that_found_nothing_says_why() -> None:
     late = replace(none, why_nothing="source.kafka.start is latest")
     assert headline(late) == "shop: nothing was read: source.kafka.start is latest"
     assert headline(replace(late, unfinished=("no topic",))) == "shop: nothing was read"
+
+
+def test_commands_for_tables_on_s3_go_by_the_pipeline_file() -> None:
+    table = replace(ORDERS, path="s3://bucket/wh/lake.db/orders")
+    summary = RunSummary("shop", Totals(), (table,), file="my shop.yaml")
+    assert next_commands(summary, "tidemark")[0] == (
+        f"tidemark table scan {table.identifier} -c 'my shop.yaml' --limit 10"
+    )
+    assert "-c" not in next_commands(replace(summary, tables=(ORDERS,)), "tidemark")[0]

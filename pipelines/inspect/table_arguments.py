@@ -1,0 +1,85 @@
+"""Which table a command is about: a path with storage options, or a name that a pipeline's catalog knows.
+
+With ``--config FILE`` the pipeline file says where the table lies and how its storage is reached, so that credentials
+stand in one place. The commands themselves get a path and options in both cases.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paimon_table.errors import ConfigError
+
+_CONFIG = "tidemark.config"
+
+
+def _noted(context: typer.Context, value: Path | None) -> Path | None:
+    """Load the pipeline file before the other arguments are looked at."""
+    if value is not None:
+        from pipelines.config.config_file import load_pipeline
+
+        context.meta[_CONFIG] = load_pipeline(value)
+    return value
+
+
+def _located(context: typer.Context, value: str) -> str:
+    """The path of the table that the command line names."""
+    config = context.meta.get(_CONFIG)
+    if config is None:
+        return value
+    from paimon_table import TableName
+    from pipelines.storage import catalog_of
+
+    if "/" in value or value.count(".") != 1 or not all(value.split(".")):
+        raise ConfigError(f"{value}: with --config, name the table as DATABASE.TABLE, such as lake.orders")
+    catalog = catalog_of(config)
+    name = TableName.of(value)
+    if catalog.find(name) is None:
+        from paimon_table.nearest_name import did_you_mean
+
+        known = did_you_mean(value, map(str, catalog.names()))
+        raise ConfigError(f"the catalog of pipeline {config.name} has no table {value}; {known}")
+    return catalog.files(name).paths.root
+
+
+def _with_storage(context: typer.Context, value: list[str] | None) -> list[str] | None:
+    """The storage options: those of the command line win over those of the pipeline file."""
+    config = context.meta.get(_CONFIG)
+    if config is None or not config.catalog.warehouse.startswith(("s3:", "s3a:")):
+        return value
+    return [*(f"{name}={text}" for name, text in config.catalog.options.items()), *(value or ())]
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="Pipeline file: PATH is then DATABASE.TABLE in its catalog, with its storage options.",
+        show_default=False,
+        is_eager=True,
+        callback=_noted,
+    ),
+]
+TablePath = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH",
+        help="Directory of the table: a path, file:// or s3:// URI; with --config its name, DATABASE.TABLE.",
+        callback=_located,
+    ),
+]
+Storage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="Storage option, such as s3.endpoint=...; repeatable.",
+        callback=_with_storage,
+    ),
+]
