@@ -25,7 +25,7 @@ from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
-from sinks.commit.positions import RETRY_PROPERTY
+from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
 from sinks.quarantine import Quarantine
 
 
@@ -74,7 +74,7 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     While this runs no batch of the pipeline may. Called again for the same slice it finds what it has done.
     """
     io, path = quarantine_of(config)
-    recorded = {RETRY_PROPERTY: config.name}
+    recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
     beside = BesideStream(lambda _: recorded, check, after=slice_.after)
     tables = PipelineTables(config, commit_user_of(config, slice_), own, beside=beside)

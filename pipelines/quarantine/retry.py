@@ -168,7 +168,9 @@ class Retry:
                 taken.setdefault(place, []).append(twin)
         fed = {self.quarantine.names.of(line) for line, _ in chosen}
         after = {str(table): self._newest_snapshot(table) for table in self._own.names() if str(table) in fed}
-        slice_ = Slice(self.name, number, self._even_if_older, now_ms(), len(texts), taken, after)
+        slice_ = Slice(
+            self.name, number, self._even_if_older, now_ms(), len(texts), taken, after, self._edited is not None
+        )
         self.slices.write(slice_, texts.values())
         faults.reached("slice-written", number)
         return slice_

@@ -58,6 +58,8 @@ class Slice:
     """Per file below the quarantine the digests of the lines that the slice took."""
     after: Mapping[str, int] = field(default_factory=dict)
     """By table the newest snapshot when the slice was made: its commits come behind that."""
+    is_edited: bool = False
+    """Whether its records are as somebody has edited them, and not as their topics have them."""
 
     @property
     def name(self) -> str:

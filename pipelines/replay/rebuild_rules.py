@@ -18,7 +18,13 @@ from pipelines.tables.known_routes import known_sources, rules_for
 from pipelines.tables.rule_options import OF_MERGING, option_changes
 from pipelines.tables.writable_tables import check_keys
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import PIPELINE_PROPERTY, REPLAY_PROPERTY, newest_position
+from sinks.commit.positions import (
+    PIPELINE_PROPERTY,
+    REPLAY_PROPERTY,
+    RETRY_EDITED_PROPERTY,
+    RETRY_PROPERTY,
+    newest_position,
+)
 from sources.wording import first_of
 
 _SHOWN = 5
@@ -105,7 +111,9 @@ def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[
         if snapshot.id <= after_id:
             break
         if _is_of_others(config, snapshot) and adds_files(table, snapshot):
-            found.append(f"snapshot {snapshot.id} ({snapshot.commit_kind} of user {snapshot.commit_user})")
+            is_edited = RETRY_EDITED_PROPERTY in snapshot.properties
+            what = "edited records of a retry" if is_edited else snapshot.commit_kind
+            found.append(f"snapshot {snapshot.id} ({what} of user {snapshot.commit_user})")
     if not found:
         return []
     return [f"somebody else than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
@@ -115,7 +123,8 @@ def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
     if snapshot.commit_kind not in ("APPEND", "OVERWRITE"):
         return False
     properties = snapshot.properties
-    of_topics = properties.get(PIPELINE_PROPERTY) == config.name or REPLAY_PROPERTY in properties
+    is_own_retry = properties.get(RETRY_PROPERTY) == config.name and RETRY_EDITED_PROPERTY not in properties
+    of_topics = properties.get(PIPELINE_PROPERTY) == config.name or REPLAY_PROPERTY in properties or is_own_retry
     return not of_topics and RESCALE_PROPERTY not in properties
 
 

@@ -28,6 +28,7 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.applier import COMMAND, handler
 from pipelines.quarantine.once import take_out_good
 from pipelines.quarantine.slices import Slices
+from pipelines.replay.rebuild_rules import rows_of_others
 from pipelines.storage import quarantine_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from sinks import faults
@@ -379,6 +380,20 @@ def test_where_the_order_does_not_matter_records_are_taken(tmp_path: Path, optio
     retry(file, "--table", "lake.orders")
 
     assert rows_of(tmp_path) == ALL
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_rebuild_has_the_records_of_a_retry_unless_somebody_has_edited_them(tmp_path: Path, is_edited: bool) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    edited = tmp_path / "edited.jsonl"
+    edited.write_text("".join(f"{json.dumps(line)}\n" for line in lines_left(tmp_path)))
+
+    retry(file, *(("--file", edited) if is_edited else ()))
+
+    found = rows_of_others(load_pipeline(file), table(tmp_path), 0)
+    assert rows_of(tmp_path) == ALL
+    assert len(found) == is_edited and "edited records of a retry" in "".join(found or ["edited records of a retry"])
 
 
 def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
