@@ -96,12 +96,13 @@ def _look_above(what: str, path: str) -> None:
     above = os.path.dirname(path)
     while not os.path.exists(above):
         above = os.path.dirname(above)
+    number = 0
     if not os.path.isdir(above):
-        error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
-        raise storage_failure(error, f"{what} ({path}) cannot be made")
-    if not os.access(above, os.W_OK | os.X_OK):
-        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
-        raise storage_failure(error, f"{what} ({path}) cannot be made")
+        number = errno.ENOTDIR
+    elif not os.access(above, os.W_OK | os.X_OK):
+        number = errno.EACCES
+    if number:
+        raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be made")
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:

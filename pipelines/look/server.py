@@ -36,8 +36,8 @@ def listening(block: str, host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        kind = SinkUnavailable if error.errno == errno.EADDRINUSE else ConfigError
-        raise kind(_refusal(block, host, port, error)) from error
+        refusal = SinkUnavailable if error.errno == errno.EADDRINUSE else ConfigError
+        raise refusal(_refusal(block, host, port, error)) from error
     return listener
 
 

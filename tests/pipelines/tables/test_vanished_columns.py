@@ -51,7 +51,7 @@ def test_columns_of_other_sources_have_not_vanished(tmp_path: Path, caplog: pyte
 def test_columns_of_other_tables_in_one_log_of_events_have_not_vanished(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rule = {"match": {"table": ".*"}, "into": "lake.log", "mode": "append", "on_change": "log"}
+    rule: dict[str, object] = {"match": {"table": ".*"}, "into": "lake.log", "mode": "append", "on_change": "log"}
     tables = pipeline_tables(tmp_path, [rule], bucket="-1")
     batches = []
     for offset, (table, column) in enumerate([("a", "x"), ("b", "y"), ("a", "x")]):
