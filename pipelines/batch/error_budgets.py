@@ -158,12 +158,12 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
             " records or the rule, or raise max_bad_records"
         )
     else:
-        what, remedy = (f"topic {name}, which leads to no table", "exclude the topic,")
+        what, remedy = (f"topic {name}, which leads to no table", "exclude the topic")
         if records.is_of_table:
             what, remedy = name, "mend the rule"
         text = (
             f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} in"
-            f" {where}: {reasons}. Nothing of it went into the quarantine: {remedy} or mend the connector;"
+            f" {where}: {reasons}. Nothing of it went into the quarantine: {remedy} or change the connector;"
             " `max_bad_records: null` puts such records into quarantine instead"
         )
     return TooManyBadRecords(text, table=name if records.is_of_table else "", topics=frozenset(records.topics))

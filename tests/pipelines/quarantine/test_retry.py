@@ -701,6 +701,7 @@ def test_a_second_retry_waits_for_nobody(tmp_path: Path) -> None:
 
 def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_pipeline(tmp_path, SEQUENCE)
+    file.write_text(f"{file.read_text()}defaults: {{ max_bad_records: null }}\n")
     wide = [record(offset, envelope(offset, TOO_WIDE + offset, v=offset)) for offset in range(25)]
     run_batch(tmp_path, file, 0, record(100, envelope(100, 1, v=1)), *wide[:20])
     run_batch(tmp_path, file, 1, *wide[20:])
