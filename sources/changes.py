@@ -173,6 +173,8 @@ class Observation:
     key_columns: tuple[str, ...] | None
     partition: int
     offset: Offset
+    key_only: tuple[ObservedColumn, ...] = ()
+    """The fields of the message key that no row of an unknown source table has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,10 @@ class PipelineConfig(ConfigModel):
                 return self.target_rule(rule)
         return self.created_rule()
 
+    def has_rule_for(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        """Whether a rule of the file matches, and not only `otherwise`."""
+        return any(rule.matches(database, schema, table, topic) for rule in self.tables)
+
     def target_rule(self, rule: TableRule) -> TargetRule:
         """A rule with its effective options."""
         target = TargetRule(

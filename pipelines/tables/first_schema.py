@@ -23,12 +23,10 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
     primary_key = primary_key_of(rule, seen)
     if not primary_key and rule.on_change is None:
-        found = "no key" if seen.key_columns is None else "a key without names of columns"
-        raise ConfigError(
-            f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
-            " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
-        )
-    types = {name: t for name, t in seen.columns.items() if t is not None} | rule.declared(seen.columns)
+        raise ConfigError(_without_key(source, identifier, "no key"))
+    of_key = {name: t for name, t in seen.key_only.items() if name in primary_key}
+    shown = {**seen.columns, **of_key}
+    types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
     own = dict(rule.event_columns)
     taken = next((name for name in types if name in own), None)
     if taken is not None:
@@ -36,7 +34,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     types = own | types
     _check_key(source, identifier, seen, primary_key, rule, types)
     _check_named_columns(source, identifier, rule, types)
-    ordered = [*own, *seen.columns, *(name for name in rule.column_types if name not in seen.columns)]
+    ordered = [*own, *shown, *(name for name in rule.column_types if name not in shown)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     forms = ColumnForms().learnt(seen.forms, dict(columns))
     options = {**rule.options, OPTION: forms.text} if forms.by_column else rule.options
@@ -63,6 +61,36 @@ def _check_key(
     raise ConfigError(
         f"table {identifier}: column {missing!r} of its key or partition is not in the events of {source.topic}{hint},"
         f" so no record could be stored{declared}; they have: {', '.join(seen.columns) or 'none'}"
+    )
+
+
+def _without_key(source: SourceTable, identifier: str, found: str) -> str:
+    return (
+        f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
+        " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
+    )
+
+
+def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> str | None:
+    """Why the message key cannot be the primary key of a new table; None where it can, or where the rule states one."""
+    if rule.on_change is not None or rule.primary_key is not None or seen.key_columns is None:
+        return None
+    if not seen.key_columns:
+        return _without_key(source, identifier, "a key without names of columns")
+    beyond = [name for name in seen.key_columns if name not in seen.columns and name not in rule.column_types]
+    if not beyond:
+        return None
+    key = ", ".join(seen.key_columns)
+    text = f"{source.topic}: table {identifier} is not made: {beyond[0]} of the message key ({key}) is in no row"
+    twin = next((name for name in seen.columns if name.casefold() == beyond[0].casefold()), None)
+    if twin is not None:
+        return (
+            f"{text}, which has {twin}: let key and value of the connector write the same names, or state the columns"
+            " that tell the rows apart as primary_key of a rule"
+        )
+    return (
+        f"{text}. To store it as a column of the key, state `primary_key: [{key}]` in a rule for the table; if other"
+        " columns tell the rows apart, state those"
     )
 
 

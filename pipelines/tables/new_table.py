@@ -11,7 +11,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import column_refusals
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.first_schema import first_schema, primary_key_of
+from pipelines.tables.first_schema import first_schema, primary_key_of, unusable_message_key
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.writable_tables import check_new
 from sources.changes import Rejection, SourceTable
@@ -37,8 +37,9 @@ class NewTable:
     rule: TargetRule
     source: SourceTable
     seen: Seen
-    has_made_another: bool
-    """Whether a rule has made a table for its topic before: then these records are to blame, and not the file."""
+    blames_records: bool
+    """Whether these records are to blame for what does not fit, and not the file: it has no rule for the table, or the
+    rule has made another one for the topic."""
 
     def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
         """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
@@ -48,15 +49,19 @@ class NewTable:
         if not self.seen.columns:
             reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"
             raise Rejected(Rejection(reason, is_unmade=True), waits=True)
+        unusable = unusable_message_key(self.source, self.seen, self.identifier, self.rule)
+        if unusable is not None:
+            raise Rejected(Rejection(unusable, is_unmade=True))
         usable = self._usable(evolution)
         try:
-            check_declared(self.rule, self.seen.columns, self.source.topic, self.identifier, is_new=True)
+            shown = {**self.seen.columns, **self.seen.key_only}
+            check_declared(self.rule, shown, self.source.topic, self.identifier, is_new=True)
             schema = first_schema(self.source, usable, self.identifier, self.rule, now_ms)
+            check_new(schema, self.identifier, self.pipeline)
         except ConfigError as error:
-            if self.has_made_another:
+            if self.blames_records:
                 raise Rejected(Rejection(str(error), is_unmade=True)) from error
             raise
-        check_new(schema, self.identifier, self.pipeline)
         extra = {"event": "table-created", "table": self.identifier, "fields": {"topic": self.source.topic}}
         log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
         if self.rule.is_log_assumed:
@@ -73,8 +78,9 @@ class NewTable:
     def _usable(self, evolution: Evolution) -> Seen:
         """The columns without those that no table can have."""
         rule, seen = self.rule, self.seen
-        types = {name: t for name, t in seen.columns.items() if t is not None} | rule.declared(seen.columns)
         key = primary_key_of(rule, seen)
+        shown = {**seen.columns, **{name: t for name, t in seen.key_only.items() if name in key}}
+        types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
         found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
         refused = {name: why for name, why in found.items() if name not in rule.column_types}
         evolution.note_refused(self.identifier, refused, (), self.source)
@@ -82,4 +88,7 @@ class NewTable:
         if unusable is not None:
             reason = f"table {self.identifier} cannot be made: column {unusable!r} of its key or partition: "
             raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
-        return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in refused})
+        columns, of_key = (
+            {name: t for name, t in found.items() if name not in refused} for found in (seen.columns, seen.key_only)
+        )
+        return replace(seen, columns=columns, key_only=of_key)

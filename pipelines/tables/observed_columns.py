@@ -22,20 +22,26 @@ class Seen:
     """How the source writes columns (``sources.column_forms``), where that is news."""
     looks: Mapping[str, str] = field(default_factory=dict)
     """What the values of columns without a schema look like, where JSON does not show it."""
+    key_only: Mapping[str, DataType | None] = field(default_factory=dict)
+    """Fields of the message key that no row has."""
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
     """One entry per source table, in the order first seen; a column seen by several tasks has one type."""
     found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
+    of_keys: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     seen: dict[SourceTable, Seen] = {}
     for observation in observations:
         source = observation.source
         before = seen.get(source, Seen({}, None))
         found[source] = merged_columns((found.get(source, ()), observation.columns))
+        of_keys[source] = merged_columns((of_keys.get(source, ()), observation.key_only))
+        columns = {column.name: column.settled_type for column in found[source]}
         seen[source] = Seen(
-            {column.name: column.settled_type for column in found[source]},
+            columns,
             merged_keys(before.key_columns, observation.key_columns),
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
+            {column.name: column.type for column in of_keys[source] if column.name not in columns},
         )
     return seen

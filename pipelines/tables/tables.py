@@ -433,7 +433,8 @@ class PipelineTables:
         try:
             check_sources(source, sink, rule)
         except ConfigError as error:
-            if source.topic in self._topics:  # whose records name another source table than before
+            is_named = self.config.has_rule_for(source.database, source.schema, source.table, source.topic)
+            if source.topic in self._topics or not is_named:  # nobody has asked for these records in this table
                 raise Rejected(Rejection(str(error))) from error
             raise
         if rule.backfill and self._misses_older(sink, source):

@@ -38,7 +38,10 @@ from sources.json_changes.change_rows import (
     ChangeRows,
     Events,
     Rows,
+    image_column,
+    is_null,
     lacks_key,
+    present,
 )
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
@@ -60,6 +63,7 @@ from sources.values.value_forms import ValueForms
 _MOST_SAMPLED = 10_000
 _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
 """Seconds with more digits than microseconds have."""
+_MOST_KEYS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class TableDecoding:
     def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
         positions = np.concatenate([part.texts.positions for part in parts])
         self.outcome.count(unknown_tables=len(positions))
-        self._observe(source, self._all_columns(positions), positions)
+        self._observe_whole(source, self._all_columns(positions), positions)
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
         rows = self._exact_images(positions) if self.schema is None else ()
@@ -208,7 +212,7 @@ class TableDecoding:
             positions = np.concatenate([part.texts.positions for part in parts])
             columns = self._all_columns(positions)
             if columns:
-                self._observe(source, columns, positions)
+                self._observe_whole(source, columns, positions)
         for part in parts:
             for index, position in enumerate(part.texts.positions.tolist()):
                 value = part.texts.parsed(index)
@@ -245,13 +249,44 @@ class TableDecoding:
 
     def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         target = rows.target
-        events = self._with_known_keys(events, target)
+        events = self._with_known_keys(self._with_values_of_keys(events, target), target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
+
+    def _with_values_of_keys(self, events: Events, target: DecodeTarget) -> Events:
+        """The events with those columns of the primary key that only the message key has, as after a router."""
+        lacking = np.zeros(len(events.ops), np.bool_)
+        for name in target.primary_key:
+            if self.schema is not None and name in self.schema.by_name:
+                continue
+            column = image_column(events.after, name)
+            if isinstance(column, list) or column.null_count > events.after.null_count:
+                lacking |= present(events.after) & is_null(column)
+        lacking &= events.ops != DELETE
+        filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
+        for index in np.flatnonzero(lacking).tolist():
+            envelope, key = self._parsed(int(events.positions[index]))
+            old, new = envelope.get("before"), envelope["after"]
+            values = {n: key[n] for n in target.primary_key if n in key and n not in new}
+            if values:
+                filled[index] = ({**values, **old} if isinstance(old, dict) else None, {**new, **values})
+        if not filled:
+            return events
+        before, after = _row_objects(events.before), _row_objects(events.after)
+        for index, (old, new) in filled.items():
+            before[index], after[index] = old, new
+        return Events(events.positions, events.ops, before, after)
+
+    def _parsed(self, position: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The envelope and the fields of the message key of a record; none of a key without names."""
+        data = self.outcome.cell("key", position)
+        key = None if data is None else unwrapped_key(parse_exactly(data))
+        envelope: Mapping[str, Any] = unwrapped(parse_exactly(self.outcome.cell("value", position)))
+        return envelope, key if isinstance(key, dict) else {}
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events without those that change a row whose key in the table nobody knows."""
@@ -324,27 +359,37 @@ class TableDecoding:
             shown = {c.name for c in self.schema.columns}
         else:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
-        absent = tuple(name for name, _ in target.columns if name not in shown)
+        absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
         self.outcome.note_newest(source, newest, absent)
+
+    def _observe_whole(
+        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+    ) -> None:
+        """Report a source table without a table, with the fields of its message keys that are no columns of it."""
+        names = {column.name for column in columns}
+        keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
+        beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
+        self._observe(source, columns, positions, all_columns(None, beyond, len(keys)))
 
     def _observe(
         self,
         source: SourceTable,
         columns: tuple[ObservedColumn, ...],
         positions: npt.NDArray[np.int64],
+        key_only: tuple[ObservedColumn, ...] = (),
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
-        keys = self._key_columns(positions)
-        self.outcome.observe(Observation(source, columns, keys, self.partition, first))
+        fields = next(map(key_fields, self._some_keys(positions)), None)
+        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only))
 
-    def _key_columns(self, positions: npt.NDArray[np.int64]) -> tuple[str, ...] | None:
+    def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
+        """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""
         keys = self.batch.column("key")
-        for position in np.sort(positions)[:100].tolist():
+        for position in np.sort(positions)[:_MOST_KEYS].tolist():
             data = keys[position].as_py()
-            fields = None if data is None else key_fields(unwrapped_key(parse_exactly(data)))
-            if fields is not None:
-                return fields
-        return None
+            key = None if data is None else unwrapped_key(parse_exactly(data))
+            if key is not None:
+                yield key
 
     def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Mapping[str, Any]]:
         """Row images of records, parsed exactly; evenly spaced ones if there are very many."""

@@ -71,6 +71,7 @@ class Outcome:
                 seen,
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
+                key_only=merged((seen.key_only, observation.key_only)),
             )
         self._observations[observation.source] = observation
 

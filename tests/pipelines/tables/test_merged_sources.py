@@ -13,7 +13,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import SOURCES_PROPERTY
-from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.local_batches import pipeline_tables, run_batches, shop_config
 from tests.support.source_items import items
 
 SHARDS: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
@@ -149,3 +149,16 @@ def test_each_shard_may_have_a_table_of_its_own(tmp_path: Path) -> None:
     run_batches(tables_of(tmp_path, **rule), [both(items("a", 0, 1), items("b", 0, 1))], tmp_path)
 
     assert sorted(path.name for path in (tmp_path / "warehouse").iterdir()) == ["a.db", "b.db"]
+
+
+def test_tables_of_one_name_that_no_rule_names_are_refused_alone(tmp_path: Path) -> None:
+    config = shop_config(tmp_path, [], {"bucket": "1"}, otherwise={"create": {"into": "lake.{table}"}})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    first, second = items("shop_01", 0, 1), items("shop_02", 0, 2, 3)
+
+    quarantine = run_batches(tables, [both(first, second), items("shop_02", 2, 4), items("shop_01", 1, 5)], tmp_path)
+
+    lines = [line for file in Path(quarantine.path).rglob("*.jsonl") for line in file.read_text().splitlines()]
+    assert len(lines) == 3
+    assert all(re.search(refused("shop_01", "shop_02"), json.loads(line)["reason"]) for line in lines)
+    assert ids_in(tmp_path) == [1, 5]
