@@ -121,12 +121,13 @@ class DecodeTarget:
 class Rejection:
     """Why a source table has no target: its records go to quarantine with this reason.
 
-    ``is_unmade`` means that a table can be made as soon as events show its columns: they are observed each time. Until
-    then deletes and truncates of it change nothing and are counted.
+    ``is_unmade`` means that a table can be made as soon as events show what it needs: they are observed each time.
+    ``is_empty`` means that none had a row so far: deletes and truncates of it change nothing and are counted.
     """
 
     reason: str
     is_unmade: bool = False
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class NewTable:
         """
         if not self.seen.columns:
             reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"
-            raise Rejected(Rejection(reason, is_unmade=True), waits=True)
+            raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
         unusable = unusable_message_key(self.source, self.seen, self.identifier, self.rule)
         if unusable is not None:
             raise Rejected(Rejection(unusable, is_unmade=True))

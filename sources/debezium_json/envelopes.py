@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelope_split import Heads
 from sources.json_changes.column_plan import Plan, fitted_to
-from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.exact_parse import parse_exactly
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
 NAMES = pa.struct([(name, pa.string()) for name in NAME_FIELDS])
@@ -85,14 +84,6 @@ def unwrapped_key(key: Any) -> Any:
     """The payload of a message key, else the key itself: a lone field ``payload`` with a plain value is a column."""
     is_column = isinstance(key, dict) and key.keys() == {"payload"} and not isinstance(key["payload"], dict | None)
     return key if is_column else unwrapped(key)
-
-
-def parse_exactly(text: bytes) -> Any:
-    """The JSON value of a text, or the MalformedRecord that says why there is none."""
-    try:
-        return parse_json(text)
-    except MalformedRecord as error:
-        return error
 
 
 def images_of(value: Any) -> list[Mapping[str, Any]]:

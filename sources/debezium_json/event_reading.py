@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.envelopes import (
-    EnvelopeParser,
-    ExactStretch,
-    Stretch,
-    VectorStretch,
-    parse_exactly,
-    unwrapped,
-)
+from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch, unwrapped
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.ops import LETTERS
 from sources.debezium_json.strange_values import missing_row
@@ -77,6 +70,6 @@ def _complete(events: Events, outcome: Outcome) -> Events:
     if not lacking.any():
         return events
     for position, op in zip(events.positions[lacking].tolist(), events.ops[lacking].tolist(), strict=True):
-        envelope = unwrapped(parse_exactly(outcome.cell("value", position)))
+        envelope = unwrapped(outcome.parsed("value", position))
         outcome.quarantine(position, missing_row(LETTERS[op], envelope))
     return events.chosen(~lacking)

@@ -19,7 +19,7 @@ from sources.changes import SourceTable
 from sources.debezium_json.control_records import control_kind
 from sources.debezium_json.envelope_schema import NAME_FIELDS, names_of
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, Tails, split_envelopes
-from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, parse_exactly, unwrapped_key
+from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwrapped_key
 from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.strange_values import strange_value
@@ -53,6 +53,17 @@ class TableEvents:
         tails = None if self.tails is None else self.tails.taken(indices)
         values = None if self.values is None else tuple(self.values[i] for i in indices)
         return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values)
+
+
+def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:
+    """Events that are not empty in two shares; None for a single event."""
+    if len(parts) > 1:
+        return parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    count = len(parts[0].ops)
+    if count == 1:
+        return None
+    is_first = np.arange(count) < count // 2
+    return [parts[0].chosen(is_first)], [parts[0].chosen(~is_first)]
 
 
 class EventSorter:
@@ -143,8 +154,8 @@ class EventSorter:
             if value.get("op") == LETTERS[MESSAGE]:
                 self._message(position)
                 return
-            key = self._outcome.cell("key", position)
-            kind = control_kind(value, None if key is None else unwrapped_key(parse_exactly(key)), self._names.topic)
+            key = unwrapped_key(self._outcome.parsed("key", position))
+            kind = control_kind(value, key, self._names.topic)
         if kind is None:
             self._outcome.quarantine(position, strange_value(value, self._outcome.cell("value", position)))
         else:

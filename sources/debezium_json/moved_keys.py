@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.types import arrow_type
 from sources.changes import (
     OFFSET_COLUMN,
     OTHER_KEY_COLUMN,
@@ -58,12 +59,13 @@ def _records_with_moves(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 def _with_column(batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, target: Goal) -> ChangeBatch:
     if not isinstance(target, DecodeTarget) or not target.primary_key:
         return change
-    keys = _other_keys(batch, moves, change, target.primary_key)
+    types = dict(target.columns)
+    keys = _other_keys(batch, moves, change, {name: arrow_type(types[name]) for name in target.primary_key})
     return change if keys is None else replace(change, rows=change.rows.append_column(OTHER_KEY_COLUMN, keys))
 
 
 def _other_keys(
-    batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, key: Sequence[str]
+    batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: ChangeBatch, key: Mapping[str, pa.DataType]
 ) -> pa.Array | None:
     """Per change row the other key of its key change. None if no row has one."""
     headers, rows = batch.column("headers"), change.rows
@@ -92,12 +94,15 @@ def _wanted_headers(rows: pa.Table) -> list[str | None]:
     ]
 
 
-def _texts(headers: Sequence[dict[str, Any]] | None, key: Sequence[str]) -> dict[str, str | None]:
+def _texts(headers: Sequence[dict[str, Any]] | None, key: Mapping[str, pa.DataType]) -> dict[str, str | None]:
     return {h["key"]: _key_text(h["value"], key) for h in headers or () if h["key"] in (OLD_KEY_HEADER, NEW_KEY_HEADER)}
 
 
-def _key_text(header: bytes | None, key: Sequence[str]) -> str | None:
-    """The key of a header; Connect's header converter writes control characters of texts as they are."""
+def _key_text(header: bytes | None, key: Mapping[str, pa.DataType]) -> str | None:
+    """The key of a header, where its values may be those of the table's key columns.
+
+    Connect's header converter writes control characters of texts as they are.
+    """
     try:
         fields: Any = json.loads(header or b"null", strict=False)
     except (ValueError, RecursionError):
@@ -105,4 +110,12 @@ def _key_text(header: bytes | None, key: Sequence[str]) -> str | None:
     fields = unwrapped_key(fields)
     if not isinstance(fields, dict) or not all(name in fields for name in key):
         return None
-    return json.dumps([fields[name] for name in key])
+    return json.dumps([fields[name] for name in key]) if all(_fits(fields[n], t) for n, t in key.items()) else None
+
+
+def _fits(value: Any, stored: pa.DataType) -> bool:
+    """Whether a JSON value can be looked up as a key: an object or a list cannot."""
+    try:
+        return not isinstance(value, dict | list) and pa.array([value], stored) is not None
+    except (pa.ArrowException, OverflowError):
+        return False

@@ -21,10 +21,10 @@ from sources.changes import (
     Rejection,
     SourceTable,
 )
-from sources.debezium_json.envelopes import images_of, parse_exactly, unwrapped, unwrapped_key
+from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
-from sources.debezium_json.event_sorting import EventSorter, TableEvents
-from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
+from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key, with_values_of_keys
 from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder
@@ -37,15 +37,13 @@ from sources.json_changes.change_rows import (
     UPDATE,
     ChangeRows,
     Events,
-    Rows,
-    image_column,
-    is_null,
     lacks_key,
-    present,
+    row_objects,
 )
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
+from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
@@ -54,7 +52,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import Outcome
+from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
 from sources.values.inference import iso_type
@@ -86,7 +84,27 @@ class TableDecoding:
         sorter.sort(texts)
         for source, parts in sorter.events.items():
             with self.outcome.of(source):
-                self._decode_events(source, parts, goals)
+                self._decode_bounded(source, parts, goals)
+
+    def _decode_bounded(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
+        """Decode events of one source table; where the code has no way with a record, that one goes to quarantine."""
+        attempt = self.outcome.attempt()
+        try:
+            replace(self, outcome=attempt)._decode_events(source, parts, goals)
+        except pa.ArrowMemoryError:
+            raise
+        except RECORD_FAULTS as error:
+            halves = halved([part for part in parts if len(part.ops)])
+            if halves:
+                for half in halves:
+                    self._decode_bounded(source, half, goals)
+            else:
+                position = int(parts[0].texts.positions[0])
+                self.outcome.quarantine(
+                    position, f"the record cannot be decoded: {fault_text(error)}; please report it"
+                )
+        else:
+            self.outcome.take(attempt)
 
     def _decode_events(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
         if source not in goals:
@@ -219,8 +237,11 @@ class TableDecoding:
                 op = LETTERS[part.ops[index]]
                 if isinstance(value, MalformedRecord):
                     self.outcome.quarantine(position, str(value))
-                elif rejection.is_unmade and part.ops[index] in (DELETE, TRUNCATE):
-                    self.outcome.count(without_table=1)
+                elif part.ops[index] in (DELETE, TRUNCATE):
+                    if rejection.is_empty:
+                        self.outcome.count(without_table=1)
+                    else:
+                        self.outcome.quarantine(position, rejection.reason)
                 elif rejection.is_unmade and not images_of({"after": value.get("after")}):
                     self.outcome.quarantine(position, missing_row(op, value))
                 else:
@@ -249,44 +270,13 @@ class TableDecoding:
 
     def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         target = rows.target
-        events = self._with_known_keys(self._with_values_of_keys(events, target), target)
+        events = self._with_known_keys(with_values_of_keys(events, target, self.schema, self.outcome), target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
-
-    def _with_values_of_keys(self, events: Events, target: DecodeTarget) -> Events:
-        """The events with those columns of the primary key that only the message key has, as after a router."""
-        lacking = np.zeros(len(events.ops), np.bool_)
-        for name in target.primary_key:
-            if self.schema is not None and name in self.schema.by_name:
-                continue
-            column = image_column(events.after, name)
-            if isinstance(column, list) or column.null_count > events.after.null_count:
-                lacking |= present(events.after) & is_null(column)
-        lacking &= events.ops != DELETE
-        filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
-        for index in np.flatnonzero(lacking).tolist():
-            envelope, key = self._parsed(int(events.positions[index]))
-            old, new = envelope.get("before"), envelope["after"]
-            values = {n: key[n] for n in target.primary_key if n in key and n not in new}
-            if values:
-                filled[index] = ({**values, **old} if isinstance(old, dict) else None, {**new, **values})
-        if not filled:
-            return events
-        before, after = _row_objects(events.before), _row_objects(events.after)
-        for index, (old, new) in filled.items():
-            before[index], after[index] = old, new
-        return Events(events.positions, events.ops, before, after)
-
-    def _parsed(self, position: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The envelope and the fields of the message key of a record; none of a key without names."""
-        data = self.outcome.cell("key", position)
-        key = None if data is None else unwrapped_key(parse_exactly(data))
-        envelope: Mapping[str, Any] = unwrapped(parse_exactly(self.outcome.cell("value", position)))
-        return envelope, key if isinstance(key, dict) else {}
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events without those that change a row whose key in the table nobody knows."""
@@ -309,7 +299,7 @@ class TableDecoding:
         target = rows.target
         usable: list[int] = []
         images: list[Mapping[str, Any] | None] = []
-        before = _row_objects(events.before)
+        before = row_objects(events.before)
         for index, position in enumerate(events.positions.tolist()):
             data = keys[position].as_py()
             key = None if data is None else unwrapped_key(parse_exactly(data))
@@ -397,7 +387,3 @@ class TableDecoding:
         values = self.batch.column("value")
         for position in np.sort(positions)[::step].tolist():
             yield from images_of(unwrapped(parse_exactly(values[position].as_py())))
-
-
-def _row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
-    return rows if isinstance(rows, list) else rows.to_pylist()

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from sources.changes import SourceTable
 from sources.debezium_json.envelope_schema import names_of
-from sources.debezium_json.envelopes import parse_exactly, unwrapped
+from sources.debezium_json.envelopes import unwrapped
 from sources.debezium_json.ops import OPS
+from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")

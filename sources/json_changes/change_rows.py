@@ -68,6 +68,11 @@ def present(rows: Rows) -> Mask:
     return np.asarray(rows.is_valid())
 
 
+def row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
+    """The images as JSON objects."""
+    return rows if isinstance(rows, list) else rows.to_pylist()
+
+
 def image_column(rows: Rows, name: str) -> pa.Array | list[Any]:
     """The JSON values of one column; NULL where the image or the field is missing."""
     if isinstance(rows, list):

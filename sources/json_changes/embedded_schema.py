@@ -67,7 +67,10 @@ def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
     if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
         raise MalformedRecord("embedded schema is not a Kafka Connect struct")
     row = row_of(schema)
-    return EmbeddedSchema(struct_columns(row) if row else ())
+    try:
+        return EmbeddedSchema(struct_columns(row) if row else ())
+    except (ArithmeticError, RecursionError) as error:
+        raise MalformedRecord(f"embedded schema is not usable: {error}") from error
 
 
 class SchemaCutter:

@@ -55,6 +55,14 @@ def parse_json(data: bytes) -> Any:
         raise MalformedRecord(f"value is not usable JSON: {type(error).__name__}") from None
 
 
+def parse_exactly(text: bytes) -> Any:
+    """The JSON value of a text, or the MalformedRecord that says why there is none."""
+    try:
+        return parse_json(text)
+    except MalformedRecord as error:
+        return error
+
+
 def scan_json(text: str, start: int) -> tuple[Any, int]:
     """The JSON value that begins at ``start`` and where it ends. Raises MalformedRecord."""
     try:

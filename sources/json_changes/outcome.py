@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
 from sources.changes import (
     OFFSET_COLUMN,
@@ -23,8 +24,18 @@ from sources.changes import (
     Refusal,
     SourceTable,
 )
+from sources.json_changes.exact_parse import parse_exactly
 from sources.observed_columns import merged, merged_keys
 from sources.record_rows import record_row, timestamp_ms_of
+
+RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
+"""What decoding raises for values that it has no way with; any other class is a fault that going on would hide."""
+
+
+def fault_text(error: BaseException) -> str:
+    """Class and first line of an error."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"
 
 
 class Outcome:
@@ -54,6 +65,27 @@ class Outcome:
         finally:
             self._source = None
 
+    def attempt(self) -> Outcome:
+        """An outcome of the same batch and source for something that may fail; ``take`` it when it has not."""
+        other = Outcome(self._batch)
+        other._source = self._source
+        return other
+
+    def take(self, attempt: Outcome) -> None:
+        """All that became of records in an attempt."""
+        for position, (reason, source) in attempt._quarantined.items():
+            self._quarantined.setdefault(position, (reason, source))
+        for place, tables in attempt._changes.items():
+            self._changes.setdefault(place, []).extend(tables)
+        for observation in attempt._observations.values():
+            self.observe(observation)
+        for row in attempt._newest.values():
+            self._keep_newest(row)
+        self._refusals.update(attempt._refusals)
+        for first in attempt._control.values():
+            self._control.setdefault((first.topic, first.kind), first)
+        self._counts += attempt._counts
+
     def count(self, **numbers: int) -> None:
         self._counts += DecodeCounts(**numbers)
 
@@ -79,9 +111,12 @@ class Outcome:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
         timestamp = timestamp_ms_of(self._batch, position)
         row = NewestRow(source, self.cell("partition", position), self.offset(position), timestamp, absent)
-        known = self._newest.get((source, row.partition))
+        self._keep_newest(row)
+
+    def _keep_newest(self, row: NewestRow) -> None:
+        known = self._newest.get((row.source, row.partition))
         if known is None or known.offset < row.offset:
-            self._newest[source, row.partition] = row
+            self._newest[row.source, row.partition] = row
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
         """``is_rebuilt``: the table may be built anew from what is behind the record."""
@@ -106,6 +141,11 @@ class Outcome:
     def cell(self, column: str, position: int) -> Any:
         """One value of the batch of records."""
         return self._batch.column(column)[int(position)].as_py()
+
+    def parsed(self, column: str, position: int) -> Any:
+        """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""
+        data = self.cell(column, position)
+        return None if data is None else parse_exactly(data)
 
     def decoded(self) -> Decoded:
         quarantine = tuple(self._quarantine_rows())

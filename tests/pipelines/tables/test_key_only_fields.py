@@ -102,6 +102,15 @@ def test_a_message_key_that_no_row_has_is_one_tables_trouble(
     assert [path.name for path in (tmp_path / "warehouse" / "shop.db").iterdir()] == ["items"]
 
 
+def test_deletes_of_rows_in_quarantine_go_there_too(tmp_path: Path) -> None:
+    """A retry applies them after the rows; a skip would bring the rows back."""
+    tables = pipeline_tables(tmp_path, [SHARDS])
+
+    quarantine = run_batches(tables, [batch_of(0, EVENTS[:3]), batch_of(3, EVENTS[3:])], tmp_path)
+
+    assert [ROUTED in reason for reason in reasons(quarantine)] == [True] * 5
+
+
 def test_the_table_is_made_once_a_key_fits(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
     odd = ({"ID": 1}, event("c", 1, {"id": 1})[1])

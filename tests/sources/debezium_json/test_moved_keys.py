@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from paimon_table.types import parse_type
 from sources.changes import OTHER_KEY_COLUMN, RECORD_SCHEMA, Decoded, DecodeTarget, Rejection, SourceTable
@@ -71,3 +72,11 @@ def test_records_without_a_target_may_have_such_headers() -> None:
     batch = moved(HIDDEN, json.dumps(OLD).encode(), json.dumps(NEW).encode())
     for goal in (None, Rejection("no table")):
         assert DebeziumJsonDecoder().decode(batch, {SOURCE: goal}).changes == ()
+
+
+@pytest.mark.parametrize("id", [{"scale": 0, "value": "AQ=="}, [1], "AQ==", 1 << 40], ids=str)
+def test_a_key_that_the_table_cannot_have_is_no_other_key(id: Any) -> None:
+    """Looking it up would fail in the task that writes."""
+    batch = moved(HIDDEN, json.dumps({**OLD, "id": id}).encode(), json.dumps(NEW).encode())
+
+    assert other_keys(DebeziumJsonDecoder().decode(batch, {SOURCE: TARGET})) == [None, '["eu", 2]', None]
