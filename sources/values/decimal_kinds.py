@@ -92,7 +92,8 @@ def contradict(parts: Iterable[pa.Array | list[Any]], kind: Kind) -> bool:
 
 def _is_padded(strings: pa.Array, kinds: DecimalKinds) -> Mask:
     """Base64 that ends as no word does."""
-    return kinds.base64 & np.asarray(pc.fill_null(pc.ends_with(strings, "="), False))
+    padded: Mask = kinds.base64 & np.asarray(pc.fill_null(pc.ends_with(strings, "="), False))
+    return padded
 
 
 def _strings(values: pa.Array | list[Any]) -> pa.Array:

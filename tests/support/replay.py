@@ -14,6 +14,7 @@ from paimon_table.row_kind import RowKind
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root
 from sources.changes import Decoded, DecodeTarget, Observation, SourceTable
+from sources.column_forms import ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.values.iso_time import parse_date, parse_time, parse_timestamp
@@ -75,7 +76,9 @@ def evolve(
         assert wider is not None, f"{column.name}: {known} -> {column.type}"
         columns[column.name] = wider
     keys = observation.key_columns or () if old is None else old.primary_key
-    targets[observation.source] = DecodeTarget(tuple(columns.items()), keys, declared=declared)
+    told = {column.name: column.form for column in observation.columns if column.form is not None}
+    forms = (ColumnForms() if old is None else old.forms).learnt(told, columns)
+    targets[observation.source] = DecodeTarget(tuple(columns.items()), keys, declared=declared, forms=forms)
 
 
 def apply(replay: Replay, decoded: Decoded) -> None:

@@ -35,7 +35,7 @@ def amounts(values: list[Any], target: DecodeTarget, form: str = "auto", schema:
         whole = {"type": "struct", "fields": [{**after, "field": "before"}, after, {"type": "string", "field": "op"}]}
         rows = [(key, {"schema": whole, "payload": row}) for key, row in rows]
     decoded = DebeziumJsonDecoder(forms=ValueForms(decimal_format=form)).decode(records(*rows), {SOURCE: target})
-    found = {q.offset: "remedy" if REMEDY in q.reason else "quarantine" for q in decoded.quarantine}
+    found = {int(q.offset): "remedy" if REMEDY in q.reason else "quarantine" for q in decoded.quarantine}
     for change in decoded.changes:
         found |= {row["id"]: str(row["n"]) for row in change.rows.to_pylist()}
     return [found[i] for i in range(len(values))]
