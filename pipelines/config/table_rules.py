@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -14,14 +14,13 @@ from pydantic_core import CoreSchema
 from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
-from pipelines.config.config_values import ColumnType, ConfigModel, OptionOrNull, Pattern, Text, check_pattern, refused
+from pipelines.config.column_rules import ColumnRules, first_match
+from pipelines.config.config_values import ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
-
-_T = TypeVar("_T")
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
@@ -83,77 +82,6 @@ class Match(ConfigModel):
         """Whether every given pattern matches; a name that the source does not have matches no pattern."""
         pairs = ((self.topic, topic), (self.database, database), (self.schema_, schema), (self.table, table))
         return all(pattern is None or name_matches(pattern, name) for pattern, name in pairs)
-
-
-def pattern_of(key: str) -> str | None:
-    """The regular expression of a key between slashes; None for the name of a column."""
-    return key[1:-1] if len(key) > 2 and key[0] == key[-1] == "/" else None
-
-
-def _check_key(key: str) -> str:
-    pattern = pattern_of(key)
-    if pattern is not None:
-        check_pattern(pattern)
-    return key
-
-
-def first_match(rules: Mapping[str, _T], column: str) -> _T | None:
-    """What is said of a column: under its name, else under the first pattern that matches all of it."""
-    if column in rules:
-        return rules[column]
-    patterns = ((pattern_of(key), value) for key, value in rules.items())
-    return next((value for p, value in patterns if p is not None and re.fullmatch(p, column)), None)
-
-
-ColumnKey = Annotated[Text, AfterValidator(_check_key)]
-"""The name of a column, or a regular expression between slashes."""
-
-DecimalFormat = Literal["auto", "base64", "text"]
-
-
-class ColumnRules(ConfigModel):
-    """What is known of the columns beforehand."""
-
-    NOT_YET: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("add", "computed", "compute"), "compute the column where the table is read"),
-        **dict.fromkeys(
-            ("drop", "exclude", "include", "only"),
-            "leave the column out in the connector (`column.exclude.list`, `column.include.list`)",
-        ),
-        **dict.fromkeys(("rename", "mask", "hash"), "change the column in the connector, or in a view"),
-    }
-
-    @field_validator("types", mode="before")
-    @classmethod
-    def _without_halves(cls, value: Any) -> Any:
-        """The rest of a type that a comma has cut is no column of its own."""
-        if not isinstance(value, dict):
-            return value
-        cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())
-        return {name: text for name, text in value.items() if not (cut and text is None and str(name).endswith(")"))}
-
-    types: Mapping[ColumnKey, ColumnType] = Field(
-        default_factory=dict,
-        description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
-        "Declares the type where the records carry no schema, and decoding follows it. A key between slashes is a "
-        "regular expression for whole names: `/.*_at/` declares the type of every column that it matches and that has "
-        "no key of its own; the first that matches wins.",
-    )
-    decimal_format: DecimalFormat | None = Field(
-        default=None,
-        description="How the source writes decimals of these tables where the records carry no schema; it wins over "
-        "the option of the format.",
-    )
-    decimal_formats: Mapping[ColumnKey, DecimalFormat] = Field(
-        default_factory=dict,
-        description="The same for single columns: column name, or a regular expression between slashes, to `auto`, "
-        "`base64` or `text`. It wins over `decimal_format`.",
-    )
-
-    @property
-    def named_types(self) -> dict[str, DataType]:
-        """The types of columns that the file names one by one."""
-        return {name: t for name, t in self.types.items() if pattern_of(name) is None}
 
 
 class NewColumns(ConfigModel):

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from paimon_table.errors import ConfigError
 from paimon_table.types import parse_type
+from pipelines.config.column_rules import ColumnRules
 from pipelines.config.config_file import load_pipeline, load_pipelines
-from pipelines.config.table_rules import ColumnRules
 
 BROKEN = Path(__file__).parent / "broken"
 ENVIRONMENT = {"NAME_OF_IT": "shop", "SECRET_NUMBER": "hunter2", "SECRET_WORD": "hunter3", "EMPTY": ""}
