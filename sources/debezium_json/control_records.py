@@ -79,6 +79,6 @@ def _is_signal(value: Mapping[str, Any]) -> bool:
 def _is_resolved(value: Mapping[str, Any]) -> bool:
     """CockroachDB's mark that a changefeed has passed a time; older versions put it into ``__crdb__``."""
     inner = value.get("__crdb__") if value.keys() == {"__crdb__"} else value
-    if not isinstance(inner, Mapping) or inner.keys() != {"resolved"}:
+    if not isinstance(inner, Mapping) or "resolved" not in inner or len(inner) > 1:
         return False
     return isinstance(inner["resolved"], str) and _HYBRID_TIME.fullmatch(inner["resolved"]) is not None

@@ -27,7 +27,6 @@ from sources.debezium_json.texts import SourceNames, Texts, op_code
 from sources.json_changes.outcome import Outcome
 
 _OP_VALUES = pa.array(LETTERS)
-_NAMES = [*NAME_FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,10 @@ class EventSorter:
         on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
             self._no_table_event(texts.parsed(index), int(texts.positions[index]))
-        names = dict(zip(_NAMES, table.column("source").combine_chunks().flatten(), strict=True))
-        distinct = pa.table(names).filter(pa.array(on_table)).group_by(_NAMES).aggregate([])
+        columns = zip(NAME_FIELDS, table.column("source").combine_chunks().flatten(), strict=True)
+        # Of the words of two writers most records have those of one.
+        names = {name: c for name, c in columns if c.null_count < len(c) or name == NAME_FIELDS[0]}
+        distinct = pa.table(names).filter(pa.array(on_table)).group_by([*names]).aggregate([])
         by_table: dict[SourceTable, npt.NDArray[np.bool_]] = {}
         for row in distinct.to_pylist():
             mine = on_table.copy()

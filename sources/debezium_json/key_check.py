@@ -108,8 +108,9 @@ def with_values_of_keys(
     lacking = np.zeros(len(events.ops), np.bool_)
     for name in target.primary_key:
         column = image_column(events.after, name)
-        is_full = not isinstance(column, list) and column.null_count == events.after.null_count
-        if not is_full and (schema is None or name not in schema.by_name):
+        if not isinstance(column, list) and not column.null_count:
+            continue
+        if schema is None or name not in schema.by_name:
             lacking |= present(events.after) & is_null(column)
     filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
     for index in np.flatnonzero(lacking & (events.ops != DELETE)).tolist():

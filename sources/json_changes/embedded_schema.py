@@ -180,7 +180,8 @@ class SchemaCutter:
         both = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
         alone = pc.match_substring_regex(members, _PAYLOAD_FIRST)
         escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
-        return candidates[np.asarray(pc.or_(pc.or_(both, alone), escaped))]
+        may_be: npt.NDArray[np.bool_] = np.asarray(pc.or_(pc.or_(both, alone), escaped))
+        return candidates[may_be]
 
 
 def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

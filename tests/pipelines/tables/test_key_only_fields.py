@@ -90,7 +90,9 @@ def test_an_explicit_null_in_a_key_column_is_not_filled(tmp_path: Path) -> None:
 def test_a_message_key_that_no_row_has_is_one_tables_trouble(
     tmp_path: Path, key: Any, words: list[str], otherwise: str
 ) -> None:
-    rules = [] if otherwise == "create" else [{"match": {"table": "(.*)"}, "into": "shop.{table}"}]
+    rules: list[dict[str, object]] = (
+        [] if otherwise == "create" else [{"match": {"table": "(.*)"}, "into": "shop.{table}"}]
+    )
     config = shop_config(tmp_path, rules, {"bucket": "1"}, otherwise=otherwise)
     odd = (key, event("c", 1, {"id": 1}, table="odd")[1])
     batch = records(odd, event("c", 2, {"id": 2}), odd)

@@ -88,8 +88,8 @@ def test_nested_keys_are_compared(schema: Json, old: Any, new: Any, copies: int)
 
 def test_times_that_python_has_no_value_for_are_compared() -> None:
     goal = target(id="TIMESTAMP(9)", v="STRING")
-    times = [{"id": 253_402_300_800_000, "v": "a"}, {"id": 253_402_300_800_001, "v": "b"}]
+    old, new = {"id": 253_402_300_800_000, "v": "a"}, {"id": 253_402_300_800_001, "v": "b"}
 
-    found = decode(records([event("u", *times)]), goal)
+    found = decode(records([event("u", old, new)]), goal)
 
     assert [kind for kind, *_ in kinds_and(found)] == ["-D", "+I"]
