@@ -8,7 +8,7 @@ import pytest
 
 from sources.changes import Decoded
 from sources.debezium_json.decoder import DebeziumJsonDecoder
-from tests.sources.debezium_json.test_decoder import Json, event, records
+from tests.support.envelope_records import Json, event, records
 
 SERVER = {"serverName": "srv"}
 TRANSACTION = {"id": "7", "event_count": 1, "data_collections": [], "ts_ms": 1}

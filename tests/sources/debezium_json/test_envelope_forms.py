@@ -16,7 +16,7 @@ from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.texts import SourceNames, Texts
 from sources.json_changes.outcome import Outcome
-from tests.sources.debezium_json.test_decoder import (
+from tests.support.envelope_records import (
     TWO_COLUMNS,
     Json,
     decode,

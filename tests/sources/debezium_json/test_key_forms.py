@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sources.changes import DecodeTarget
-from tests.sources.debezium_json.test_decoder import Json, decode, event, kinds_and, records, target
+from tests.support.envelope_records import Json, decode, event, kinds_and, records, target
 
 NUMBER = {
     "type": "struct",

@@ -10,7 +10,7 @@ import pytest
 from pipelines.batch.decode_task import kind_of_reason
 from sources.changes import SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
-from tests.sources.debezium_json.test_decoder import SOURCE, TOPIC, TWO_COLUMNS, Json, event, records
+from tests.support.envelope_records import SOURCE, TOPIC, TWO_COLUMNS, Json, event, records
 
 CANAL = {"data": [{"id": "1"}], "database": "a", "table": "t", "isDdl": False, "type": "INSERT", "ts": 1}
 MAXWELL = {"database": "a", "table": "t", "type": "insert", "ts": 1, "xid": 3, "data": {"id": 1}}

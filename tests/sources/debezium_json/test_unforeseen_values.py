@@ -12,7 +12,7 @@ import pytest
 from sources.json_changes.change_rows import ChangeRows, row_objects
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
-from tests.sources.debezium_json.test_decoder import TWO_COLUMNS, decode, event, records
+from tests.support.envelope_records import TWO_COLUMNS, decode, event, records
 
 ADD = TableRows.add
 
