@@ -8,10 +8,13 @@ from paimon_table import TableSchema, create_schema
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import nearest
 from paimon_table.options.option_facts import columns_named_by
+from paimon_table.types import DataType, Root
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
+
+_NESTED = frozenset({Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
 
 NAME_OF_LOG = (
     "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
@@ -78,9 +81,11 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
     if not seen.key_columns:
         return _without_key(source, identifier, "a key without names of columns")
     beyond = [name for name in seen.key_columns if name not in seen.columns and name not in rule.column_types]
-    if not beyond:
-        return None
     key = ", ".join(seen.key_columns)
+    if not beyond:
+        types = {**seen.columns, **rule.column_types}
+        nested = [(name, t) for name in seen.key_columns if (t := types[name]) is not None and t.root in _NESTED]
+        return _nested_key(source, identifier, key, *nested[0]) if nested else None
     text = f"{source.topic}: table {identifier} is not made: {beyond[0]} of the message key ({key}) is in no row"
     twin = next((name for name in seen.columns if name.casefold() == beyond[0].casefold()), None)
     if twin is not None:
@@ -91,6 +96,14 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
     return (
         f"{text}. To store it as a column of the key, state `primary_key: [{key}]` in a rule for the table; if other"
         " columns tell the rows apart, state those"
+    )
+
+
+def _nested_key(source: SourceTable, identifier: str, key: str, column: str, t: DataType) -> str:
+    return (
+        f"{source.topic}: table {identifier} is not made: {column} of the message key ({key}) is {t}, which no key can"
+        f" be. Declare `{column}: STRING` under columns.types of a rule to have its JSON text, or state the columns"
+        " that tell the rows apart as primary_key"
     )
 
 

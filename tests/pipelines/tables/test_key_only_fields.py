@@ -83,6 +83,7 @@ def test_an_explicit_null_in_a_key_column_is_not_filled(tmp_path: Path) -> None:
         ("k", ["a key without names of columns"]),
         ([1], ["a key without names of columns"]),
         ({"payload": {"ID": 1}}, ["ID of the message key"]),
+        ({"id": [1]}, ["id of the message key", "ARRAY<BIGINT>", "`id: STRING`"]),
     ],
     ids=str,
 )
@@ -94,7 +95,8 @@ def test_a_message_key_that_no_row_has_is_one_tables_trouble(
         [] if otherwise == "create" else [{"match": {"table": "(.*)"}, "into": "shop.{table}"}]
     )
     config = shop_config(tmp_path, rules, {"bucket": "1"}, otherwise=otherwise)
-    odd = (key, event("c", 1, {"id": 1}, table="odd")[1])
+    row = key if isinstance(key, dict) and "id" in key and ROUTED not in key else {"id": 1}
+    odd = (key, event("c", 1, row, table="odd")[1])
     batch = records(odd, event("c", 2, {"id": 2}), odd)
 
     found, (report,) = run(PipelineTables(config, "tidemark-shop-test"), tmp_path, batch)
