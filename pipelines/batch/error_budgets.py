@@ -55,10 +55,10 @@ def exceeded_budgets(
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
-    exceeded = [_refusal(where, *judged) for judged in _judged(batch_id, reports, tables, found)]
+    exceeded = [_refusal(where, *judged) for judged in _judged(batch_id, _taken(reports, tables), tables, found)]
     if exceeded:
         return exceeded
-    refused = {judged[0]: _refusal(where, *judged) for judged in _judged(batch_id, reports, tables, topics)}
+    refused = {judged[0]: _refusal(where, *judged) for judged in _judged(batch_id, {}, tables, topics)}
     if tables.sinks.keys() <= tables.left_out:
         return list(refused.values())
     for topic, refusal in refused.items():
@@ -121,23 +121,28 @@ def _has_rows(tables: PipelineTables, name: str) -> bool:
     return snapshot is not None and snapshot.total_record_count > 0
 
 
-def _judged(
-    batch_id: int, reports: Sequence[DecodeReport], tables: PipelineTables, found: Mapping[str, _Records]
-) -> Iterator[tuple[str, _Records, Share]]:
-    """The records that are too many, with the newest ones that they were judged by."""
+def _taken(reports: Sequence[DecodeReport], tables: PipelineTables) -> Counter[str]:
+    """How many records each table takes."""
     taken: Counter[str] = Counter()
     for report in reports:
         for fed_by, count in report.taken.items():
             target = tables.routes.get(fed_by)
             if target is not None:
                 taken[target] += count
+    return taken
+
+
+def _judged(
+    batch_id: int, taken: Mapping[str, int], tables: PipelineTables, found: Mapping[str, _Records]
+) -> Iterator[tuple[str, _Records, Share]]:
+    """The records that are too many, with the newest ones that they were judged by."""
     for name in sorted({*found, *taken}):
         records = found.get(name)
-        share = Share(0 if records is None else records.share.bad, taken[name])
+        share = Share(0 if records is None else records.share.bad, taken.get(name, 0))
         newest = tables.record_shares.note(name, batch_id, share)
         if records is None:
             continue
-        records.taken = taken[name]
+        records.taken = share.taken
         if records.budget.is_exceeded(share, newest, has_rows=_has_rows(tables, name)):
             tables.record_shares.forget(name)
             yield name, records, newest

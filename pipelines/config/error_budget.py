@@ -21,6 +21,9 @@ FEWEST_OF_NEW = 3
 FEWEST_OF_OLD = 100
 """Those of a table with rows, whose records were good before."""
 
+NEWEST = 200
+"""Of how many records, at least, a table is judged by the newest; it holds these bad ones with some good ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

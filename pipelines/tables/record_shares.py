@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pipelines.config.error_budget import FEWEST_OF_OLD, Share
+from pipelines.config.error_budget import NEWEST, Share
 
 
 class RecordShares:
@@ -21,7 +21,7 @@ class RecordShares:
         """The newest records with those of a batch; one that is planned again counts once."""
         batches = self._batches[name]
         batches[batch_id] = share
-        while len(batches) > 1 and _sum(batches).all - batches[min(batches)].all >= FEWEST_OF_OLD:
+        while len(batches) > 1 and _sum(batches).all - batches[min(batches)].all >= NEWEST:
             del batches[min(batches)]
         return _sum(batches)
 

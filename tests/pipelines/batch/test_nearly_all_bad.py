@@ -108,3 +108,10 @@ def test_beside_other_tables_such_a_topic_is_told(tmp_path: Path) -> None:
 
     assert not pipeline.behind and quarantined(tmp_path) == 5
     assert "topic misc, which leads to no table" in pipeline.tables.unreadable["misc"]
+
+
+def test_a_good_record_now_and_then_does_not_hide_that_nearly_all_are_bad(tmp_path: Path) -> None:
+    events = [event("c", n, {"id": n}) if n % 20 == 19 else GARBAGE for n in range(20, 320)]
+    pipeline = ran(tmp_path, *good(20), *events, batch_size=20)
+
+    assert "lake.items" in pipeline.behind and 80 <= quarantined(tmp_path) <= 200
