@@ -51,7 +51,7 @@ _BAD_REASONS = (
     (BadReason.KEY, r"op d: |op u |(the record has no|the) message key\b"),
     (BadReason.NULL, r"column .*: NULL in a column"),
     (BadReason.VALUE, r"column "),
-    (BadReason.NO_TABLE, r"table "),
+    (BadReason.NO_TABLE, r"table |into: "),
 )
 """How reasons begin, first match first; reasons of older files of a quarantine have no other mark."""
 

@@ -50,6 +50,7 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
         ("column id BIGINT: NULL in a column that takes none", BadReason.NULL),
         ('column a\nb INT: string "x" does not fit INT', BadReason.VALUE),
         ("table lake.t is not there yet, and no event so far shows columns to make it with", BadReason.NO_TABLE),
+        ("into: 'lake.{table}' for topic t: table 'a/b' has a slash", BadReason.NO_TABLE),
         ("byte 12 of f.jsonl: it is no JSON", BadReason.NOT_A_RECORD),
         ("written by hand", BadReason.OTHER),
     ],
