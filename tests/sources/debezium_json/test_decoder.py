@@ -18,7 +18,6 @@ from sources.changes import (
 )
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
-from sources.values.value_forms import ValueForms
 from tests.support.envelope_records import (
     SOURCE,
     TOPIC,
