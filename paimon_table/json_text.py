@@ -35,6 +35,8 @@ def _short(value: Any) -> str:
 
 
 def _render(value: Any, depth: int) -> str:
+    if isinstance(value, (str, int)):
+        return _scalar(value)
     if isinstance(value, Mapping):
         if not value:
             return "{ }"
@@ -46,5 +48,4 @@ def _render(value: Any, depth: int) -> str:
     return _scalar(value)
 
 
-def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_scalar = json.JSONEncoder(ensure_ascii=False).encode

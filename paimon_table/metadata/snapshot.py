@@ -222,8 +222,10 @@ def _is_right(stated: str, document: Mapping[str, Any]) -> bool:
 
 def _digest(document: Mapping[str, Any], keys: Iterable[str]) -> str:
     covered = {key: document[key] for key in keys if document.get(key) is not None}
-    layout = json.dumps(covered, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return f"{zlib.crc32(layout.encode()):0{_DIGITS}x}"
+    return f"{zlib.crc32(_layout(covered).encode()):0{_DIGITS}x}"
+
+
+_layout = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,7 @@ class CountingFileIO:
         self.io.write(path, data, durable)
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        for path, _ in files:
-            self._note("write", path)
+        self._note_all("write", [path for path, _ in files])
         self.io.write_all(files)
 
     def open_output(self, path: str) -> AbstractContextManager[pa.NativeFile]:
@@ -68,8 +67,7 @@ class CountingFileIO:
         self.io.delete(path)
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._note("delete", path)
+        self._note_all("delete", paths)
         self.io.delete_all(paths)
 
     def delete_if_empty(self, directory: str) -> bool:
@@ -94,7 +92,11 @@ class CountingFileIO:
         self.io.mkdirs(path)
 
     def _note(self, kind: str, path: str) -> None:
+        self._note_all(kind, [path])
+
+    def _note_all(self, kind: str, paths: Sequence[str]) -> None:
+        """Note calls that a store answers side by side."""
         with self._lock:
-            self.requests.append((kind, path))
+            self.requests.extend((kind, path) for path in paths)
         if self.latency_s:
             time.sleep(self.latency_s)

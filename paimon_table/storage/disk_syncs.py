@@ -20,7 +20,8 @@ class _Pending(threading.local):
     """What one thread has added and not waited for."""
 
     def __init__(self) -> None:
-        self.waits: deque[Future[None]] = deque()
+        self.waits: deque[tuple[int, Future[None]]] = deque()
+        """Descriptors and who syncs them."""
         self.directories: set[str] = set()
 
 
@@ -44,16 +45,19 @@ class DiskSyncs:
         """
         pending = self._pending
         if len(pending.waits) >= _MOST_PENDING:
-            pending.waits.popleft().result()
+            pending.waits.popleft()[1].result()
         descriptor = os.open(path, os.O_RDONLY)
-        pending.waits.append(self._threads().submit(_sync_and_close, descriptor))
+        pending.waits.append((descriptor, self._threads().submit(_sync_and_close, descriptor)))
         pending.directories.add(os.path.dirname(path))
 
     def wait(self) -> None:
-        """Return when every file that this thread added is durable; a failure is raised after all have ended."""
+        """Return when every file that this thread added is durable; a failure is raised after all have ended.
+
+        What no other thread has begun this one does itself.
+        """
         pending, self._pending.waits = self._pending.waits, deque()
         directories, self._pending.directories = self._pending.directories, set()
-        failures = [error for wait in pending if (error := wait.exception()) is not None]
+        failures = [error for each in reversed(pending) if (error := _ended(*each)) is not None]
         for failure in failures:
             raise failure
         for directory in sorted(directories):
@@ -66,6 +70,16 @@ class DiskSyncs:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="disk-sync")
             return self._pool
+
+
+def _ended(descriptor: int, wait: Future[None]) -> BaseException | None:
+    if not wait.cancel():
+        return wait.exception()
+    try:
+        _sync_and_close(descriptor)
+    except OSError as error:
+        return error
+    return None
 
 
 def sync_path(path: str) -> None:

@@ -254,14 +254,23 @@ class LocalFileIO:
         return temporary
 
     def _write_new(self, path: str, data: bytes, durable: bool) -> None:
-        self.mkdirs(os.path.dirname(path))
-        mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+        directory = os.path.dirname(path)
+        if directory not in _DURABLE_DIRECTORIES:
+            self.mkdirs(directory)
+        try:
+            descriptor = self._created(path)
+        except FileNotFoundError:  # somebody has removed the directory since
+            self.mkdirs(directory)
+            descriptor = self._created(path)
         with naming_file(path), os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+
+    def _created(self, path: str) -> int:
+        mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
 
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
 _DELETES_AT_ONCE = 8
+_WRITES_AT_ONCE = 8
+_CONNECTIONS = 64
+"""Kept open: commits of many tables, each with some files of its own, wait for the store at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,12 @@ class S3FileIO:
             _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        for path, data in files:
-            self.write(path, data)
+        if len(files) == 1:
+            self.write(*files[0])
+            return
+        with ThreadPoolExecutor(_WRITES_AT_ONCE, thread_name_prefix="tidemark-writes") as threads:
+            for _ in threads.map(lambda file: self.write(*file), files):
+                pass
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
@@ -259,7 +266,12 @@ def _client(settings: S3Settings) -> Any:
             aws_access_key_id=_revealed(settings.access_key),
             aws_secret_access_key=_revealed(settings.secret_key),
             aws_session_token=_revealed(settings.session_token),
-            config=Config(s3=style, request_checksum_calculation="when_required", retries={"mode": "standard"}),
+            config=Config(
+                s3=style,
+                request_checksum_calculation="when_required",
+                retries={"mode": "standard"},
+                max_pool_connections=_CONNECTIONS,
+            ),
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import pickle
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -21,6 +23,7 @@ from paimon_table import (
     KEPT_BYTES,
     BucketAssigner,
     BucketId,
+    BucketState,
     CommitMessage,
     Lane,
     Writer,
@@ -29,6 +32,7 @@ from paimon_table import (
     open_writer,
 )
 from paimon_table.errors import LocalDiskFull, Outage, TidemarkError
+from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.outages import passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
@@ -41,6 +45,13 @@ from sinks.write.departed import to_text
 from sinks.write.unsent import Unsent
 
 RESULT_DDL = "data binary"
+
+SMALL_BYTES = 2 << 20
+"""Rows of one table in one task, or stored rows of one bucket, up to which they are written beside those of others."""
+
+_SMALL_AT_ONCE = 8
+"""So many of them at a time: each one mostly waits for its storage, and takes a few times its bytes of memory."""
+
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 
@@ -161,41 +172,81 @@ class _Opened:
         return self._made
 
 
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A bucket to compact, by the writer that appended to it if there is one."""
+
+    target: int
+    bucket: BucketId
+    stored_bytes: int
+    """Size of the files that it has."""
+    writer: Writer | None = None
+
+
 class SlotWriter:
     """The lanes of one write task: ``append``, then ``compact``; both give pickled results."""
 
     def __init__(self, task: WriteTask, blobs: Iterable[Blob]) -> None:
         self._task = task
         self._blobs = blobs
-        self._due: list[tuple[int, BucketId, Writer]] = []
+        self._due: list[_Due] = []
         self._kept_bytes = 0
         self._row_counts: Counter[int] = Counter()
+        self._lock = threading.Lock()
 
     def append(self) -> Iterator[bytes]:
-        """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs."""
+        """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs.
+
+        Tables with few rows are written side by side, each by one thread.
+        """
         started = time.perf_counter()
         arrived: defaultdict[int, defaultdict[Lane, list[Blob]]] = defaultdict(lambda: defaultdict(list))
+        sizes: Counter[int] = Counter()
         for blob in loaded(self._blobs):
             if blob.target == REPORT:
                 yield bytes(blob.data)
             elif not self._task.targets[blob.target].is_appended:
                 arrived[blob.target][blob.lane].append(blob)
+                sizes[blob.target] += len(blob.data)
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps(Waited(time.perf_counter() - started))
+        environment = self._task.environment()
+        small = [index for index in arrived if sizes[index] <= SMALL_BYTES]
+        start: Start[list[bytes]]
+        with side_by_side(_at_once(len(small))) as start:
+            begun = [start(partial(self._append_small, index, arrived[index], environment)) for index in small]
+            for appended in begun:
+                yield from appended.result()
         for index, lanes in arrived.items():
-            opened = _Opened()
-            for lane in lanes:
-                work = partial(self._append_lane, index, lane, lanes, opened)
-                yield self._task.answer(index, lane.number, work)
-                faults.reached("between-data-files", self._task.batch_id)
+            if index not in small:
+                yield from self._append_table(index, lanes, environment)
+
+    def _append_small(
+        self, target_index: int, lanes: Mapping[Lane, list[Blob]], environment: WriterEnvironment
+    ) -> list[bytes]:
+        return list(self._append_table(target_index, lanes, environment))
+
+    def _append_table(
+        self, target_index: int, lanes: Mapping[Lane, list[Blob]], environment: WriterEnvironment
+    ) -> Iterator[bytes]:
+        opened = _Opened()
+        for lane in lanes:
+            work = partial(self._append_lane, target_index, lane, lanes, opened, environment)
+            yield self._task.answer(target_index, lane.number, work)
+            faults.reached("between-data-files", self._task.batch_id)
 
     def _append_lane(
-        self, target_index: int, lane: Lane, lanes: Mapping[Lane, list[Blob]], opened: _Opened
+        self,
+        target_index: int,
+        lane: Lane,
+        lanes: Mapping[Lane, list[Blob]],
+        opened: _Opened,
+        environment: WriterEnvironment,
     ) -> WriteResult:
         take_seconds()
         started = time.perf_counter()
         target = self._task.targets[target_index]
-        arrived, assigner = opened.of(target, lanes, self._task.environment())
+        arrived, assigner = opened.of(target, lanes, environment)
         filled = arrived.filled(lane)
         messages, due = [], []
         for bucket, rows in assigner.assign(lane, filled.rows):
@@ -217,29 +268,31 @@ class SlotWriter:
     def _append_bucket(self, target_index: int, bucket: BucketId, rows: pa.Table) -> tuple[CommitMessage, bool]:
         """The message, and whether the bucket is to be compacted."""
         target = self._task.targets[target_index]
-        writer = self._task.open_writer(target, bucket)
+        state = target.live.of(bucket)
+        writer = open_writer(target.context, bucket, state, self._task.environment())
         writer.write(rows)
-        self._row_counts[target_index] += rows.num_rows
         message = writer.prepare_append()
         is_due = writer.needs_compaction(target.compacts_fully)
-        if is_due:
-            self._keep(target_index, bucket, writer)
+        with self._lock:
+            self._row_counts[target_index] += rows.num_rows
+            if is_due:
+                self._keep(_Due(target_index, bucket, _size_bytes(state) + rows.nbytes, writer), writer)
         return message, is_due
 
-    def _keep(self, target_index: int, bucket: BucketId, writer: Writer) -> None:
+    def _keep(self, due: _Due, writer: Writer) -> None:
         if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:
             writer.release_memory()
         self._kept_bytes += writer.kept_bytes
-        self._due.append((target_index, bucket, writer))
+        self._due.append(due)
 
     def compact(self) -> Iterator[bytes]:
         """Do the compactions that the appended rows made due; their messages hold once the rows are committed.
 
         Tables with few new rows come first, so that theirs is done before that of a hot bucket.
         """
-        self._due.sort(key=lambda due: self._row_counts[due[0]])
-        while self._due:
-            yield self._task.compact(*self._due.pop(0))
+        due, self._due = self._due, []
+        due.sort(key=lambda each: self._row_counts[each.target])
+        return _compacted(self._task, due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +302,36 @@ class CompactTask:
     write: WriteTask
 
     def __call__(self, buckets: Iterable[tuple[int, BucketId]]) -> Iterator[bytes]:
-        for target, bucket in buckets:
-            yield self.write.compact(target, bucket)
+        targets = self.write.targets
+        due = [_Due(index, bucket, _size_bytes(targets[index].live.of(bucket))) for index, bucket in buckets]
+        yield from _compacted(self.write, due)
+
+
+def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
+    """The results of compactions, each as it is done: small buckets side by side, the others in their order.
+
+    Empties ``due``, so that the rows that a writer holds go with its compaction.
+    """
+    small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
+    large = [each for each in due if each.stored_bytes > SMALL_BYTES]
+    due.clear()
+    start: Start[bytes]
+    with side_by_side(_at_once(len(small))) as start:
+        begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
+        small.clear()
+        for compacted in as_completed(begun):
+            yield compacted.result()
+    while large:
+        each = large.pop(0)
+        yield task.compact(each.target, each.bucket, each.writer)
+
+
+def _at_once(count: int) -> int:
+    return 1 if faults.is_wanted() else max(1, min(count, _SMALL_AT_ONCE))
+
+
+def _size_bytes(state: BucketState) -> int:
+    return sum(file.file_size_bytes for file in state.files)
 
 
 def _steps(started: float) -> dict[str, float]:
