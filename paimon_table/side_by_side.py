@@ -20,11 +20,11 @@ Start = Callable[[Callable[[], T]], "Future[T]"]
 
 
 @contextmanager
-def side_by_side(at_once: int) -> Iterator[Start[T]]:
+def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start[T]]:
     """Do what is started in this block, up to ``at_once`` pieces at a time; all have ended when the block is left.
 
     With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. When the block is left with an
-    error, what has not begun is left out.
+    error, what has not begun is left out, unless it ``finishes`` all that was started.
     """
     if at_once == 1:
         yield _done
@@ -37,7 +37,7 @@ def side_by_side(at_once: int) -> Iterator[Start[T]]:
     try:
         yield start
     except BaseException:
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(cancel_futures=not finishes)
         raise
     threads.shutdown()
 

@@ -97,7 +97,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         compacted=written.compacted,
         offsets=offsets,
     )
-    with side_by_side(at_once(tables)) as start:
+    with side_by_side(at_once(tables), finishes=True) as start:
         commits = _commits(appended, tables, start)
         commits.begin(result)
     failures = commits.end().failures
@@ -245,7 +245,7 @@ def _publish_compacted(
     Gives the tables whose compaction was dropped.
     """
     clock, batch, published = appended.clock, appended.batch, JobResult()
-    with side_by_side(at_once(tables)) as start:
+    with side_by_side(at_once(tables), finishes=True) as start:
         commits = _commits(appended, tables, start)
         for compacted in compactions:
             if compacted.failures:

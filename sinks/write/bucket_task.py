@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -319,7 +318,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
     with side_by_side(_at_once(len(small))) as start:
         begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
         small.clear()
-        for compacted in as_completed(begun):
+        for compacted in begun:
             yield compacted.result()
     while large:
         each = large.pop(0)

@@ -31,6 +31,7 @@ def rows(*keys: int) -> list[list[object]]:
 
 def message(target: TableSink, batch_id: int, tmp_path: Path, *keys: int) -> CommitMessage:
     """What the task of a batch returns for these keys."""
+    target.refresh()
     driver = TableDriver(target.table, tmp_path)
     task = WriteTask(batch_id, (target.target(batch_id, None),), str(tmp_path))
     writer = task.open_writer(task.targets[0], BUCKET)

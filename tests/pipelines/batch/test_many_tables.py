@@ -1,0 +1,93 @@
+"""Tables of one batch wait for their storage at the same time, and what one of them meets stays its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table.errors import TidemarkError
+from paimon_table.side_by_side import all_done
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import PipelineTables
+from sinks.faults import CRASH_VARIABLE
+from tests.support.events import History, records_of
+from tests.support.local_batches import ALL_TABLES, processed, shop_config, task_settings
+from tests.support.waiting import seconds
+
+NAMES = ("one", "two", "three")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedIO(LocalFileIO):
+    """Local files; calls ``on`` with the path of each data file and each snapshot before it is there."""
+
+    on: Callable[[str], None] = print
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        self.on(path)
+        with LocalFileIO.open_output(self, path) as stream:
+            yield stream
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self.on(path)
+        return LocalFileIO.publish(self, path, data)
+
+
+def run(directory: Path, on: Callable[[str], None]) -> PipelineTables:
+    """One batch with rows for all tables, in one write task."""
+    config = shop_config(directory, ALL_TABLES, {"bucket": "1"})
+    own = OwnTables(config, FilesystemCatalog(WatchedIO(on=on), config.catalog.warehouse))
+    tables = PipelineTables(config, "tidemark-shop-test", own)
+    rows = pa.Table.from_batches([records_of(History(name, seed=1).extend(20)) for name in NAMES])
+    processed(tables, rows.combine_chunks().to_batches(), task_settings(directory, slots=1))
+    return tables
+
+
+@pytest.mark.parametrize("kind", ["/bucket-0/", "/snapshot/"], ids=["data files", "snapshots"])
+def test_all_tables_are_at_the_same_step_at_once(tmp_path: Path, kind: str) -> None:
+    all_there = threading.Barrier(len(NAMES), timeout=seconds(20))
+
+    tables = run(tmp_path, lambda path: all_there.wait() and None if kind in path else None)
+
+    assert {name: sink.state.snapshot_id for name, sink in tables.sinks.items()} == {f"lake.{n}": 1 for n in NAMES}
+
+
+def test_where_a_test_asks_for_a_crash_tables_go_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CRASH_VARIABLE, "after-append@7")
+    threads: set[int] = set()
+
+    run(tmp_path, lambda path: threads.add(threading.get_ident()) if "/schema/" not in path else None)
+
+    assert threads == {threading.get_ident()}
+
+
+def test_a_table_that_cannot_be_published_leaves_the_others_their_rows(tmp_path: Path) -> None:
+    def refuse(path: str) -> None:
+        if "/one/snapshot/" in path:
+            raise PermissionError(path)
+
+    with pytest.raises(TidemarkError, match="one"):
+        run(tmp_path, refuse)
+
+    snapshots = {name: list((tmp_path / "warehouse/lake.db" / name).glob("snapshot/snapshot-1")) for name in NAMES}
+    assert [bool(snapshots[name]) for name in NAMES] == [False, True, True]
+
+
+def test_work_that_fails_is_for_whoever_asks_and_the_rest_is_done() -> None:
+    def fail() -> int:
+        raise ValueError("second")
+
+    first, second, third = all_done([lambda: 1, fail, lambda: 3], at_once=2)
+
+    assert (first.result(), third.result()) == (1, 3)
+    with pytest.raises(ValueError, match="second"):
+        second.result()
