@@ -11,16 +11,19 @@ import contextvars
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-Start = Callable[[Callable[[], T]], "Future[T]"]
-"""Begins a piece of work; a failure is for whoever asks for the result."""
+
+class Start(Protocol):
+    """Begins a piece of work; a failure is for whoever asks for the result."""
+
+    def __call__(self, work: Callable[[], T], /) -> Future[T]: ...
 
 
 @contextmanager
-def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start[T]]:
+def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start]:
     """Do what is started in this block, up to ``at_once`` pieces at a time; all have ended when the block is left.
 
     With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. When the block is left with an
@@ -31,7 +34,7 @@ def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start[T]]:
         return
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="tidemark-side-by-side")
 
-    def start(work: Callable[[], T]) -> Future[T]:
+    def start(work: Callable[[], T], /) -> Future[T]:
         return threads.submit(contextvars.copy_context().run, work)
 
     try:
@@ -49,7 +52,7 @@ def all_done(works: Iterable[Callable[[], T]], at_once: int) -> list[Future[T]]:
         return [start(work) for work in given]
 
 
-def _done(work: Callable[[], T]) -> Future[T]:
+def _done(work: Callable[[], T], /) -> Future[T]:
     future: Future[T] = Future()
     try:
         future.set_result(work())

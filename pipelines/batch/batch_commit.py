@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from paimon_table import BucketId, CommitResult, Snapshot
+from paimon_table import BucketId, Snapshot
 from paimon_table.errors import LanesDoNotFit, TidemarkError
 from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.surroundings import now_ms
@@ -183,7 +183,7 @@ def unfinished_batches(
     return unfinished
 
 
-def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start[CommitResult]) -> TableCommits:
+def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start) -> TableCommits:
     return TableCommits(appended.batch, appended.identifiers, appended.ends, appended.snapshots, tables, start)
 
 

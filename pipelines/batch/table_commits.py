@@ -49,7 +49,7 @@ class TableCommits:
         ends: Mapping[str, Mapping[TopicPartition, int]],
         snapshots: dict[str, tuple[Snapshot, ...]],
         tables: PipelineTables,
-        start: Start[CommitResult],
+        start: Start,
     ) -> None:
         """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets what is published.
 

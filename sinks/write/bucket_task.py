@@ -31,7 +31,7 @@ from paimon_table import (
     open_writer,
 )
 from paimon_table.errors import LocalDiskFull, Outage, TidemarkError
-from paimon_table.side_by_side import Start, side_by_side
+from paimon_table.side_by_side import side_by_side
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.outages import passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
@@ -211,7 +211,6 @@ class SlotWriter:
         yield pickle.dumps(Waited(time.perf_counter() - started))
         environment = self._task.environment()
         small = [index for index in arrived if sizes[index] <= SMALL_BYTES]
-        start: Start[list[bytes]]
         with side_by_side(_at_once(len(small))) as start:
             begun = [start(partial(self._append_small, index, arrived[index], environment)) for index in small]
             for appended in begun:
@@ -314,7 +313,6 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
     small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
     large = [each for each in due if each.stored_bytes > SMALL_BYTES]
     due.clear()
-    start: Start[bytes]
     with side_by_side(_at_once(len(small))) as start:
         begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
         small.clear()
