@@ -13,8 +13,8 @@ The turn is as long as the metadata of both is: rows that only data files tell a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from paimon_table import CLOCK_SKEW_MS, SetOption, Snapshot, Table, TableName, key_lane_properties
@@ -83,7 +83,10 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """``Destination`` of a rebuild; ``stream_user`` is the commit user of the checkpoint."""
+    """``Destination`` of a rebuild; ``stream_user`` is the commit user of the checkpoint.
+
+    ``topic_ids`` are the topics that the stream reads: a position in an earlier topic of the same name does not count.
+    """
 
     config: PipelineConfig
     own: OwnTables
@@ -92,6 +95,7 @@ class Rebuilding:
     new_job: Callable[[], Job]
     now_ms: Callable[[], int] = now_ms
     counted_in_turn: int = COUNTED_IN_TURN
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def open(self, state: ReplayState) -> PipelineTables:
         branch = self._begun(state)
@@ -160,7 +164,7 @@ class Rebuilding:
 
     def _is_ahead(self, state: ReplayState, table: Table) -> bool:
         """Whether the table has records that the stream has yet to come to: those of an earlier checkpoint."""
-        position, end = self._position(state, table), self.work.stream.end
+        position, end = self._position(state, table).among(self.topic_ids), self.work.stream.end
         if end is None or self.config.source.kafka is None:
             return False
         return bool(self.work.reader.left(end, offsets_text(position.offsets), state.topics))

@@ -13,6 +13,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.checkpoint.sources_away import SourcesAway
+from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
@@ -88,7 +89,8 @@ class ReplaySlices:
     def _destination(self, state: ReplayState, work: Work) -> Destination:
         if state.rebuild is None:
             return InPlace(self._config, self._own)
-        return Rebuilding(self._config, self._own, work, self._commit_user, new_job)
+        ids = TopicRecord(self._checkpoint).ids
+        return Rebuilding(self._config, self._own, work, self._commit_user, new_job, topic_ids=ids)
 
 
 def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:

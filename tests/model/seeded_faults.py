@@ -52,7 +52,7 @@ def _no_look_for_own_snapshot(patch: pytest.MonkeyPatch) -> None:
 def _a_kill_behind_the_append(machine: PipelineMachine) -> None:
     machine.produce(source="sums", keys=[0, 2], deletes=False)
     machine.kill_at(point="after-append")
-    machine.run_batch(most=20)
+    machine.run(work=["batch"], most=20)
     assert not machine.pipeline.is_running, "the process was to be killed"
     machine.check_at_rest()
 
@@ -62,10 +62,9 @@ def _forgotten_marks(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_pause_over_a_restart(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS)
-    machine.work_beside()
+    machine.pause(table=SUMS, source="log")
     machine.produce(source="sums", keys=[0], deletes=False)
-    machine.run_batch(most=20)
+    machine.run(work=["batch"], most=20)
     machine.kill()
     machine.resume(table=SUMS)
     machine.check_at_rest()
@@ -94,10 +93,9 @@ def _one_record_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_pause(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS)
-    machine.work_beside()
+    machine.pause(table=SUMS, source="log")
     machine.produce(source="sums", keys=[0, 2], deletes=False)
-    machine.run_batch(most=20)
+    machine.run(work=["batch"], most=20)
     machine.resume(table=SUMS)
     machine.check_at_rest()
 
@@ -115,11 +113,10 @@ def _added_partitions_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_partition_added_in_a_pause(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS)
-    machine.work_beside()
+    machine.pause(table=SUMS, source="log")
     machine.add_partition(topic=ONE)
     machine.produce(source="sums", keys=[1], deletes=False)
-    machine.run_batch(most=20)
+    machine.run(work=["batch"], most=20)
     machine.resume(table=SUMS)
     machine.check_at_rest()
 
