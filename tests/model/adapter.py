@@ -10,7 +10,9 @@ The seams, all in ``_install``. A redesign changes them here and nowhere else in
 
 from __future__ import annotations
 
+import random
 import shutil
+import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -20,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from paimon_table import Table, TableName
+from paimon_table import Table, TableName, surroundings
 from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import plan_rollback, roll_back
@@ -58,6 +60,21 @@ LONG = 60
 """So many batches and rounds of work beside them end everything that there is to do."""
 
 
+class Clock:
+    """Time and random ids that are the same whenever a history is played: a millisecond goes with each look."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_795_000_000_000
+        self._random = random.Random(0)
+
+    def time_ns(self) -> int:
+        self.now_ms += 1
+        return self.now_ms * 1_000_000
+
+    def uuid4(self) -> uuid.UUID:
+        return uuid.UUID(int=self._random.getrandbits(128), version=4)
+
+
 class Stuck(AssertionError):
     """The pipeline does not come to rest."""
 
@@ -67,7 +84,7 @@ class Adapter:
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch, config: Mapping[str, Any]) -> None:
         self.root = root
-        self.broker, self.fuse = Broker(), Fuse()
+        self.broker, self.fuse, self.clock = Broker(), Fuse(), Clock()
         self.document = dict(config)
         self.reports: list[BatchReport] = []
         self.while_waiting: list[Callable[[], None]] = []
@@ -280,6 +297,8 @@ class Adapter:
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:
         self.fuse.install(patch)
+        patch.setattr(surroundings, "time", self.clock)
+        patch.setattr(uuid, "uuid4", self.clock.uuid4)
         waits = partial(wait_for, sleep=self._wait)
         patch.setattr("pipelines.quarantine.applier.wait_for", waits)
         patch.setattr(replaying, "wait_for", waits)

@@ -207,6 +207,11 @@ class PipelineMachine(RuleBasedStateMachine):
         refused = self.pipeline.start()
         assert refused is None, f"the pipeline does not start: {refused}"
 
+    @rule()
+    def let_an_hour_pass(self) -> None:
+        """Snapshots are then older than the ten minutes within which commits are looked for."""
+        self.pipeline.clock.now_ms += 3_600_000
+
     # ------------------------------------------------------------ the pipeline file
 
     @precondition(lambda self: not self.is_mended and self.has_bad)
