@@ -51,6 +51,8 @@ class Record:
     v: int
     is_wide: bool = False
     """``n`` does not fit INT: a bad record until the rule of its table is mended. No other record has its key."""
+    is_of_new_column: bool = False
+    """It has a column that its table refuses until its rule takes new ones."""
 
 
 @dataclass
@@ -62,6 +64,8 @@ class TrueTable:
     sources: tuple[str, ...]
     seen: dict[tuple[Strand, int], int] = field(default_factory=dict)
     """By strand and generation: how many records it had, at least, when somebody looked last."""
+    is_retired: bool = False
+    """No rule will write it any more."""
     may_miss: set[int] = field(default_factory=set)
     """Numbers (``v``) of records that a documented loss may have taken from the table."""
 
@@ -72,7 +76,7 @@ class Truth:
 
     topics: Mapping[str, str]
     """The topic of each source table."""
-    tables: Mapping[str, TrueTable]
+    tables: dict[str, TrueTable]
     strands: dict[Strand, list[list[Record]]] = field(default_factory=dict)
     generations: Counter[str] = field(default_factory=Counter)
     count: int = 0
@@ -120,7 +124,7 @@ class Truth:
             keys = {of(record, table.kind) for records in generations for record in records}
             part = {key: held[key] for key in keys if key in held}
             explained |= part.keys()
-            lets_go = is_behind or strand[0] in away
+            lets_go = is_behind or table.is_retired or strand[0] in away
             cuts = self._cuts(table, strand, generations, part, quarantined, lets_go)
             if cuts is None:
                 raise AssertionError(self._words(table, strand, generations, part, quarantined))
