@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -81,8 +82,12 @@ class CheckpointStanding:
         lowest: Positions = {}
         ended: Positions = {}
         gone_on: set[str] = set()
+        readers: Counter[str] = Counter()
+        read_by: Counter[Place] = Counter()
         for table in self._own.written():
             position = table.position
+            readers.update({topic for topic, _ in position.offsets})
+            read_by.update(position.offsets.keys())
             for place, offset in position.offsets.items():
                 if position.is_of_another(place[0], topic_ids):
                     ended[place] = max(offset, ended.get(place, 0))
@@ -90,7 +95,10 @@ class CheckpointStanding:
                 else:
                     gone_on.add(place[0])
                 lowest[place] = min(offset, lowest.get(place, offset))
-        return Recorded(lowest, {place: at for place, at in ended.items() if place[0] not in gone_on})
+        # A table of the topic without an offset in a partition has none of its records.
+        unread = frozenset(place for place in lowest if read_by[place] < readers[place[0]])
+        positions = {place: at for place, at in lowest.items() if place not in unread}
+        return Recorded(positions, {place: at for place, at in ended.items() if place[0] not in gone_on}, unread)
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()

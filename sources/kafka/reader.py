@@ -25,7 +25,7 @@ from sources.kafka.lost_records import (
     lost_records,
     lost_with,
 )
-from sources.kafka.settings import KafkaSettings
+from sources.kafka.settings import EARLIEST, KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
     cannot_resume,
@@ -265,7 +265,7 @@ class KafkaReader:
 
     def _resume_positions(self, recorded: Recorded, bounds: Mapping[Place, Bounds]) -> Positions:
         """The positions of the tables as far as ``on_lost_checkpoint`` lets them count."""
-        found = recorded.positions
+        found = {**recorded.positions, **dict.fromkeys(recorded.unread, EARLIEST)}
         match self._standing.on_lost_checkpoint:
             case "restart":
                 self._tell_rows_without_records(recorded, bounds)

@@ -130,7 +130,7 @@ def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
 
 def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
     """What the tables lack of the records behind their positions, in partitions that are still there."""
-    return lost_records({place: at for place, at in resume.items() if place in bounds}, bounds)
+    return lost_records({place: at for place, at in resume.items() if place in bounds and at != EARLIEST}, bounds)
 
 
 def check_selected(

@@ -21,6 +21,8 @@ from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import Position
 from sources.kafka.lost_records import RecordsLost, TopicsChanged
 from sources.kafka.reader import KafkaReader
+from sources.kafka.settings import EARLIEST
+from sources.kafka.start_offsets import lost_on_resume, starting_options
 from sources.positions import Bounds
 
 
@@ -155,3 +157,19 @@ def test_tables_that_have_not_seen_the_new_topic_yet_get_it_from_its_begin(
     assert reading._standing.taken_over({"a": "2"}) == {"a"}
     tables_at(reading, monkeypatch, old)
     assert not reading._standing.taken_over({"a": "2"})
+
+
+def test_a_partition_that_one_of_its_tables_has_not_read_is_read_from_its_begin(
+    reading: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was added while the table was behind; what others have read of it says nothing of that one."""
+    behind = Position("u", {("a", 0): 40}, topics={"a": "1"})
+    tables_at(reading, monkeypatch, Position("u", {("a", 0): 50, ("a", 1): 7}, topics={"a": "1"}), behind)
+    held = {("a", 0): Bounds(0, 60, 60), ("a", 1): Bounds(5, 60, 60)}
+
+    resumed = reading._resume_positions(reading._standing.recorded({"a": "1"}), held)
+
+    assert resumed == {("a", 0): 40, ("a", 1): EARLIEST}
+    assert lost_on_resume(resumed, held) == []
+    options = starting_options(reading._settings, resumed, held)
+    assert json.loads(options["startingOffsets"]) == {"a": {"0": 40, "1": EARLIEST}}
