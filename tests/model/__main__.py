@@ -52,7 +52,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.fault is not None:
         FAULTS[given.fault].patch(pytest.MonkeyPatch())
-    end_s, number, failed = time.monotonic() + given.seconds, given.seed, []
+    end_s, number, failed = time.monotonic() + given.seconds, given.seed, list[int]()
     while time.monotonic() < end_s and (given.keep_going or not failed):
         try:
             lived_through(number, given.examples, given.steps, minimises=not given.as_found)

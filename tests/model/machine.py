@@ -99,7 +99,7 @@ class PipelineMachine(RuleBasedStateMachine):
         memory = Path("/dev/shm")
         self.root = Path(tempfile.mkdtemp(prefix="tidemark-model-", dir=memory if memory.is_dir() else None))
         self.patch = pytest.MonkeyPatch()
-        self.rules = deepcopy(RULES)
+        self.rule_of = deepcopy(RULES)
         self.away: set[str] = set()
         """Source tables whose rule is away."""
         self.pipeline = Adapter(self.root, self.patch, self._document())
@@ -231,7 +231,7 @@ class PipelineMachine(RuleBasedStateMachine):
         """Columns follow the types that their records show; the next process takes it."""
         self.pipeline.stop()
         self.is_mended = True
-        for of in self.rules.values():
+        for of in self.rule_of.values():
             of["columns"] = {name: value for name, value in of["columns"].items() if name != "types"}
         self.pipeline.document = self._document()
 
@@ -241,7 +241,7 @@ class PipelineMachine(RuleBasedStateMachine):
         """The rules let their tables have new columns; the next process takes it."""
         self.pipeline.stop()
         self.refuses_columns = False
-        for of in self.rules.values():
+        for of in self.rule_of.values():
             of.pop("new_columns", None)
         self.pipeline.document = self._document()
 
@@ -259,7 +259,7 @@ class PipelineMachine(RuleBasedStateMachine):
 
     def _fill_another_table(self) -> None:
         self.pipeline.stop()
-        self.rules["log"] |= {"into": REFILLED, "backfill": True}
+        self.rule_of["log"] |= {"into": REFILLED, "backfill": True}
         self.truth.tables["lake.log"].is_retired = True
         self.truth.tables[REFILLED] = TrueTable(REFILLED, Kind.LOG, ("log",))
         self.known.seen[REFILLED] = []
@@ -275,7 +275,7 @@ class PipelineMachine(RuleBasedStateMachine):
         self.pipeline.document = self._document()
 
     def _document(self) -> dict[str, Any]:
-        rules = [{"match": {"table": source}, **of} for source, of in self.rules.items() if source not in self.away]
+        rules = [{"match": {"table": source}, **of} for source, of in self.rule_of.items() if source not in self.away]
         return {**PIPELINE, "tables": rules}
 
     # ------------------------------------------------------------ commands
@@ -303,7 +303,7 @@ class PipelineMachine(RuleBasedStateMachine):
             self.known.paused.discard(table)
 
     def _is_written(self, table: str) -> bool:
-        return any(of["into"] == table for source, of in self.rules.items() if source not in self.away)
+        return any(of["into"] == table for source, of in self.rule_of.items() if source not in self.away)
 
     @property
     def has_bad(self) -> bool:
@@ -355,7 +355,7 @@ class PipelineMachine(RuleBasedStateMachine):
             self.pipeline.kill()
             self.start()
 
-        of: dict[str, Callable[[], object]] = {
+        of: dict[str, Callable[[], None]] = {
             "batch": lambda: self._work("batch"),
             "beside": lambda: self._work("beside"),
             "kill": self.pipeline.kill,
