@@ -18,7 +18,8 @@ from pipelines.quarantine.slices import Slices
 from sinks.commit.table_sink import TableSink
 from sources.kafka.slices import KafkaSlices
 from sources.positions import Place
-from tests.model.machine import ONE, PipelineMachine
+from tests.model.judged import ONE
+from tests.model.machine import PipelineMachine
 from tests.model.stand_in_spark import places_of, text_of
 
 SUMS, ORDERS = "lake.sums", "lake.orders"
@@ -62,7 +63,7 @@ def _forgotten_marks(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_pause_over_a_restart(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS, source="log")
+    machine.pause(table=SUMS, source="sums")
     machine.produce(source="sums", keys=[0], deletes=False)
     machine.run(work=["batch"], most=20)
     machine.kill()
@@ -93,7 +94,7 @@ def _one_record_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_pause(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS, source="log")
+    machine.pause(table=SUMS, source="sums")
     machine.produce(source="sums", keys=[0, 2], deletes=False)
     machine.run(work=["batch"], most=20)
     machine.resume(table=SUMS)
@@ -113,7 +114,7 @@ def _added_partitions_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_partition_added_in_a_pause(machine: PipelineMachine) -> None:
-    machine.pause(table=SUMS, source="log")
+    machine.pause(table=SUMS, source="sums")
     machine.add_partition(topic=ONE)
     machine.produce(source="sums", keys=[1], deletes=False)
     machine.run(work=["batch"], most=20)

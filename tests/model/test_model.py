@@ -15,6 +15,7 @@ TestPipeline.settings = settings(
     max_examples=100,
     stateful_step_count=25,
     derandomize=True,
+    report_multiple_bugs=False,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
