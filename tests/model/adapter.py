@@ -315,6 +315,7 @@ class Adapter:
         patch.setattr(kafka_admin, "KafkaAdmin", BrokerAdmin)
         patch.setattr(kafka_reader, "KafkaAdmin", BrokerAdmin)
         patch.setattr(kafka_reader.KafkaReader, "_start_watching", lambda _reader, _spark: None)
+        patch.setattr(kafka_reader, "topics_at_first_look", lambda *_args: None)
         for module in ("pipelines.query", "pipelines.catchup.spark_slices"):
             patch.setattr(f"{module}.decoded", lambda records, *_args: records)
         for module in ("pipelines.query", "pipelines.replay.local_slices"):

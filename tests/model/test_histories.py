@@ -13,9 +13,11 @@ from tests.model.machine import PipelineMachine
 @pytest.fixture
 def machine() -> Iterator[PipelineMachine]:
     machine = PipelineMachine()
-    machine.begin(partitions=1)
-    yield machine
-    machine.teardown()
+    try:
+        machine.begin(partitions=1)
+        yield machine
+    finally:
+        machine.teardown()
 
 
 def test_a_rebuild_does_not_wait_for_a_topic_that_is_gone(machine: PipelineMachine) -> None:

@@ -17,7 +17,7 @@ _ROWS = 20_000
 
 
 def _batches(root: Path, file_format: str, texts: list[str], batch_rows: int = _ROWS) -> list[pa.Table]:
-    columns = (("k", "INT"), ("at", "TIMESTAMP(9)"), ("text", "STRING"))
+    columns = (("k", "INT"), ("at", "TIMESTAMP(6)" if file_format == "avro" else "TIMESTAMP(9)"), ("text", "STRING"))
     bucket = BucketHarness(context(columns, ["k"], {"file.format": file_format}), root / "lookup")
     bucket.commit([("+I", key, _START + timedelta(seconds=key), text) for key, text in enumerate(texts)])
     (file,) = bucket.files
