@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from paimon_table import BucketId
-from paimon_table.side_by_side import all_done
+from paimon_table.side_by_side import all_done, waits_at_once
 from paimon_table.storage.private_directory import SharedDirectory
 from pipelines.batch.decode_task import DecodeTask, PutAside
 from pipelines.tables.table_failure import blaming
@@ -20,9 +20,6 @@ from sinks.exchange.target import Target
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import WriteTask
 from sources.changes import Decoder, SourceTable
-
-TABLES_AT_ONCE = 16
-"""Tables that the driver looks at, or commits to, at the same time: each one mostly waits for its storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,7 @@ def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Targe
     """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
     left_out = tables.left_out
     looks = [partial(_planned, sink, batch, is_left_out=name in left_out) for name, sink in tables.sinks.items()]
-    return [look.result() for look in all_done(looks, TABLES_AT_ONCE)]
+    return [look.result() for look in all_done(looks, waits_at_once(tables.config.catalog.warehouse))]
 
 
 def _planned(sink: TableSink, batch: BatchRun, *, is_left_out: bool) -> tuple[Target, tuple[BucketId, ...]]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from paimon_table import BucketId, CommitMessage, CommitResult, Snapshot
-from paimon_table.side_by_side import Start
+from paimon_table.side_by_side import Start, waits_at_once
 from pipelines.batch.job_result import JobResult
-from pipelines.batch.plan import TABLES_AT_ONCE, BatchRun
+from pipelines.batch.plan import BatchRun
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
@@ -24,7 +24,8 @@ from sinks.commit.positions import TopicPartition
 
 def at_once(tables: PipelineTables) -> int:
     """How many tables are committed to at the same time."""
-    return 1 if faults.is_wanted() else max(1, min(TABLES_AT_ONCE, len(tables.sinks)))
+    most = waits_at_once(tables.config.catalog.warehouse)
+    return 1 if faults.is_wanted() else max(1, min(most, len(tables.sinks)))
 
 
 @dataclass(frozen=True, slots=True)

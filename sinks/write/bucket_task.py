@@ -31,7 +31,7 @@ from paimon_table import (
     open_writer,
 )
 from paimon_table.errors import LocalDiskFull, Outage, TidemarkError
-from paimon_table.side_by_side import side_by_side
+from paimon_table.side_by_side import side_by_side, waits_at_once
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.outages import passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
@@ -49,7 +49,7 @@ SMALL_BYTES = 2 << 20
 """Rows of one table in one task, or stored rows of one bucket, up to which they are written beside those of others."""
 
 _SMALL_AT_ONCE = 8
-"""So many of them at a time: each one mostly waits for its storage, and takes a few times its bytes of memory."""
+"""At most so many of them at a time: each one takes a few times its bytes of memory."""
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
@@ -211,7 +211,7 @@ class SlotWriter:
         yield pickle.dumps(Waited(time.perf_counter() - started))
         environment = self._task.environment()
         small = [index for index in arrived if sizes[index] <= SMALL_BYTES]
-        with side_by_side(_at_once(len(small))) as start:
+        with side_by_side(_at_once(self._task, len(small))) as start:
             begun = [start(partial(self._append_small, index, arrived[index], environment)) for index in small]
             for appended in begun:
                 yield from appended.result()
@@ -313,7 +313,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
     small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
     large = [each for each in due if each.stored_bytes > SMALL_BYTES]
     due.clear()
-    with side_by_side(_at_once(len(small))) as start:
+    with side_by_side(_at_once(task, len(small))) as start:
         begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
         small.clear()
         for compacted in begun:
@@ -323,8 +323,10 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
         yield task.compact(each.target, each.bucket, each.writer)
 
 
-def _at_once(count: int) -> int:
-    return 1 if faults.is_wanted() else max(1, min(count, _SMALL_AT_ONCE))
+def _at_once(task: WriteTask, count: int) -> int:
+    if faults.is_wanted() or count < 2:
+        return 1
+    return min(count, _SMALL_AT_ONCE, waits_at_once(task.targets[0].context.paths.root))
 
 
 def _size_bytes(state: BucketState) -> int:
