@@ -30,6 +30,7 @@ from pipelines.config.config_changes import changes_of
 from pipelines.control.request_desk import Handler
 from pipelines.live import views
 from pipelines.live.pipeline_state import PipelineState
+from pipelines.live.table_counts import OutOfStream
 from pipelines.live.views import EventKind, Phase
 from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.query import PipelineQuery
@@ -272,10 +273,15 @@ class SupervisedPipeline:
         """Let those who look see which tables are not in the stream."""
         for name, standing in behind.items():
             if standing != self._behind.get(name):
-                told = standing.reason, standing.public_reason, standing.since_ms / 1000
-                place = self._offsets(standing.position), standing.topics
-                bad = standing.cause is Cause.BAD_RECORDS
-                self._seen.put_table(name, views.Standing(standing.state.value), *told, *place, bad)
+                out = OutOfStream(
+                    standing.reason,
+                    standing.public_reason,
+                    standing.since_ms / 1000,
+                    self._offsets(standing.position),
+                    standing.topics,
+                    standing.cause is Cause.BAD_RECORDS,
+                )
+                self._seen.put_table(name, views.Standing(standing.state.value), out)
         for name in self._behind.keys() - behind.keys():
             self._seen.put_table(name, views.Standing.RUNNING)
         self._behind = behind

@@ -18,12 +18,11 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.live.bad_counts import BadCounts, Group, TableOf
 from pipelines.live.event_log import EventLog
-from pipelines.live.table_counts import OpenTable, TableCounts
+from pipelines.live.table_counts import OpenTable, OutOfStream, TableCounts
 from pipelines.live.views import BatchView, Beside, Durations, EventKind, Phase, PipelineView, Point, Standing
 from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.lag import Lag
 from sources.loss import Losses
-from sources.positions import Place
 
 BATCHES_KEPT = 60
 POINTS_KEPT = 720
@@ -117,32 +116,17 @@ class PipelineState:
         """A reason as its own pipeline shows it."""
         return text.removeprefix(f"pipeline {self.name}: ")
 
-    def put_table(
-        self,
-        name: str,
-        standing: Standing,
-        reason: str = "",
-        public_reason: str = WHERE_MORE,
-        since_s: float | None = None,
-        behind_at: Mapping[Place, int] | None = None,
-        topics: Collection[str] = (),
-        has_bad_records: bool = False,
-    ) -> None:
-        """The table takes part in this way; ``reason`` says why it does not run, ``since_s`` since when it does not.
-
-        ``public_reason`` says it without values of rows, ``behind_at`` is where it reads next of ``topics``,
-        ``has_bad_records`` whether these are why.
-        """
+    def put_table(self, name: str, standing: Standing, out: OutOfStream | None = None) -> None:
+        """The table takes part in this way; ``out`` says why it does not run, if so."""
+        out = out or OutOfStream()
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())
-            if (counts.standing, counts.reason) != (standing, reason):
-                is_old = standing is Standing.PAUSED and counts.since_s is None and since_s is not None
-                time_s = since_s if is_old and since_s is not None else self._now()
-                self._log.stands(time_s, name, standing, reason, public_reason)
-            counts.since_s = None if standing is Standing.RUNNING else since_s or counts.since_s or self._now()
-            counts.standing, counts.reason, counts.public_reason = standing, reason, public_reason
-            counts.behind_at, counts.topics = behind_at, counts.topics | {*topics}
-            counts.has_bad_records = has_bad_records
+            if (counts.standing, counts.out.reason) != (standing, out.reason):
+                is_old = standing is Standing.PAUSED and counts.since_s is None and out.since_s is not None
+                time_s = out.since_s if is_old and out.since_s is not None else self._now()
+                self._log.stands(time_s, name, standing, out.reason, out.public_reason)
+            counts.since_s = None if standing is Standing.RUNNING else out.since_s or counts.since_s or self._now()
+            counts.standing, counts.out, counts.topics = standing, out, counts.topics | {*out.topics}
 
     def without_tables(self, names: Collection[str]) -> None:
         """The pipeline writes these no more: they are not shown any longer."""

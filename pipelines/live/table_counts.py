@@ -45,6 +45,21 @@ class Opened:
     position: Position = field(default_factory=lambda: Position("", {}))
 
 
+@dataclass(frozen=True, slots=True)
+class OutOfStream:
+    """Why a table is not in the stream, since when, and where it reads next."""
+
+    reason: str = ""
+    public_reason: str = WHERE_MORE
+    """The reason without values of rows."""
+    since_s: float | None = None
+    behind_at: Mapping[Place, int] | None = None
+    """The next offsets; None where they are not known."""
+    topics: Collection[str] = ()
+    has_bad_records: bool = False
+    """Whether these are why."""
+
+
 @dataclass(slots=True)
 class TableCounts:
     """Counts are those since the start of the process."""
@@ -54,13 +69,9 @@ class TableCounts:
     changelog_rows: int = 0
     unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
     standing: Standing = Standing.RUNNING
-    reason: str = ""
-    public_reason: str = WHERE_MORE
+    out: OutOfStream = OutOfStream()
     since_s: float | None = None
-    behind_at: Mapping[Place, int] | None = None
-    """Where a table that is not in the stream reads next; None: not known."""
     topics: frozenset[str] = frozenset()
-    has_bad_records: bool = False
     seen: TableState | None = None
     """The newest state that the stream has shown."""
     schema: TableSchema | None = None
@@ -97,12 +108,12 @@ class TableCounts:
 
     def view(self, name: str, places: Collection[PlaceLag]) -> TableView:
         """What there is to see; ``places`` says where the topics end."""
-        snapshot, beside = self.snapshot, self.beside
-        is_behind = self.standing is not Standing.RUNNING and self.behind_at is not None
+        snapshot, beside, out = self.snapshot, self.beside, self.out
+        is_behind = self.standing is not Standing.RUNNING and out.behind_at is not None
         return TableView(
             name,
             self.standing,
-            self.reason,
+            out.reason,
             self.since_s,
             self.events,
             self.rows,
@@ -110,12 +121,12 @@ class TableCounts:
             0 if snapshot is None else snapshot.id,
             None if snapshot is None else snapshot.time_ms / 1000,
             self.shape,
-            self.public_reason,
+            out.public_reason,
             None if beside is None else replace(beside, rows=self.beside_rows, slice_s=self.slice_s),
             dict(self.unsent),
             tuple(sorted(self.topics)),
-            missed_records(self.behind_at or {}, self.topics, places) if is_behind else None,
-            self.has_bad_records,
+            missed_records(out.behind_at or {}, self.topics, places) if is_behind else None,
+            out.has_bad_records,
         )
 
 

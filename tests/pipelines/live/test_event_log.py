@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.live.event_log import EVENTS_KEPT, EventLog
 from pipelines.live.pipeline_state import PipelineState
+from pipelines.live.table_counts import OutOfStream
 from pipelines.live.views import EventKind, Phase, Standing
 
 
@@ -51,8 +52,8 @@ def test_a_table_that_is_paused_resumed_and_caught_up_is_three_events() -> None:
     state = PipelineState("shop", now=lambda: 100.0)
     state.put_table("lake.orders", Standing.RUNNING)
     for _ in range(3):
-        state.put_table("lake.orders", Standing.PAUSED, "a 'value'", "too narrow", since_s=40.0)
-    state.put_table("lake.orders", Standing.CATCHING_UP, "it was resumed", "it was resumed")
+        state.put_table("lake.orders", Standing.PAUSED, OutOfStream("a 'value'", "too narrow", since_s=40.0))
+    state.put_table("lake.orders", Standing.CATCHING_UP, OutOfStream("it was resumed", "it was resumed"))
     state.put_table("lake.orders", Standing.RUNNING)
     assert told(state) == [
         ("paused", "lake.orders", "too narrow"),

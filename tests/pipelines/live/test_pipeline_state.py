@@ -11,7 +11,7 @@ import pytest
 from pipelines.batch.batch_report import BatchReport, TableReport
 from pipelines.live.bad_counts import GROUPS_KEPT, OTHER_REASONS, OTHER_TABLES
 from pipelines.live.pipeline_state import POINT_EVERY_S, PipelineState
-from pipelines.live.table_counts import Opened
+from pipelines.live.table_counts import Opened, OutOfStream
 from pipelines.live.views import Beside, EventKind, Phase, Standing
 from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
@@ -126,12 +126,12 @@ def test_a_table_that_is_paused_says_why_and_since_when() -> None:
     state = PipelineState("shop", now=clock)
     state.end(report(0, tables=(TableReport("lake.orders", 5, 5, 5),)))
     clock.now_s += 10
-    state.put_table("lake.orders", Standing.PAUSED, "column id: BIGINT is narrower")
+    state.put_table("lake.orders", Standing.PAUSED, OutOfStream("column id: BIGINT is narrower"))
     clock.now_s += 10
-    state.put_table("lake.orders", Standing.PAUSED, "still")
+    state.put_table("lake.orders", Standing.PAUSED, OutOfStream("still"))
     (table,) = state.view().tables
     assert (table.standing, table.reason, table.since_s, table.events) == (Standing.PAUSED, "still", 1010.0, 5)
-    state.put_table("lake.orders", Standing.CATCHING_UP, "resumed", since_s=7.0)  # as its mark in the checkpoint says
+    state.put_table("lake.orders", Standing.CATCHING_UP, OutOfStream("resumed", since_s=7.0))  # as its mark says
     assert state.view().tables[0].since_s == 7.0
     state.put_table("lake.orders", Standing.RUNNING)
     assert state.view().tables[0].since_s is None
@@ -142,7 +142,7 @@ def test_a_paused_table_tells_how_many_records_of_its_topics_it_misses() -> None
     state.look_at(source, dict)
     source.lag.ends_at({("orders", 0): 100, ("orders", 1): 7, ("items", 0): 50}, 0.0)
     at = {("orders", 0): 60, ("items", 0): 1}
-    state.put_table("lake.orders", Standing.PAUSED, "too narrow", behind_at=at, topics=("orders",))
+    state.put_table("lake.orders", Standing.PAUSED, OutOfStream("too narrow", behind_at=at, topics=("orders",)))
     assert state.view().tables[0].missed_records == 40 + 7  # a partition that came later is missed as a whole
     source.lag.ends_at({("orders", 0): 130, ("orders", 1): 7}, 1.0)
     (table,) = state.view().tables
@@ -154,7 +154,7 @@ def test_a_paused_table_tells_how_many_records_of_its_topics_it_misses() -> None
 
 def test_what_a_paused_table_misses_of_a_source_without_ends_is_not_known() -> None:
     state = PipelineState("shop")
-    state.put_table("lake.orders", Standing.PAUSED, behind_at={("orders", 0): 60}, topics=("orders",))
+    state.put_table("lake.orders", Standing.PAUSED, OutOfStream(behind_at={("orders", 0): 60}, topics=("orders",)))
     assert state.view().tables[0].missed_records is None
 
 

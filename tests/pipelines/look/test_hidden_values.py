@@ -21,6 +21,7 @@ from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.config.config import PipelineConfig
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.live.run_state import RunState
+from pipelines.live.table_counts import OutOfStream
 from pipelines.live.views import Phase, Standing
 from pipelines.look.looking import looking
 from pipelines.look.page.token_file import token_path
@@ -104,7 +105,7 @@ def looked_at(pipeline: PausedPipeline) -> Iterator[Asked]:
         for report in pipeline.reports:
             shop.end(report)
         for name, mark in BehindMarks(pipeline.checkpoint).all.items():
-            shop.put_table(name, Standing.PAUSED, mark.reason, mark.public_reason)
+            shop.put_table(name, Standing.PAUSED, OutOfStream(mark.reason, mark.public_reason))
         yield Asked(config, state)
 
 

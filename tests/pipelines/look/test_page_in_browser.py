@@ -14,6 +14,7 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from pipelines.live.table_counts import OutOfStream
 from pipelines.live.views import Beside, Phase, Standing
 from tests.pipelines.look.live_page import HUGE, NAME, TAG, TURNED, LivePage, desk, live_page
 from tests.support.browser import chromium, keep_screenshot, prefer, resize
@@ -37,9 +38,10 @@ def page(tmp_path: Path, browser: Chrome) -> Iterator[LivePage]:
             rows = [("orders", {"id": number * 10 + n, "total": n * 1.5}) for n in range(10)]
             page.batch(*rows, (NAME, {**HOSTILE_ROW, "id": number}), ("orders", None))
         page.state.pipelines["shop"].put_beside({"lake.orders": Beside("replay", 12_000, 3000, "shop.s.6-0: 42")})
-        paused = ("lake.paused", Standing.PAUSED, f"column {TAG}{TURNED}: too narrow")
+        reason = f"column {TAG}{TURNED}: too narrow"
+        out = OutOfStream(reason, behind_at={("shop.s.8", 0): 9}, topics=["shop.s.8"])
         page.source.lag.ends_at({("shop.s.8", 0): 250}, page.clock())
-        page.state.pipelines["shop"].put_table(*paused, behind_at={("shop.s.8", 0): 9}, topics=["shop.s.8"])
+        page.state.pipelines["shop"].put_table("lake.paused", Standing.PAUSED, out)
         browser.get("about:blank")
         complaints(browser)
         resize(browser, 1280, 1000)
