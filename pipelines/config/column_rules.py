@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, Field, field_validator
 
 from paimon_table.types import DataType
-from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern
+from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
 
 _T = TypeVar("_T")
 
@@ -23,7 +23,14 @@ def _check_key(key: str) -> str:
     pattern = pattern_of(key)
     if pattern is not None:
         check_pattern(pattern)
+    elif "*" in key and (_HALF_PATTERN.fullmatch(key) or meant_by_glob(key)):
+        meant = meant_by_glob(key) or key.strip("/")
+        raise refused(f"this would be the name of one column; a regular expression stands between slashes: '/{meant}/'")
     return key
+
+
+_HALF_PATTERN = re.compile(r"/.*[^/]|[^/].*/")
+"""A key with a slash on one side; names of columns may have one too, but no ``*``."""
 
 
 def first_match(rules: Mapping[str, _T], column: str) -> _T | None:

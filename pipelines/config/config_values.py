@@ -200,7 +200,7 @@ ColumnType = Annotated[
 
 
 def check_pattern(value: str) -> str:
-    meant = _meant_by_glob(value)
+    meant = meant_by_glob(value)
     if meant is not None:
         raise refused(f"this is a regular expression, in which * repeats what stands before it; write '{meant}'")
     try:
@@ -214,7 +214,7 @@ _GLOB = re.compile(r"(?=.*(?:^|[\w-])\*)[\w.*-]+")
 """Names with a * as shells take it: at the begin, or behind a letter that nobody means to repeat."""
 
 
-def _meant_by_glob(value: str) -> str | None:
+def meant_by_glob(value: str) -> str | None:
     """The regular expression for a pattern that looks like one of a shell."""
     if _GLOB.fullmatch(value) is None:
         return None
