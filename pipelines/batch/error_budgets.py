@@ -14,6 +14,7 @@ from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
 from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sources.changes import SourceTable
+from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,15 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
         told.append(f"{share.bad - sum(count for _, count in kinds):,} for other reasons")
     place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
     reasons = f"{'; '.join(told)}; the first is at {place} and is {records.look}"
-    if not isinstance(records.budget, NearlyAll):
+    if name.startswith(MALFORMED_PREFIX):  # no connector has written these lines
+        begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
+        text = (
+            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are no records, {newest.bad:,} of the newest"
+            f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Nothing of it went into the"
+            " quarantine: dump the topic anew with `kcat -J`, or leave the file out of source.files.path;"
+            " `max_bad_records: null` puts such lines into quarantine instead"
+        )
+    elif not isinstance(records.budget, NearlyAll):
         text = (
             f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records"
             f" allows {records.budget}: {reasons}. Nothing of it went into the table or the quarantine: mend the"

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.checkpoint.behind_marks import Cause
 from pipelines.tables.table_failure import TooManyBadRecords
+from sources.dumps.dump_records import record_batches_from_dump
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline
 
@@ -96,6 +97,19 @@ def test_a_topic_that_leads_to_no_table_ends_a_pipeline_without_others(tmp_path:
     with pytest.raises(TooManyBadRecords, match=r"topic shop\.public\.items, which leads to no table.*Canal JSON"):
         pipeline.run()
     assert quarantined(tmp_path) == 0
+
+
+def test_a_dump_of_lines_that_are_no_records_is_told_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"id": 1}\n' * 5)
+    (lines,) = record_batches_from_dump(str(tmp_path / "rows.jsonl"))
+    pipeline = PausedPipeline(tmp_path, lines, [ITEMS], has_quarantine=True)
+
+    with pytest.raises(TooManyBadRecords) as told:
+        pipeline.run()
+
+    assert str(told.value).startswith(f"{tmp_path}/rows.jsonl: nearly all lines are no records, 5 of the newest 5")
+    assert "the first begins at byte 0. " in str(told.value) and "dump the topic anew with `kcat -J`" in str(told.value)
+    assert "malformed" not in str(told.value) and "connector" not in str(told.value)
 
 
 def test_beside_other_tables_such_a_topic_is_told(tmp_path: Path) -> None:
