@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import ConfigError, TidemarkError
+from sources.dumps.dump_file import head_text
+from sources.dumps.dump_lines import NoRecord, record_of_line
 from sources.dumps.dump_source import DUMP_ENDINGS, DumpPlanner, DumpReader, dump_files, unread_files
 from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
@@ -18,9 +20,13 @@ from sources.lag import Lag
 from sources.loss import Losses
 from sources.positions import Place, Positions, Reading
 from sources.reader import OnStart, Standing
+from sources.topics import TopicSelection
 from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
+
+_LOOK_BYTES = 1 << 20
+_LOOK_LINES = 100
 
 
 class DumpFilesReader:
@@ -31,7 +37,6 @@ class DumpFilesReader:
     failure: TidemarkError | None = None
     silent_s: float | None = None
     wants_readings = False
-    why_nothing: str | None = None
     group_failure_count = 0
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
@@ -41,6 +46,7 @@ class DumpFilesReader:
         self.share_reader = DumpReader(settings.topics)
         self.lag = Lag()
         self._planner: DumpPlanner | None = None
+        self.why_nothing: str | None = None
 
     @property
     def unread_bytes(self) -> int | None:
@@ -67,7 +73,9 @@ class DumpFilesReader:
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
-        on_start(files_words(self._settings.path, dump_files(self._settings.path)), False)
+        files = dump_files(self._settings.path)
+        self.why_nothing = no_topic_words(self._settings.topics, files) if self._standing.is_new else None
+        on_start(files_words(self._settings.path, files), False)
         self._planner = DumpPlanner(self._settings)
         return planned_stream(spark, "dumps", self._planner)
 
@@ -100,6 +108,31 @@ class DumpFilesReader:
 
     def stop(self) -> None:
         """Nothing runs beside the query."""
+
+
+def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> str | None:
+    """Why nothing is read, should all records of the files turn out to be left out; None where their begins are read.
+
+    Only the begins of some files are looked at: they tell which topics there are, and not which ones are nowhere.
+    """
+    if topics.is_everything:
+        return None
+    found = sorted({topic for _, file in files[:NAMES_SHOWN] for topic in _first_topics(file)})
+    if not found or any(map(topics.selects, found)):
+        return None
+    kind = "topic" if len(found) == 1 else "topics"
+    told = ", ".join(f"'{topic}'" for topic in first_of(found, NAMES_SHOWN))
+    return f"source.files.topics selects no record of the files, which begin with {kind} {told}; correct it"
+
+
+def _first_topics(file: str) -> Iterator[str]:
+    """The topics of the first records of a file; none of one that cannot be read, which reading it tells."""
+    text = b""
+    with suppress(OSError, TidemarkError):
+        text = head_text(file, _LOOK_BYTES)
+    for line in text.splitlines()[:_LOOK_LINES]:
+        with suppress(NoRecord):
+            yield record_of_line(line).topic
 
 
 def files_words(path: str, files: Sequence[tuple[str, str]]) -> str:

@@ -24,9 +24,10 @@ from pipelines.report.start_line import start_line
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.dump_source import dump_files
-from sources.dumps.reader import DumpFilesReader, files_words
+from sources.dumps.reader import DumpFilesReader, files_words, no_topic_words
 from sources.dumps.settings import DumpSettings
 from sources.kafka.reader import topics_words
+from sources.topics import TopicSelection
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (\S+: )?\S.*")
 BEGINS = "begins at the earliest record"
@@ -171,6 +172,20 @@ def test_what_lies_in_a_directory_and_is_not_read_is_told(
     for path in (dumps / "2025", dumps / "*.jsonl", dumps / "a.jsonl"):
         DumpFilesReader(DumpSettings(str(path)), standing).check()
     assert caplog.text == ""
+
+
+def test_dumps_without_a_record_of_the_topics_that_are_read_say_which_they_have(tmp_path: Path) -> None:
+    dump = tmp_path / "a.jsonl"
+    dump.write_text('{"topic": "erp.orders", "partition": 0, "offset": 0}\nno record\n')
+    (tmp_path / "b.jsonl.gz").write_text("no gzip")
+    files = [(name, str(tmp_path / name)) for name in ("a.jsonl", "b.jsonl.gz")]
+
+    assert no_topic_words(TopicSelection(include=(r"shop\..*",)), files) == (
+        "source.files.topics selects no record of the files, which begin with topic 'erp.orders'; correct it"
+    )
+    assert no_topic_words(TopicSelection(include=(r"erp\..*",)), files) is None
+    assert no_topic_words(TopicSelection(), files) is None
+    assert no_topic_words(TopicSelection(names=("shop.orders",)), files[1:]) is None
 
 
 def test_a_terminal_shows_what_is_going_on_and_a_file_does_not() -> None:
