@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paimon_table.types import CHARACTERS, DataType, Root
+from paimon_table.types import CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root
 
 OPTION = "tidemark.column-forms"
 """The table option that holds them, as a JSON object."""
@@ -35,6 +35,8 @@ EITHER_DECIMALS = "either decimals"
 
 _OF_VALUES = frozenset({TEXT_DECIMALS, BASE64_DECIMALS, EITHER_DECIMALS})
 _PLAIN = frozenset({VALUE, TEXT})
+_NUMBERS = (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL)
+_TIMES = (Root.DATE, Root.TIME, *TIMESTAMPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,11 @@ def told_together(one: str | None, other: str | None) -> str | None:
 
 def _matters(form: str, t: DataType) -> bool:
     """Whether values of the type can be taken for something else without the form."""
-    if form in (RAW, VALUE):
+    if form == RAW:
         return holds(t, *CHARACTERS)
-    return form != TEXT or holds(t, *CHARACTERS, Root.DECIMAL)
+    if form == VALUE:
+        return holds(t, *CHARACTERS, *_TIMES)
+    return form != TEXT or holds(t, *CHARACTERS, *_NUMBERS)
 
 
 def holds(t: DataType, *roots: Root) -> bool:

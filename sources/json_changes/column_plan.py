@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from sources.changes import DecodeTarget
 from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT_DECIMALS, holds
 from sources.values.connect_types import ConnectColumn
 from sources.values.encodings import AUTO, Encoding, Kind
-from sources.values.form_texts import form_encoding, is_told_by_type, json_form
+from sources.values.form_texts import form_encoding, is_told_by_type, json_form, with_auto
 from sources.values.value_forms import ValueForms
 
 
@@ -64,22 +65,20 @@ def _planned(
         if name not in schema:
             return plain
         encoding, form = schema[name].encoding, schema[name].form
-        if known == RAW and holds(t, *CHARACTERS) and not is_told_by_type(encoding, t, forms):
-            encoding = AUTO  # the column goes on with the JSON that it holds
+        if known == RAW:  # texts go on with the JSON that the column holds
+            told = partial(is_told_by_type, forms=forms)
+            encoding = with_auto(encoding, t, lambda e, part: part.root not in CHARACTERS or told(e, part))
         return replace(plain, encoding=encoding, form=form)
     is_stated = stated != "auto" and holds(t, Root.DECIMAL)
     if known == SEVERAL:
         return plain if is_stated else replace(plain, problem=_SEVERAL)
     remembered = None if known is None else form_encoding(known)
-    if remembered is None or remembered == AUTO or (is_stated and _decides_format(remembered, stated)):
+    contrary = Kind.DECIMAL if stated == "text" else Kind.TEXT
+    if remembered is not None and is_stated:
+        remembered = with_auto(remembered, t, lambda e, part: part.root is not Root.DECIMAL or e.kind is not contrary)
+    if remembered is None or remembered == AUTO:
         return plain
     return replace(plain, encoding=remembered, form=json_form(remembered))
-
-
-def _decides_format(remembered: Encoding, stated: str) -> bool:
-    """Whether a stated ``decimal_format`` says something else than the encoding of an earlier schema."""
-    kind = remembered.element.kind if remembered.element is not None else remembered.kind
-    return kind is (Kind.DECIMAL if stated == "text" else Kind.TEXT)
 
 
 def fitted_to(plan: Plan, rows: Iterable[Mapping[str, Any]]) -> Plan:

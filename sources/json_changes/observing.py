@@ -81,7 +81,8 @@ def told_forms(
     """The forms of columns that the records tell, as far as the target does not remember them."""
     told = _forms_of_values(plan, target, pieces, has_problems) if schema is None else _forms_of_schema(plan, schema)
     learnt = target.forms.learnt(told, dict(target.columns))
-    kept_raw = {c.name for c in plan if schema is not None and c.encoding == AUTO and target.forms.of(c.name) == RAW}
+    by_schema = {} if schema is None else schema.by_name
+    kept_raw = {c.name for c in plan if c.name in by_schema and c.encoding != by_schema[c.name].encoding}
     return {
         name: form
         for name, form in told.items()

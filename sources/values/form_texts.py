@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -104,6 +105,27 @@ def json_form(encoding: Encoding) -> pa.DataType:
     return _FORMS.get(encoding.kind, pa.null())
 
 
+def with_auto(encoding: Encoding, t: DataType, keeps: Callable[[Encoding, DataType], bool]) -> Encoding:
+    """The encoding of a column of the type, with AUTO in place of those parts that are not to be kept.
+
+    A value that is stored as text is one part, whatever lies in it.
+    """
+    kind = encoding.kind
+    if t.root in CHARACTERS or kind not in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+        return encoding if keeps(encoding, t) else AUTO
+    if kind is Kind.STRUCT:
+        types = {f.name: f.type for f in t.fields}
+        fields = ((n, with_auto(inner, types[n], keeps) if n in types else inner) for n, inner in encoding.fields)
+        return replace(encoding, fields=tuple(fields))
+    key, element = _inside(encoding, t)
+    made = replace(
+        encoding,
+        key=encoding.key if key is None else with_auto(*key, keeps),
+        element=encoding.element if element is None else with_auto(*element, keeps),
+    )
+    return AUTO if made != encoding and {made.key, made.element} <= {None, AUTO} else made
+
+
 def is_told_by_type(encoding: Encoding, t: DataType, forms: ValueForms) -> bool:
     """Whether a column of the type reads the JSON of the encoding in the same way without knowing it."""
     root, kind = t.root, encoding.kind
@@ -126,6 +148,11 @@ def _are_parts_told(encoding: Encoding, t: DataType, forms: ValueForms) -> bool:
         types = {f.name: f.type for f in t.fields}
         pairs = [(inner, types[name]) for name, inner in encoding.fields if name in types]
     else:
-        inside = ((encoding.key, t.key), (encoding.element, t.value if encoding.kind is Kind.MAP else t.element))
-        pairs = [(inner, inner_type) for inner, inner_type in inside if inner is not None and inner_type is not None]
+        pairs = [pair for pair in _inside(encoding, t) if pair is not None]
     return all(is_told_by_type(inner, inner_type, forms) for inner, inner_type in pairs)
+
+
+def _inside(encoding: Encoding, t: DataType) -> list[tuple[Encoding, DataType] | None]:
+    """Key and element of an array or a map with their types; None for what one of the two does not have."""
+    inside = ((encoding.key, t.key), (encoding.element, t.value if encoding.kind is Kind.MAP else t.element))
+    return [None if inner is None or inner_type is None else (inner, inner_type) for inner, inner_type in inside]

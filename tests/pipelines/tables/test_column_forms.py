@@ -150,3 +150,63 @@ def test_many_values_that_agree_are_remembered(tmp_path: Path) -> None:
     assert (reasons, stored(tables)[200]["m"]) == ([], "1234.00")
     tables, reasons = ran(tables, tmp_path / "later", change(201, False, m="5678"))
     assert (reasons, stored(tables)[201]["m"]) == ([], "5678.00")
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{**t, "optional": True, "field": name} for name, t in fields.items()]}
+
+
+FINE = {**FIELDS["m"], "parameters": {"scale": "4", "connect.decimal.precision": "10"}}
+MILLIS = {"type": "int64", "name": "io.debezium.time.Timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "schema", "bare", "described", "means"),
+    [
+        ("ROW<d DECIMAL(12, 6), s STRING>", struct(d=FINE, s=MICRO_TIME), {"d": "1.00", "s": 7}, {"d": "MDk=", "s": 7},
+         "{'d': Decimal('1.234500'), 's': '7'}"),
+        ("MAP<STRING, TIMESTAMP(6)>", {"type": "map", "keys": {"type": "string"}, "values": MILLIS}, {"k": 1_000_000},
+         {"k": 1_000}, "[('k', datetime.datetime(1970, 1, 1, 0, 0, 1))]"),
+    ],
+    ids=["row", "map"],
+)  # fmt: skip
+def test_only_the_texts_in_a_nested_column_go_on_raw(
+    tmp_path: Path, declared: str, schema: Any, bare: Any, described: Any, means: str
+) -> None:
+    """What its schema says of numbers and times beside them stands: ``MDk=`` is read by the scale of the schema."""
+    rule = [{**RULE[0], "columns": {"types": {"r": declared}}}]
+    changes = [change(1, False, r=bare), change(2, True, fields={"r": schema}, r=described)]
+    tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes)
+    assert (reasons, stored(tables)[2]["r"]) == ([], means)
+
+
+@pytest.mark.parametrize(("stated", "schema"), [("text", FIELDS["m"]), ("base64", {"type": "string"})])
+def test_a_stated_decimal_format_reaches_into_nested_columns(tmp_path: Path, stated: str, schema: Any) -> None:
+    types = {"r": "ROW<d DECIMAL(20, 2), s STRING>"}
+    rule = [{**RULE[0], "columns": {"types": types, "decimal_formats": {"r": stated}}}]
+    fields = {"r": struct(d=schema, s=FIELDS["tm"])}
+    changes = [change(1, True, fields=fields, r={"d": "1234"}), change(2, False, r={"d": "1234", "s": 1_000_001})]
+    tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes)
+    number = "1234.00" if stated == "text" else "-26588.24"
+    assert (reasons, stored(tables)[2]["r"]) == ([], f"{{'d': Decimal('{number}'), 's': '00:00:01.000001'}}")
+
+
+@pytest.mark.parametrize(
+    ("declared", "schemas", "values"),
+    [
+        ("DOUBLE", ({"type": "string"}, FIELDS["m"]), ("1234", "MDk=")),
+        ("BIGINT", ({"type": "string"}, FIELDS["m"]), ("1234", "Jw8A")),
+        ("TIMESTAMP(3)", ({"type": "int64"}, {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}), (1, 1000)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_schemas_disagree_in_whichever_order_they_come(
+    tmp_path: Path, declared: str, schemas: Any, values: Any, turn: int
+) -> None:
+    rule = [{**RULE[0], "columns": {"types": {"m": declared}}}]
+    both = [*zip(schemas, values, strict=True)][::turn]
+    changes = [change(key, True, fields={"m": schema}, m=value) for key, (schema, value) in enumerate(both)]
+    tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes, change(9, False, m=values[0]))
+    assert 9 not in stored(tables)
+    assert "earlier records disagree" in reasons[-1]
