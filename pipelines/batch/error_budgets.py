@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from paimon_table.errors import ConfigError
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
+from pipelines.tables.record_shares import RecordShares
 from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sources.changes import SourceTable
@@ -56,10 +57,12 @@ def exceeded_budgets(
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
-    exceeded = [_refusal(where, *judged) for judged in _judged(batch_id, _taken(reports, tables), tables, found)]
+    of_tables = _judged(batch_id, _taken(reports, tables), tables, tables.record_shares, found)
+    exceeded = [_refusal(where, *judged) for judged in of_tables]
     if exceeded:
         return exceeded
-    refused = {judged[0]: _refusal(where, *judged) for judged in _judged(batch_id, {}, tables, topics)}
+    of_topics = _judged(batch_id, _good(reports, tables, topics), tables, tables.topic_shares, topics)
+    refused = {judged[0]: _refusal(where, *judged) for judged in of_topics}
     if tables.sinks.keys() <= tables.left_out:
         return list(refused.values())
     for topic, refusal in refused.items():
@@ -133,19 +136,34 @@ def _taken(reports: Sequence[DecodeReport], tables: PipelineTables) -> Counter[s
     return taken
 
 
+def _good(reports: Sequence[DecodeReport], tables: PipelineTables, topics: Mapping[str, _Records]) -> Counter[str]:
+    """How many records of each topic that leads to no table are not bad, such as heartbeats."""
+    fed = {source.topic for source in tables.routes}
+    good: Counter[str] = Counter()
+    for report in reports:
+        for (topic, _), read in report.read.items():
+            good[topic] += 0 if topic in fed else read.count
+    good.subtract({topic: records.share.bad for topic, records in topics.items()})
+    return +good
+
+
 def _judged(
-    batch_id: int, taken: Mapping[str, int], tables: PipelineTables, found: Mapping[str, _Records]
+    batch_id: int,
+    taken: Mapping[str, int],
+    tables: PipelineTables,
+    shares: RecordShares,
+    found: Mapping[str, _Records],
 ) -> Iterator[tuple[str, _Records, Share]]:
     """The records that are too many, with the newest ones that they were judged by."""
     for name in sorted({*found, *taken}):
         records = found.get(name)
         share = Share(0 if records is None else records.share.bad, taken.get(name, 0))
-        newest = tables.record_shares.note(name, batch_id, share)
+        newest = shares.note(name, batch_id, share)
         if records is None:
             continue
         records.taken = share.taken
         if records.budget.is_exceeded(share, newest, has_rows=_has_rows(tables, name)):
-            tables.record_shares.forget(name)
+            shares.forget(name)
             yield name, records, newest
 
 

@@ -1,4 +1,4 @@
-"""How many of the newest records of each table were bad, over the batches of this process."""
+"""How many of the newest records of each table, or topic, were bad, over the batches of this process."""
 
 from __future__ import annotations
 

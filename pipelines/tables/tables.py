@@ -114,7 +114,8 @@ class PipelineTables:
         self.unsent_warnings = UnsentWarnings()
         self.control_notes = ControlNotes()
         self._key_warnings = MessageKeyWarnings()
-        self.record_shares = RecordShares()
+        self.record_shares, self.topic_shares = RecordShares(), RecordShares()
+        """Those of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
         self._encoded = EncodedColumns(config.name)

@@ -124,6 +124,17 @@ def test_beside_other_tables_such_a_topic_is_told(tmp_path: Path) -> None:
     assert "topic misc, which leads to no table" in pipeline.tables.unreadable["misc"]
 
 
+@pytest.mark.parametrize("batch_size", [100, 400])
+def test_control_records_are_good_records_of_their_topic(tmp_path: Path, batch_size: int) -> None:
+    heartbeats = [({"serverName": "shop"}, {"ts_ms": number}) for number in range(300)]
+    rows = [{**row, "topic": "misc"} for row in records(*heartbeats, *[GARBAGE] * 5).to_pylist()]
+    source = pa.RecordBatch.from_pylist(rows, schema=records().schema)
+    pipeline = PausedPipeline(tmp_path, source, [ITEMS], batch_size=batch_size, has_quarantine=True)
+    pipeline.run()
+
+    assert pipeline.tables.unreadable == {} and quarantined(tmp_path) == 5
+
+
 def test_a_good_record_now_and_then_does_not_hide_that_nearly_all_are_bad(tmp_path: Path) -> None:
     events = [event("c", n, {"id": n}) if n % 20 == 19 else GARBAGE for n in range(20, 320)]
     pipeline = ran(tmp_path, *good(20), *events, batch_size=20)
