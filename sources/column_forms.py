@@ -10,7 +10,7 @@ A form is a short text. Only ``sources.values.form_texts`` knows what those of e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from paimon_table.types import CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root
@@ -66,6 +66,10 @@ class ColumnForms:
 
     def of(self, column: str) -> str | None:
         return self.by_column.get(column)
+
+    def only(self, columns: Collection[str]) -> ColumnForms:
+        """The forms of those columns: one that was dropped and comes again begins anew."""
+        return ColumnForms({name: form for name, form in self.by_column.items() if name in columns})
 
     def learnt(self, told: Mapping[str, str], columns: Mapping[str, DataType]) -> ColumnForms:
         """With what records tell of ``columns``, given with their types in the table. Telling it twice changes nothing.

@@ -65,14 +65,15 @@ class Evolution:
         """The option that remembers how columns are read, where records tell something new about that."""
         schema = sink.table.schema
         columns = {f.name: f.type for f in schema.fields}
-        columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
-        known = ColumnForms.parsed(schema.options.get(OPTION))
+        stated = ColumnForms.parsed(schema.options.get(OPTION))
+        known = stated.only(columns.keys())
         for name, form in seen.forms.items():
             if known.of(name) == RAW and form != RAW and (sink.identifier, name) not in self._kept_raw:
                 self._kept_raw.add((sink.identifier, name))
                 log.warning(_KEPT_RAW, sink.identifier, name, form)
+        columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
         learnt = known.learnt(seen.forms, columns)
-        return [] if learnt == known else [SetOption(OPTION, learnt.text)]
+        return [] if learnt == stated or not seen.forms else [SetOption(OPTION, learnt.text)]
 
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable

@@ -210,3 +210,20 @@ def test_schemas_disagree_in_whichever_order_they_come(
     tables, reasons = ran(pipeline_tables(tmp_path, rule), tmp_path, *changes, change(9, False, m=values[0]))
     assert 9 not in stored(tables)
     assert "earlier records disagree" in reasons[-1]
+
+
+def drop_column(table: Path, name: str) -> None:
+    """As Java does: the options stay."""
+    schema = json.loads((table / "schema" / "schema-0").read_text())
+    fields = [field for field in schema["fields"] if field["name"] != name]
+    (table / "schema" / "schema-1").write_text(json.dumps({**schema, "id": 1, "fields": fields}))
+
+
+@pytest.mark.parametrize("schema", [False, True])
+def test_a_column_that_comes_again_begins_anew(tmp_path: Path, schema: bool) -> None:
+    tables, _ = ran(pipeline_tables(tmp_path, RULE), tmp_path, change(1, True, m="MDk=", s="x"))
+    drop_column(tmp_path / "warehouse" / "lake.db" / "items", "m")
+    again = {"s": {"type": "string"}, "m": {"type": "string"}}
+    changes = [change(2, schema, fields=again, m="1234", s="x"), change(3, False, m="1234", s="x")]
+    tables, reasons = ran(tables, tmp_path / "later", change(1, False, s="x"), *changes)
+    assert (reasons, {key: row["m"] for key, row in stored(tables).items()}) == ([], {1: "None", 2: "1234", 3: "1234"})
