@@ -28,8 +28,6 @@ def strange_bytes(raw: bytes) -> str | None:
     """Why bytes are no JSON, where their beginning tells; None where it does not."""
     if not raw.strip():
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
-    if raw.startswith(b"\xef\xbb\xbf"):
-        return "value begins with a byte order mark: let the producer write UTF-8 without it"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
     if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:

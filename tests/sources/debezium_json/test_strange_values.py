@@ -22,7 +22,6 @@ MONGODB = {"version": "3.2.1.Final", "connector": "mongodb", "db": "inv", "colle
     [
         (b"", ["empty", "null for a tombstone"]),
         (b" \n", ["empty"]),
-        (b'\xef\xbb\xbf{"op":"c"}', ["byte order mark"]),
         ("{}".encode("utf-16"), ["UTF-16"]),
         (b"\x00\x00\x00\x00\x07\x02ab", ["Avro", "schema 7", "JsonConverter"]),
         (b"\x00\x00\x00\x00\x07\x02\xff", ["Avro", "schema 7", "JsonConverter"]),
