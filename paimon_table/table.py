@@ -299,7 +299,7 @@ class Table:
 
         Raises ConfigError for a table that takes no rows of Tidemark, see ``check_takes_rows``.
         """
-        check_takes_rows(self.context)
+        check_takes_rows(self.schema, self.paths.root)
         return open_writer(self.context, bucket, state, environment)
 
     def refreshed(self) -> Table:

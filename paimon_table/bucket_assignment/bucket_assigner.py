@@ -48,7 +48,7 @@ def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnviron
 
     Raises ConfigError for a table of another engine that takes no rows of Tidemark, see ``check_takes_rows``.
     """
-    check_takes_rows(ctx)
+    check_takes_rows(ctx.schema, ctx.paths.root)
     match bucket_mode(ctx.schema, ctx.options):
         case BucketMode.BUCKET_UNAWARE:
             return FixedAssigner(UNAWARE_BUCKET)

@@ -7,7 +7,6 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.names import DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
@@ -57,12 +56,12 @@ def validate_table(schema: TableSchema) -> None:
     check_bucket_mode(schema, options)
 
 
-def check_takes_rows(ctx: TableContext) -> None:
+def check_takes_rows(schema: TableSchema, root: str) -> None:
     """Refuse rows for an existing table that ``validate_table`` refuses, with the place of the table in the text."""
     try:
-        validate_table(ctx.schema)
+        validate_table(schema)
     except ConfigError as error:
-        raise error.told(f"{ctx.paths.root} cannot be written: {error}") from error
+        raise error.told(f"{root} cannot be written: {error}") from error
 
 
 def validate_new_table(schema: TableSchema) -> None:

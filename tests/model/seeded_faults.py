@@ -46,7 +46,7 @@ def _a_lost_checkpoint(machine: PipelineMachine) -> None:
 
 
 def _no_look_for_own_snapshot(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableSink, "is_appended", lambda *_args: False)
+    patch.setattr(TableSink, "_has", staticmethod(lambda *_args: False))
     patch.setattr(OwnCommits, "has", lambda *_args: False)
 
 

@@ -14,8 +14,10 @@ from paimon_table.history.retention import Limits
 from paimon_table.ids import Offset
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA, QuarantineRow
@@ -96,6 +98,7 @@ def record(offset: int, value: bytes, topic: str = "shop.public.orders", key: in
 def run_batch(root: Path, file: Path, batch: int, *rows: dict[str, Any]) -> None:
     """Run one batch of the pipeline, and let its checkpoint say that it is done."""
     config = load_pipeline(file)
+    CheckpointRecord(config, Checkpoint(config)).start()
     tables = PipelineTables(config, f"tidemark-shop-{QUERY}", own_tables(config))
     settings = task_settings(root, quarantine(root), slots=1)
     processed(tables, [pa.RecordBatch.from_pylist(list(rows), schema=RECORD_SCHEMA)], settings, batch)

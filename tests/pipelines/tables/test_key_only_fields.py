@@ -108,7 +108,7 @@ def test_a_message_key_that_no_row_has_is_one_tables_trouble(
 
 def test_deletes_of_rows_in_quarantine_go_there_too(tmp_path: Path) -> None:
     """A retry applies them after the rows; a skip would bring the rows back."""
-    tables = pipeline_tables(tmp_path, [SHARDS])
+    tables = pipeline_tables(tmp_path, [{**SHARDS, "max_bad_records": None}])
 
     quarantine = run_batches(tables, [batch_of(0, EVENTS[:3]), batch_of(3, EVENTS[3:])], tmp_path)
 
