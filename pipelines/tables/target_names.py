@@ -70,6 +70,6 @@ class TargetNames:
         if self._fed is None:
             self._fed = defaultdict(set)
             for identifier, position in self._positions():
-                for topic, _ in position.offsets:
-                    self._fed[topic].add(identifier)
+                for read, _ in position.offsets:
+                    self._fed[read].add(identifier)
         return self._fed.get(topic, set())
