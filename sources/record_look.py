@@ -8,7 +8,8 @@ from collections.abc import Collection
 FIELDS_SHOWN = 8
 
 _KNOWN = (
-    ({"data", "isDdl", "sqlType"}, "Canal JSON, which is not supported: let Debezium follow the database"),
+    ({"data", "type", "isDdl"}, "Canal JSON, which is not supported: let Debezium follow the database"),
+    ({"data", "type", "mysqlType"}, "Canal JSON, which is not supported: let Debezium follow the database"),
     ({"database", "table", "type", "ts", "data"}, "Maxwell JSON, which is not supported: let Debezium follow it"),
     ({"before", "after", "op_type", "op_ts"}, "GoldenGate JSON, which is not supported: let Debezium follow it"),
 )

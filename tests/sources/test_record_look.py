@@ -20,6 +20,8 @@ from sources.record_look import record_look
         ({"id": 1, "name": "secret"}, "fields id, name, which look like rows without an envelope"),
         ({"payload": {"id": 1}, "schema": {}}, "fields id, which look like rows without an envelope"),
         ({"data": [], "isDdl": False, "sqlType": {}, "type": "INSERT"}, "Canal JSON"),
+        ({"database": "d", "table": "t", "type": "INSERT", "ts": 1, "data": [], "isDdl": False}, "Canal JSON"),
+        ({"database": "d", "table": "t", "type": "INSERT", "ts": 1, "data": [], "mysqlType": {}}, "Canal JSON"),
         ({"database": "d", "table": "t", "type": "insert", "ts": 1, "xid": 2, "data": {}}, "Maxwell JSON"),
         ({f"c{n}": n for n in range(12)}, "c7 and 4 more"),
         ({}, "fields none"),
