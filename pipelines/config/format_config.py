@@ -55,6 +55,12 @@ class ChosenFormat(ConfigModel):
         name = type(self).model_fields[field].alias or field
         return self.formats[name].decoder(getattr(self, field).model_dump())
 
+    @property
+    def precision_tells_unit(self) -> bool:
+        """Whether epoch numbers without a schema count the unit that the declared precision of their column tells."""
+        (field,) = self.model_fields_set
+        return bool(getattr(self, field).model_dump().get("time_precision") == "adaptive")
+
 
 def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
     """The model of ``source.format`` where these formats, by their names, are to be had."""

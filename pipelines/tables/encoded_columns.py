@@ -11,6 +11,7 @@ import logging
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
+from sources.values.likely_meaning import is_other_unit
 
 log = logging.getLogger(__name__)
 
@@ -19,18 +20,27 @@ _MOST_NAMED = 30
 _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
     " they come: %s. Switch schemas on in the connector (value.converter.schemas.enable=true), or declare types under"
-    " columns.types of the rule (`/.*_at/: TIMESTAMP(6)` declares all columns that a pattern matches), and write into a"
-    " new table (another `into`, with `backfill: true`): columns of a table that is there keep their form"
+    " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
+    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of a table that is"
+    " there keep their form"
+)
+
+_MISREAD = (
+    "pipeline %s: the declared types read numbers of these columns in another unit than they seem to count, which gives"
+    " wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
+    " with `backfill: true`); if the connector has time.precision.mode=connect, say `time_precision: connect`"
 )
 
 
 class EncodedColumns:
     """Gathers the columns of the tables that one look at records shows first; each is told once."""
 
-    def __init__(self, pipeline: str) -> None:
+    def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:
         self._pipeline = pipeline
+        self._precision_tells_unit = precision_tells_unit
         self._told: set[tuple[str, str]] = set()
         self._found: dict[tuple[str, str], str] = {}
+        self._misread: dict[tuple[str, str], str] = {}
 
     def note(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
         """Remember what a source table shows, before its table follows it; columns that hold rows are no news."""
@@ -42,13 +52,23 @@ class EncodedColumns:
         for name in seen.looks.keys() - known:
             self._found.setdefault((sink.identifier, name), seen.looks[name])
 
-    def tell(self) -> None:
-        """One warning for all that is new."""
-        news = {column: meaning for column, meaning in sorted(self._found.items()) if column not in self._told}
-        self._found.clear()
-        if not news:
+    def note_units(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
+        """Remember the declared columns whose numbers the declaration reads in another unit than they seem to have."""
+        if not self._precision_tells_unit:
             return
-        self._told |= news.keys()
-        named = [f"{table}.{name} ({meaning})" for (table, name), meaning in news.items()]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        log.warning(_REMEDY, self._pipeline, ", ".join(named[:_MOST_NAMED]) + more)
+        for name, declared in rule.declared(seen.looks).items():
+            meaning = seen.looks.get(name)
+            if meaning is not None and is_other_unit(meaning, declared):
+                said = f"declared {declared}, looks like {meaning}"
+                self._misread.setdefault((sink.identifier, name), said)
+
+    def tell(self) -> None:
+        """One warning of each kind for all that is new."""
+        for remedy, found in ((_REMEDY, self._found), (_MISREAD, self._misread)):
+            news = {column: meaning for column, meaning in sorted(found.items()) if column not in self._told}
+            found.clear()
+            if news:
+                self._told |= news.keys()
+                named = [f"{table}.{name} ({meaning})" for (table, name), meaning in news.items()]
+                more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+                log.warning(remedy, self._pipeline, ", ".join(named[:_MOST_NAMED]) + more)

@@ -118,7 +118,7 @@ class PipelineTables:
         """Those of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
-        self._encoded = EncodedColumns(config.name)
+        self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             self._open_written()
 
@@ -142,6 +142,7 @@ class PipelineTables:
                     rule = self._rules[identifier]
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, seen)
+                    self._encoded.note_units(self.sinks[identifier], rule, seen)
                     changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, now_ms())
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()

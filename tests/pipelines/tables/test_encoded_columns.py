@@ -10,9 +10,11 @@ import pytest
 
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
+from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.values.likely_meaning import looks_like
+from sources.values.value_forms import ValueForms
 from tests.support.item_batches import event, records, run
-from tests.support.local_batches import pipeline_tables
+from tests.support.local_batches import pipeline_tables, run_batches, shop_config
 
 
 def rows(*keys: int, **more: Any) -> list[tuple[Any, Any]]:
@@ -64,6 +66,32 @@ def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pyte
     }  # fmt: skip
     assert [str(row["amount"]) for row in table.to_arrow().to_pylist()] == ["1.37", "1.37"]
     assert told(caplog) == []
+
+
+def misread(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "another unit" in message]
+
+
+@pytest.mark.parametrize("declared, is_told", [("TIMESTAMP(3)", True), ("TIMESTAMP(6)", False), ("BIGINT", False)])
+def test_a_declared_precision_that_reads_numbers_in_another_unit_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, declared: str, is_told: bool
+) -> None:
+    rule: dict[str, object] = {"match": {"table": ".*"}, "into": "lake.{table}"}
+    rule["columns"] = {"types": {"/cr.*/": declared}}
+    tables = pipeline_tables(tmp_path, [rule])
+    run(tables, tmp_path, records(*rows(1, 2)), records(*rows(3), first_offset=10))
+    named = "lake.items.created (declared TIMESTAMP(3), looks like epoch microseconds: TIMESTAMP(6))"
+    assert [named in message for message in misread(caplog)] == [True] * is_told
+
+
+def test_under_connect_milliseconds_fit_every_precision(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+    rule["columns"] = {"types": {"created": "TIMESTAMP(6)", "late": "TIMESTAMP(6)"}}
+    source = {"files": {"path": str(tmp_path)}, "format": {"debezium-json": {"time_precision": "connect"}}}
+    tables = PipelineTables(shop_config(tmp_path, [rule], {"bucket": "2"}, source=source), "tidemark-shop-test")
+    decoder = DebeziumJsonDecoder(forms=ValueForms(time_precision="connect"))
+    run_batches(tables, [records(event("c", 1, {"id": 1, "late": 1_704_067_200_123}))], tmp_path, decoder=decoder)
+    assert misread(caplog) == []
 
 
 def test_a_pattern_names_no_column(tmp_path: Path) -> None:
