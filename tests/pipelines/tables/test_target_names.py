@@ -10,7 +10,10 @@ from pipelines.tables.target_names import TargetNames
 from sinks.commit.positions import Position
 from tests.support.local_batches import shop_config
 
-POSITIONS = [(f"lake.{name}", Position(1, {(f"shop.public.{name}", 0): 5})) for name in ("first", "second", "third")]
+POSITIONS = [
+    (f"lake.{name}", Position("tidemark-shop", {(f"shop.public.{name}", 0): 5}))
+    for name in ("first", "second", "third")
+]
 
 
 @pytest.mark.parametrize("name", ["first", "second", "third"])
