@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 
+from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
-from sources.values.likely_meaning import is_other_unit
 
 log = logging.getLogger(__name__)
 
 _MOST_NAMED = 30
+_UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
@@ -58,7 +59,7 @@ class EncodedColumns:
             return
         for name, declared in rule.declared(seen.looks).items():
             meaning = seen.looks.get(name)
-            if meaning is not None and is_other_unit(meaning, declared):
+            if meaning is not None and _is_other_unit(meaning, declared):
                 said = f"declared {declared}, looks like {meaning}"
                 self._misread.setdefault((sink.identifier, name), said)
 
@@ -72,3 +73,11 @@ class EncodedColumns:
                 named = [f"{table}.{name} ({meaning})" for (table, name), meaning in news.items()]
                 more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
                 log.warning(remedy, self._pipeline, ", ".join(named[:_MOST_NAMED]) + more)
+
+
+def _is_other_unit(meaning: str, declared: DataType) -> bool:
+    """Whether the precision of a declared timestamp reads the numbers in another unit than they seem to count."""
+    if declared.root not in TIMESTAMPS or not meaning.startswith("epoch "):
+        return False
+    unit = timestamp_unit(declared.precision or 0)
+    return not meaning.startswith(f"epoch {_UNIT_NAMES[unit]}:")

@@ -9,11 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
 from sources.values.json_values import BASE64_TEXT
 
 _DAY_MS = 86_400_000
-_UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _TIMES = (("milliseconds", 1, 3), ("microseconds", 1000, 6), ("nanoseconds", 1_000_000, 9))
 _DAYS = (10_957, 29_220)
 """Of the years 2000 to 2049."""
@@ -38,14 +36,6 @@ def looks_like(name: str, values: Iterable[Any]) -> str | None:
     if all(isinstance(value, int) and not isinstance(value, bool) for value in given):
         return _of_integers(name, given)
     return None
-
-
-def is_other_unit(meaning: str, declared: DataType) -> bool:
-    """Whether the precision of a declared timestamp reads the numbers in another unit than they seem to count."""
-    if declared.root not in TIMESTAMPS or not meaning.startswith("epoch "):
-        return False
-    unit = timestamp_unit(declared.precision or 0)
-    return not meaning.startswith(f"epoch {_UNIT_NAMES[unit]}:")
 
 
 def _of_strings(texts: Sequence[str]) -> str | None:
