@@ -16,6 +16,7 @@ from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
+from sources.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -169,10 +170,10 @@ def _judged(
 
 def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooManyBadRecords:
     kinds = records.reasons.most_common(REASONS_TOLD)
-    told = [f"{count:,} {reason}" for reason, count in kinds]
+    told = [f"{counted(count, 'record')}: {reason}" for reason, count in kinds]
     share = records.share
     if len(kinds) < len(records.reasons):
-        told.append(f"{share.bad - sum(count for _, count in kinds):,} for other reasons")
+        told.append(f"{counted(share.bad - sum(count for _, count in kinds), 'record')} for other reasons")
     place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
     reasons = f"{'; '.join(told)}; the first is at {place} and is {records.look}"
     if name.startswith(MALFORMED_PREFIX):  # no connector has written these lines
