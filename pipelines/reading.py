@@ -61,13 +61,13 @@ class CheckpointStanding:
         return self._checkpoint.is_new
 
     def closed(self) -> Positions:
-        return self._checkpoint.kafka_positions() or {}
+        return self._checkpoint.next_begins()
 
     def planned(self) -> Positions:
         batch, closed = self._checkpoint.planned_batch, self._checkpoint.closed_batch
         if batch is None or batch == closed:
             return {}
-        return {place: end for place, (_, end) in self._checkpoint.planned_offsets(batch).items()}
+        return self._checkpoint.planned_ends(batch)
 
     def ends(self) -> Sequence[str]:
         closed = self._checkpoint.closed_batch

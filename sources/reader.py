@@ -47,11 +47,11 @@ class Standing(Protocol):
         ...
 
     def closed(self) -> Positions:
-        """Where the last closed batch ended; empty before one was closed."""
+        """Where the last closed batch ended, or the first batch begins that is planned; empty before that."""
         ...
 
     def planned(self) -> Positions:
-        """Where the batch ends that is planned and not closed; empty without one."""
+        """Where the batch ends that is planned and not closed, whose rows tables may have; empty without one."""
         ...
 
     def ends(self) -> Sequence[str]:

@@ -140,6 +140,15 @@ class Checkpoint:
         closed = self.closed_batch
         return None if closed is None else self._ends_of(f"offsets/{closed}")
 
+    def next_begins(self) -> dict[tuple[str, int], int]:
+        """Per (topic, partition) where the first batch begins that is not closed; empty before one was planned."""
+        file = self._begin_file()
+        return {} if file is None else self._ends_of(file)
+
+    def planned_ends(self, batch_id: int) -> dict[tuple[str, int], int]:
+        """Per (topic, partition) where a planned batch ends, with partitions that are new in it."""
+        return self._ends_of(f"offsets/{batch_id}")
+
     def planned_offsets(self, batch_id: int) -> dict[tuple[str, int], tuple[int, int]]:
         """Per (topic, partition) the offsets (begin, end) of a batch; without partitions that were new in it."""
         begins = self._ends_of(f"offsets/{batch_id - 1}") if batch_id else self._first_offsets()
@@ -152,26 +161,42 @@ class Checkpoint:
         Also a batch that is planned and not closed ends there. It comes first: after a crash in between Spark goes on
         from what is closed and finds the batch without records of these partitions, all the same.
         """
+        planned = self.planned_batch
+        files = [None if planned is None else f"offsets/{planned}", self._begin_file()]
+        for file in dict.fromkeys(file for file in files if file is not None) if places else ():
+            self._move_in(file, places)
+
+    def _move_in(self, file: str, places: Mapping[tuple[str, int], int | None]) -> None:
+        lines = self._lines(file, 2)
+        nested = _object(lines[-1])
+        for (topic, partition), offset in places.items():
+            at = nested.setdefault(topic, {})
+            at.pop(str(partition), None)
+            if offset is not None:
+                at[str(partition)] = offset
+        lines[-1] = json.dumps({topic: at for topic, at in nested.items() if at}, separators=(",", ":"))
+        begin = b"\0" if self._io.read(f"{self._path}/{file}").startswith(b"\0") else b""
+        directory, _, name = file.rpartition("/")
+        self._io.delete(f"{self._path}/{directory}/.{name}.crc")
+        self._io.write(f"{self._path}/{file}", begin + "\n".join(lines).encode())
+
+    def _begin_file(self) -> str | None:
+        """The file that says where the first batch begins that is not closed; None before one was planned."""
         closed, planned = self.closed_batch, self.planned_batch
-        for batch in sorted({b for b in (closed, planned) if b is not None}, reverse=True) if places else ():
-            file = f"offsets/{batch}"
-            lines = self._lines(file, 3)
-            nested = _object(lines[2])
-            for (topic, partition), offset in places.items():
-                at = nested.setdefault(topic, {})
-                at.pop(str(partition), None)
-                if offset is not None:
-                    at[str(partition)] = offset
-            lines[2] = json.dumps({topic: at for topic, at in nested.items() if at}, separators=(",", ":"))
-            self._io.delete(f"{self._path}/offsets/.{batch}.crc")
-            self._io.write(f"{self._path}/{file}", "\n".join(lines).encode())
+        if closed is not None or planned is None:
+            return None if closed is None else f"offsets/{closed}"
+        if planned > 0:
+            return f"offsets/{planned - 1}"
+        first = self._numbers("sources/0")
+        return f"sources/0/{first[0]}" if first else None
 
     def _first_offsets(self) -> dict[tuple[str, int], int]:
         """Where Spark began to read Kafka."""
-        return _places(_object(self._lines("sources/0/0", 2)[1]))
+        return self._ends_of("sources/0/0")
 
     def _ends_of(self, file: str) -> dict[tuple[str, int], int]:
-        return _places(_object(self._lines(file, 3)[2]))
+        """The offsets in a file of Spark's, which are its last line."""
+        return _places(_object(self._lines(file, 2)[-1]))
 
     def offset_before(self, batch_id: int) -> str | None:
         """Where a planned batch begins, in the text of its source; None for the first record that there is."""

@@ -171,10 +171,10 @@ class KafkaReader:
 
     def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
         """Raise what hinders the checkpoint from going on; where it is to go on all the same, make it able to."""
-        closed = self._standing.closed()
-        check_selected(self._standing.checkpoint, self._settings, closed, self._standing.planned())
+        closed, planned = self._standing.closed(), self._standing.planned()
+        check_selected(self._standing.checkpoint, self._settings, closed, planned)
         anew = self._standing.made_anew(ids)
-        losses = self._losses(anew, closed, bounds)
+        losses = self._losses(anew, closed, planned, bounds)
         if losses and not self._settings.goes_on_after_loss:
             raise refusal_of(losses, closed)
         ended = {loss.place[0] for loss in losses if loss.end is None}
@@ -189,18 +189,25 @@ class KafkaReader:
         moved: dict[Place, int | None] = {}
         if self._settings.goes_on_after_loss:
             self._pass_over(losses)
-            moved.update(dict.fromkeys(place for place in closed if place[0] in anew or place not in bounds))
+            known = {**closed, **planned}
+            moved.update(dict.fromkeys(place for place in known if place[0] in anew or place not in bounds))
             moved.update({x.place: bounds[x.place].end for x in losses if x.how is How.WENT_BACK})
             self._standing.move(moved)
             for place in moved:
                 self.losses.told.pop(place, None)
         check_readable({place: at for place, at in closed.items() if place not in moved}, bounds)
 
-    def _losses(self, anew: Collection[str], closed: Positions, bounds: Mapping[Place, Bounds]) -> list[Loss]:
-        """What of the records behind the closed batches is lost; a topic nobody has read is as good as new."""
-        read = {topic for (topic, _), at in closed.items() if at > 0}
+    def _losses(
+        self, anew: Collection[str], closed: Positions, planned: Positions, bounds: Mapping[Place, Bounds]
+    ) -> list[Loss]:
+        """What of the records behind the closed batches is lost; a topic nobody has read is as good as new.
+
+        A batch that is ``planned`` may have read it: tables may have its rows, and take them for those of the new one.
+        """
+        begun = {place for place, end in planned.items() if end > closed.get(place, 0)}
+        read = {topic for (topic, _), at in closed.items() if at > 0} | {topic for topic, _ in begun}
         left = {place: at for place, at in closed.items() if place[0] not in anew}
-        return [*lost_with({*anew} & read, closed), *lost_records(left, bounds)]
+        return [*lost_with({*anew} & read, {**dict.fromkeys(begun, 0), **closed}), *lost_records(left, bounds)]
 
     def _pass_over(self, losses: Sequence[Loss]) -> None:
         """Tell what is lost, each offset once."""
@@ -364,7 +371,9 @@ class KafkaReader:
         if not anew:
             return None
         closed = self._standing.closed()
-        losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, {})
+        # Where losses are refused, a batch that has begun after the topic was made anew must not look like one.
+        planned = self._standing.planned() if self._settings.goes_on_after_loss else {}
+        losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, planned, {})
         if losses and not self._settings.goes_on_after_loss:
             return refusal_of(losses, closed)
         if not losses and {*anew} <= {topic for topic, _ in closed}:

@@ -28,6 +28,32 @@ def test_a_rebuild_does_not_wait_for_a_topic_that_is_gone(machine: PipelineMachi
     machine.check_at_rest()
 
 
+def test_the_first_batch_of_a_checkpoint_does_not_run_again_over_a_topic_made_anew(machine: PipelineMachine) -> None:
+    """It was killed, so that no batch is closed; its offsets are of the topic before."""
+    machine.lose_checkpoint()
+    machine.produce(source="sums", keys=[4], deletes=False)
+    machine.kill_at(point="after-append")
+    machine.run(work=["batch"], most=20)
+    assert not machine.pipeline.is_running
+    machine.make_topic_anew(topic=ONE)
+    machine.produce(source="sums", keys=[0, 8], deletes=False)
+    machine.check_at_rest()
+
+
+def test_a_killed_batch_that_was_the_first_of_its_topic_does_not_run_again_over_a_new_one(
+    machine: PipelineMachine,
+) -> None:
+    """The closed batches do not know the topic: the first one of its name went before."""
+    machine.make_topic_anew(topic=ONE)
+    machine.produce(source="sums", keys=[4], deletes=False)
+    machine.kill_at(point="after-append")
+    machine.run(work=["batch", "batch", "batch"], most=20)
+    assert not machine.pipeline.is_running
+    machine.make_topic_anew(topic=ONE)
+    machine.produce(source="sums", keys=[8], deletes=False)
+    machine.check_at_rest()
+
+
 @pytest.mark.xfail(strict=True, reason="a new checkpoint does not fill tables of rules with backfill")
 def test_a_new_table_is_filled_under_a_new_checkpoint(machine: PipelineMachine) -> None:
     machine.lose_checkpoint()

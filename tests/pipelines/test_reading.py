@@ -120,6 +120,32 @@ def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_
     ]
 
 
+@pytest.mark.parametrize("closed", [None, 0])
+def test_a_batch_that_is_planned_does_not_run_over_a_topic_made_anew(
+    reading: KafkaReader, tmp_path: Path, closed: int | None
+) -> None:
+    """Tables may have its rows, and would take records of the new topic for these."""
+    checkpoint = tmp_path / "cp"
+    (checkpoint / "sources/0").mkdir(parents=True)
+    (checkpoint / "sources/0/0").write_text('\0v1\n{"a":{"0":20},"b":{"0":0}}')
+    if closed is None:
+        (checkpoint / "commits/0").unlink()
+    else:
+        (checkpoint / "offsets/0").write_text('v1\n{"batchTimestampMs":1}\n{"b":{"0":0}}')
+        (checkpoint / "offsets/1").write_text('v1\n{"batchTimestampMs":1}\n{"a":{"0":50},"b":{"0":0}}')
+    ids, held = {"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)}
+    with pytest.raises(RecordsLost, match=r"topic a partition 0: offsets from .* on are gone"):
+        reading._go_on(ids, held)
+
+    reading._settings = replace(reading._settings, goes_on_after_loss=True)
+    reading._go_on(ids, held)
+
+    assert reading._standing.closed() == reading._standing.planned() == {("b", 0): 0}
+    begin = b'\0v1\n{"a":{"0":20},"b":{"0":0}}' if closed == 0 else b'\0v1\n{"b":{"0":0}}'
+    assert (checkpoint / "sources/0/0").read_bytes() == begin
+    assert [loss.begin for loss in reading.losses.newest] == [20 if closed is None else 0]
+
+
 def tables_at(reading: KafkaReader, monkeypatch: pytest.MonkeyPatch, *positions: Position) -> None:
     """Let the pipeline have written a table for each of these positions."""
     tables = [WrittenTable(TableName("lake", f"t{n}"), at, CommitKind.APPEND) for n, at in enumerate(positions)]
