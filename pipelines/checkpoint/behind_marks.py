@@ -114,6 +114,12 @@ class BehindMark:
         """Where the last slice begins, which may not be done; before the first one as ``position``."""
         return self.begin if self.slice is None else self.slice.begin
 
+    def has_planned(self, since_ms: int, number: int) -> bool:
+        """Whether a slice of the mark from ``since_ms``, this one or one before it, was planned as this says."""
+        if since_ms != self.since_ms:
+            return since_ms < self.since_ms
+        return not self.misses_records or (self.slice is not None and number <= self.slice.number)
+
     @property
     def aside_name(self) -> str:
         """What tells the bad records that are met while the table is caught up from those of the stream."""

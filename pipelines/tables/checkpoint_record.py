@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from paimon_table import CLOCK_SKEW_MS, Catalog, Table, TableName
+from paimon_table import CLOCK_SKEW_MS, Catalog, CommitKind, Table, TableName
 from paimon_table.errors import ConfigError
+from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import PLACEHOLDER
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import searched_for
+from pipelines.tables.written_tables import searched_for, written_tables
+from sinks.commit.positions import aside_number
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -142,12 +145,33 @@ class CheckpointRecord:
             return
         planned_ms = self._checkpoint.planned_at_ms(planned)
         since_ms = None if planned_ms is None else planned_ms - CLOCK_SKEW_MS  # later batches were committed later
-        names = [TableName.of(name) for name in record.tables]
+        # A copy from before a table's first commit does not record it.
+        fixed = (rule.into for rule in self._config.tables if not PLACEHOLDER.search(rule.into))
+        names = [TableName.of(name) for name in dict.fromkeys((*record.tables, *fixed))]
+        self._check_slices(names, commit_user)
         for name, found in searched_for(self._catalog, names, commit_user, since_ms):
             if found.newest is not None and found.newest.commit_identifier > planned:
                 raise older_copy(self._config, planned, str(name), found.newest.commit_identifier)
             if found.exhaustive:
                 self._told.add(str(name))
+
+    def _check_slices(self, names: Collection[TableName], commit_user: str) -> None:
+        """Refuse a checkpoint that has not planned what was read beside its stream: it would be read again.
+
+        A slice is in the mark of its table before the table has it.
+        """
+        marks = BehindMarks(self._checkpoint).all
+        for table in written_tables(self._catalog, self._config.name, names, lambda *_: None):
+            position = table.position
+            since_ms = aside_number(position.writer)
+            if position.commit_user != commit_user or since_ms is None or table.kind == CommitKind.OVERWRITE:
+                continue  # the switch of a rebuild is no slice
+            mark = marks.get(str(table.name))
+            if mark is None or not mark.has_planned(since_ms, position.commit_identifier):
+                raise _is_older(
+                    f"checkpoint {self._config.checkpoint} has not planned to read records again for table"
+                    f" {table.name}, but the table holds them already (slice {position.commit_identifier})"
+                )
 
     def has_told(self, identifier: str) -> bool:
         """Whether the table's snapshots have told, at ``check``, that it has no batch beyond the checkpoint's.
@@ -179,11 +203,17 @@ class CheckpointRecord:
 
 def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: int) -> ConfigError:
     """The error for a table with a batch of a checkpoint that had planned up to ``planned`` when this run began."""
-    return ConfigError(
+    return _is_older(
         f"checkpoint {config.checkpoint} has planned batches up to {planned}, but table {identifier} holds batch"
-        f" {batch_id} of it already: this is an older copy of the checkpoint, and records would be passed over in"
-        " silence or come twice. Move the checkpoint directory away and start again: a new one goes on from the"
-        " positions in the tables (on_lost_checkpoint: resume)"
+        f" {batch_id} of it already"
+    )
+
+
+def _is_older(why: str) -> ConfigError:
+    return ConfigError(
+        f"{why}: this is an older copy of the checkpoint, and records would be passed over in silence or come twice."
+        " Move the checkpoint directory away and start again: a new one goes on from the positions in the tables"
+        " (on_lost_checkpoint: resume)"
     )
 
 

@@ -45,8 +45,13 @@ def aside_user(commit_user: str, number: int) -> str:
 
 def checkpoint_user(commit_user: str) -> str:
     """The commit user of the checkpoint for which somebody commits."""
+    return commit_user if aside_number(commit_user) is None else commit_user.rpartition(ASIDE)[0]
+
+
+def aside_number(commit_user: str) -> int | None:
+    """The number of who commits beside the stream of a checkpoint; None of the stream itself."""
     user, _, number = commit_user.rpartition(ASIDE)
-    return user if user and number.isascii() and number.isdigit() else commit_user  # names of pipelines may have a +
+    return int(number) if user and number.isascii() and number.isdigit() else None  # names of pipelines may have a +
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,6 @@ def test_a_compaction_that_a_rollback_has_undone_is_done_again(machine: Pipeline
     assert not machine.pipeline.awaits_compaction("lake.orders")
 
 
-@pytest.mark.xfail(strict=True, reason="an older copy is noticed by batches that came later, not by slices")
 def test_an_older_copy_of_a_checkpoint_is_refused_where_a_table_was_filled_since(machine: PipelineMachine) -> None:
     """To it the table is new, so that it is filled once more."""
     machine.back_up()

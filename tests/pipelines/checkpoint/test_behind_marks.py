@@ -108,3 +108,12 @@ def test_a_damaged_mark_is_named(tmp_path: Path, change: Callable[[str], str]) -
     file.write_text(change(file.read_text()))
     with pytest.raises(CorruptFile, match=r"tidemark/behind/.*is not what was written"):
         BehindMarks(checkpoint)
+
+
+def test_a_mark_tells_the_slices_that_it_has_planned_from_later_ones() -> None:
+    mark = BehindMark("lake.t", Cause.ASKED, "by hand", 10, 3, None)
+    assert mark.has_planned(9, 5) and not mark.has_planned(11, 0)
+    assert not mark.has_planned(10, 0)
+    begun = replace(mark, slice=SlicePlan(4, None, "{}", 20))
+    assert begun.has_planned(10, 4) and not begun.has_planned(10, 5)
+    assert replace(mark, cause=Cause.JOINED).has_planned(10, 5)
