@@ -461,10 +461,13 @@ class PipelineQuery:
         note_away(self.config, self._own, positions, self._counts, self._left_out, noted, source)
 
     def _note_new_tables(self) -> None:
-        closed = self._checkpoint.closed_batch
+        closed, written = self._checkpoint.closed_batch, {str(name) for name in self._own.names()}
         if closed is not None:
-            written = {str(name) for name in self._own.names()}
             note_new_tables(self.config, self._left_out, written, self._read_topics(), closed + 1)
+        elif written and self.config.on_lost_checkpoint == "resume" and self._checkpoint.planned_batch is not None:
+            begin = self._checkpoint.offset_before(0)  # where the tables stand that an earlier checkpoint has filled
+            passed = () if begin is None else self._reader.slices().topics(begin)
+            note_new_tables(self.config, self._left_out, written, passed, 0)
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
         """Let the checkpoint know what the tables have by now."""
@@ -547,6 +550,7 @@ class PipelineQuery:
         if not self._has_noted_away:  # a new checkpoint has a begin by now
             positions = self._own.positions()
             self._note_away(positions)
+            self._note_new_tables()
             note_found(self._counts, self._own, positions)
             self._has_noted_away = True
         if self.tables is None:

@@ -145,16 +145,7 @@ class PipelineMachine(JudgedPipeline):
     @precondition(lambda self: REFILLED not in self.truth.tables)
     @rule()
     def fill_another_table(self) -> None:
-        """The rule of the log names another table, which is filled from the first records that there are.
-
-        Under a checkpoint that has closed a batch: see ``test_histories``.
-        """
-        for source in TOPICS:
-            self.produce(source, [0], False)
-        self.check_at_rest()
-        self._fill_another_table()
-
-    def _fill_another_table(self) -> None:
+        """The rule of the log names another table, which is filled from the first records that there are."""
         self.pipeline.stop()
         self.rule_of["log"] |= {"into": REFILLED, "backfill": True}
         self.truth.tables["lake.log"].is_retired = True

@@ -2,7 +2,8 @@
 
 The query keeps ``metadata``, ``sources/0/0``, ``offsets/N`` and ``commits/N`` as Spark does: the offsets of a batch are
 durable before it runs, a batch without a commit runs again with the same offsets, partitions that the offsets before do
-not name are read from their first record. Frames hold records, not blobs: the adapter hands them to ``LocalExchange``.
+not name are read from their first record; the first batch runs without records too. Frames hold records, not blobs:
+the adapter hands them to ``LocalExchange``.
 """
 
 from __future__ import annotations
@@ -140,13 +141,13 @@ class StandInQuery:
         return None
 
     def run_batch(self, most_records: int) -> bool:
-        """Run the next batch and close it; False when there is nothing to read."""
+        """Run the next batch and close it; False when there is nothing to read, but for the first one."""
         planned, closed = self._newest("offsets"), self._newest("commits")
         if planned == closed:
             planned += 1
             begins = self._begins(planned)
             ends = self._planned_ends(begins, most_records)
-            if ends == begins:
+            if ends == begins and planned > 0:
                 return False
             self._write(f"offsets/{planned}", f'v1\n{{"batchTimestampMs":{_now_ms()}}}\n{text_of(ends)}')
         begins, ends = self._begins(planned), places_of(str(self._read(f"offsets/{planned}")).split("\n")[2])
