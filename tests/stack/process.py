@@ -2,12 +2,14 @@
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.stack.paths import StackUnavailable
@@ -16,14 +18,21 @@ from tests.support.waiting import seconds
 POLL_INTERVAL_S = 0.1
 LOG_TAIL_LINES = 40
 PR_SET_PDEATHSIG = 1
+LOWEST_PORT, LOWEST_OUTGOING_PORT = 12_000, 32_000
+"""Linux and macOS take ports from 32768 or 49152 on for connections that go out."""
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port of 127.0.0.1 that nothing listens on at this moment.
+
+    Connections of other tests go out from ports of the system's own range: one of these may be taken by the time that a
+    server starts, or starts again.
+    """
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            port = random.SystemRandom().randrange(LOWEST_PORT, LOWEST_OUTGOING_PORT)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def port_is_open(port: int) -> bool:
