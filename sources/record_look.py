@@ -7,13 +7,15 @@ from collections.abc import Collection
 
 FIELDS_SHOWN = 8
 
-_KNOWN = (
-    ({"data", "type", "isDdl"}, "Canal JSON, which is not supported: let Debezium follow the database"),
-    ({"data", "type", "mysqlType"}, "Canal JSON, which is not supported: let Debezium follow the database"),
-    ({"database", "table", "type", "ts", "data"}, "Maxwell JSON, which is not supported: let Debezium follow it"),
-    ({"before", "after", "op_type", "op_ts"}, "GoldenGate JSON, which is not supported: let Debezium follow it"),
+_OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("Canal JSON", frozenset({"data", "type", "isDdl"})),
+    ("Canal JSON", frozenset({"data", "type", "mysqlType"})),
+    ("Maxwell JSON", frozenset({"database", "table", "type", "ts", "data"})),
+    ("Oracle GoldenGate JSON", frozenset({"table", "op_type", "op_ts"})),
+    ("AWS DMS JSON", frozenset({"data", "metadata"})),
+    ("a CloudEvent", frozenset({"specversion", "id", "type"})),
 )
-"""Fields that tell a format, and what it is."""
+"""Formats of other tools, by fields which all their records have."""
 
 _ROWS = "rows without an envelope: if Debezium writes them, remove the transform ExtractNewRecordState of the connector"
 _AVRO_MAGIC = 0
@@ -50,4 +52,11 @@ def _format_of(fields: Collection[str]) -> str:
     """The format that the fields tell; nothing for an envelope of Debezium."""
     if "op" in fields:
         return ""
-    return ", which look like " + next((words for telling, words in _KNOWN if telling <= {*fields}), _ROWS)
+    other = other_format(fields)
+    words = _ROWS if other is None else f"{other}, which is not supported: let Debezium follow the database"
+    return f", which look like {words}"
+
+
+def other_format(fields: Collection[str]) -> str | None:
+    """The format of another tool that the fields of a record tell; None where they tell none."""
+    return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)

@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
+from sources.record_look import other_format
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is no Debezium envelope: "
 _NOT_READ = "only Debezium's envelopes are read: let Debezium write the topic, or leave the topic out"
 _UNWRAPPED = "it is a row without envelope: take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5
-
-_OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("Canal JSON", frozenset({"data", "type", "isDdl"})),
-    ("Canal JSON", frozenset({"data", "type", "mysqlType"})),
-    ("Maxwell JSON", frozenset({"database", "table", "type", "ts", "data"})),
-    ("Oracle GoldenGate JSON", frozenset({"table", "op_type", "op_ts"})),
-    ("AWS DMS JSON", frozenset({"data", "metadata"})),
-    ("a CloudEvent", frozenset({"specversion", "id", "type"})),
-)
-"""Formats of other tools, by fields which all their records have."""
 
 
 def strange_bytes(raw: bytes) -> str | None:
@@ -49,7 +40,7 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}it is not a JSON object"
     if "op" in value:
         return f"{_NO_ENVELOPE}op is {value['op']!r}"
-    other = next((name for name, fields in _OTHER_FORMATS if value.keys() >= fields), None)
+    other = other_format(value)
     if other is not None:
         return f"{_NO_ENVELOPE}it has no field op and looks like {other}; {_NOT_READ}"
     if isinstance(value.get("after"), Mapping) or (value.keys() & {"updated", "mvcc_timestamp"} and "after" in value):
