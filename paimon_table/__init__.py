@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.table_name import TableName
     from paimon_table.commit.commit import CommitResult, TableCommit
-    from paimon_table.commit.own_commits import CLOCK_SKEW_MS
+    from paimon_table.commit.delta import Commit
+    from paimon_table.commit.own_commits import CLOCK_SKEW_MS, CommitsOfUser, OwnCommits, outcome_unknown
     from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED, BucketId
     from paimon_table.metadata.commit_message import CommitMessage
     from paimon_table.metadata.data_file import DataFileMeta
@@ -54,9 +55,13 @@ else:
         "BucketState": "metadata.table_state",
         "CLOCK_SKEW_MS": "commit.own_commits",
         "Catalog": "catalog.catalog",
+        "Commit": "commit.delta",
         "CommitKind": "metadata.snapshot",
         "CommitMessage": "metadata.commit_message",
         "CommitResult": "commit.commit",
+        "CommitsOfUser": "commit.own_commits",
+        "OwnCommits": "commit.own_commits",
+        "outcome_unknown": "commit.own_commits",
         "DataFileMeta": "metadata.data_file",
         "FilePacker": "metadata.packed_files",
         "FilesystemCatalog": "catalog.filesystem",
@@ -125,15 +130,18 @@ __all__ = [
     "BucketId",
     "BucketState",
     "Catalog",
+    "Commit",
     "CommitKind",
     "CommitMessage",
     "CommitResult",
+    "CommitsOfUser",
     "DataFileMeta",
     "FilePacker",
     "FilesystemCatalog",
     "Lane",
     "LaneSplit",
     "LiveFiles",
+    "OwnCommits",
     "SchemaChange",
     "SetOption",
     "Snapshot",
@@ -160,6 +168,7 @@ __all__ = [
     "lane_split",
     "open_assigner",
     "open_writer",
+    "outcome_unknown",
     "snapshots_before",
     "validate_changed_table",
     "validate_new_table",

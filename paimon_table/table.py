@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from paimon_table.bucket_assignment.bucket_assigner import AssignedRows, assign_all, lane_split
 from paimon_table.bucket_assignment.lanes import LaneSplit
 from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
 from paimon_table.compaction.due import due_compactions
 from paimon_table.compaction.record_expiry import record_expiry
 from paimon_table.errors import CommitConflict, ConfigError
@@ -242,9 +243,8 @@ class Table:
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
         is_new_user: bool = False,
-        others_up_to: int = 0,
-        first_new: int | None = None,
-        has_told: bool = False,
+        after: int = 0,
+        own: OwnCommits | None = None,
         before: TableCommit | None = None,
     ) -> TableCommit:
         """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
@@ -252,10 +252,8 @@ class Table:
         ``before`` is the committer of the same user that it takes the place of, under another schema.
 
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
-        ``others_up_to``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
-        ``first_new``: nobody but this committer begins a commit of this identifier or a higher one, so it knows which
-        of them it has published, also where the snapshots that would say so have expired. It goes by that once the
-        snapshots have told that nobody had begun one; with ``has_told`` they have.
+        ``after``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
+        ``own`` tells which commits the table has, in place of the user's snapshots with their identifiers.
         """
         return TableCommit(
             self.context,
@@ -267,10 +265,7 @@ class Table:
             on_attempt=on_attempt,
             retry_wait=retry_wait,
             state=state,
-            is_new_user=is_new_user,
-            others_up_to=others_up_to,
-            first_new=first_new,
-            has_told=has_told,
+            own=own or CommitsOfUser(self.snapshots, self.paths.root, user, is_new_user=is_new_user, after=after),
             before=before,
         )
 

@@ -122,7 +122,7 @@ class PipelineQuery:
         self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
         self._checkpoint = pipeline.checkpoint
         planned = self._checkpoint.planned_batch
-        self._first_new = 0 if planned is None else planned + 1
+        self._first_own = 0 if planned is None else planned + 1
         self._catalog = pipeline.catalog
         self._record = pipeline.record
         self._own = pipeline.own
@@ -571,7 +571,7 @@ class PipelineQuery:
             self._own,
             left_out=self._left_out,
             topic_ids=self._topic_ids,
-            first_new=self._first_new,
+            first_own=self._first_own,
             counts=self._counts,
         )
 

@@ -79,13 +79,17 @@ class CheckpointStanding:
         return list(self._ends.values())
 
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
+        written = self._own.written()
+        if self._checkpoint.is_new:
+            self._topics.find_cuts(table.position for table in written)
         lowest: Positions = {}
+        highest: Positions = {}
         ended: Positions = {}
         gone_on: set[str] = set()
         readers: Counter[str] = Counter()
         read_by: Counter[Place] = Counter()
-        for table in self._own.written():
-            position = table.position
+        for table in written:
+            position = table.position.among(self._topics.cuts)
             readers.update({topic for topic, _ in position.offsets})
             read_by.update(position.offsets.keys())
             for place, offset in position.offsets.items():
@@ -95,20 +99,27 @@ class CheckpointStanding:
                 else:
                     gone_on.add(place[0])
                 lowest[place] = min(offset, lowest.get(place, offset))
+                highest[place] = max(offset, highest.get(place, offset))
         # A table of the topic without an offset in a partition has none of its records.
         unread = frozenset(place for place in lowest if read_by[place] < readers[place[0]])
         positions = {place: at for place, at in lowest.items() if place not in unread}
-        return Recorded(positions, {place: at for place, at in ended.items() if place[0] not in gone_on}, unread)
+        ended = {place: at for place, at in ended.items() if place[0] not in gone_on}
+        return Recorded(positions, ended, unread, highest)
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()
 
     def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
-        return {topic for table in self._own.written() for topic, _ in table.position.among(topic_ids).floors}
+        positions = [table.position.among(topic_ids) for table in self._own.written()]
+        return {topic for position in positions for topic, _ in position.offsets if topic not in position.topics}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
+        self.cut({place: end for place, end in places.items() if end is not None})
         self._move_others(places)
         self._checkpoint.move(places)
+
+    def cut(self, ends: Mapping[Place, int]) -> None:
+        self._topics.cut(ends)
 
     def begin_anew(self, topics: Collection[str]) -> None:
         if topics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -21,6 +21,8 @@ class Recorded:
     """How far topics were read that were made anew since, and that no table has gone on in."""
     unread: frozenset[Place] = frozenset()
     """Partitions that some table of their topic has read nothing of; they are not among ``positions``."""
+    highest: Positions = field(default_factory=dict)
+    """The highest of each partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,10 @@ class Standing(Protocol):
         """Let reading go on durably at other offsets; with None a partition counts as one that is new."""
         ...
 
+    def cut(self, ends: Mapping[Place, int]) -> None:
+        """Note durably that partitions have lost all from these offsets on, which other records get now."""
+        ...
+
     def begin_anew(self, topics: Collection[str]) -> None:
         """Forget durably where tables stand that are not in the stream, and replays, in topics that were made anew."""
         ...

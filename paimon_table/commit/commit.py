@@ -41,7 +41,7 @@ from paimon_table.commit.overwrite import (
     replacing_delta,
     whole_delta,
 )
-from paimon_table.commit.own_commits import OwnCommits
+from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
 from paimon_table.commit.rolled_back_base import is_rolled_back, take_back
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
@@ -124,10 +124,7 @@ class TableCommit:
         on_attempt: Callable[[], None] | None = None,
         retry_wait: RetryWait | None = None,
         state: TableState | None = None,
-        is_new_user: bool = False,
-        others_up_to: int = 0,
-        first_new: int | None = None,
-        has_told: bool = False,
+        own: OwnCommits | None = None,
         before: TableCommit | None = None,
     ) -> None:
         self._io = ctx.io
@@ -148,15 +145,7 @@ class TableCommit:
         self._reader = ManifestReader(ctx.io, ctx.paths)
         self._state: TableState = before.state if before is not None else state or TableState()
         self._manifests: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
-        self._own = OwnCommits(
-            self._snapshots,
-            ctx.paths.root,
-            commit_user,
-            is_new_user=is_new_user,
-            others_up_to=others_up_to,
-            first_new=first_new,
-            has_told=has_told,
-        )
+        self._own: OwnCommits = own or CommitsOfUser(self._snapshots, ctx.paths.root, commit_user)
         self._rollback_count = 0
         if before is not None:
             self._own, self._rollback_count = before._own, before._rollback_count
@@ -190,23 +179,10 @@ class TableCommit:
         """
         return self._rollback_count
 
-    @property
-    def is_any_gone(self) -> bool:
-        """Whether a commit of this user was in the table and is not any more: it was rolled back, or made anew."""
-        return self._own.is_any_gone
-
-    def committed_identifier(self, started_ms: int | None = None, identifier: int | None = None) -> int | None:
-        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``.
-
-        Of which only matters whether it is less than ``identifier``, where that is given.
-        """
-        self.refresh()
-        return self.known_identifier(started_ms, identifier)
-
-    def known_identifier(self, started_ms: int | None = None, identifier: int | None = None) -> int | None:
-        """The same as of ``state``: without a look at what others have committed since."""
-        self._own.search(self._state.snapshot_id, started_ms, identifier)
-        return self._own.newest.commit_identifier if self._own.newest is not None else None
+    def committed_identifier(self, started_ms: int | None = None) -> int | None:
+        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``."""
+        newest = self._own.newest(self.refresh().snapshot, started_ms)
+        return None if newest is None else newest.commit_identifier
 
     def commit(
         self,
@@ -350,7 +326,7 @@ class TableCommit:
         return published
 
     def _is_committed(self, request: Commit, kind: CommitKind) -> bool:
-        return self._own.has(request, kind, self._state.snapshot_id)
+        return self._own.find(request, kind, self._state.snapshot) is not None
 
     def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
         """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
@@ -362,9 +338,10 @@ class TableCommit:
             if attempt:
                 self._retry_wait.after(attempt - 1, self._options)
                 self.refresh()
-                if self._is_committed(request, kind) and self._own.newest is not None:
+                found = self._own.find(request, kind, self._state.snapshot)
+                if found is not None:
                     shared.discard()
-                    return self._own.newest
+                    return found
             delta = self._ordered(delta_at(self._state))
             self._check_conflict(request, delta, shared)
             self._look_before_attempt(shared)

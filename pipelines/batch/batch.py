@@ -151,6 +151,8 @@ def _append_planned(
         return None  # compactions of the batch before have failed since the decode step was planned
     if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
         return None  # another writer has changed a schema or who owns which keys since then
+    if plan.decode.floors != decode.floors:
+        return None  # another process of the pipeline has committed rows of these offsets
     keep_budgets(batch, reports, tables, settings)
     written = exchange.write(plan.write, in_one_task=settings.slots == 1)
     clock.lap("write")

@@ -102,7 +102,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         commits.begin(result)
     failures = commits.end().failures
     if failures:
-        _discard_unpublished(plan, written, tables)
+        _discard_unpublished(plan, written, ends, tables)
         raise failures[0]
     clock.lap("append")
     return appended
@@ -166,11 +166,10 @@ def unfinished_batches(
     """
     left: defaultdict[int, list[int]] = defaultdict(list)
     sinks = list(tables.sinks.values())
-    started_ms = planned_at_ms(0 if closed_batch is None else closed_batch)
     for index, sink in enumerate(sinks):
         if tables.is_left_out(sink.identifier):
             continue
-        batch_id = sink.unfinished_batch(closed_batch, started_ms)
+        batch_id = sink.unfinished_batch(closed_batch)
         if batch_id is not None:
             left[batch_id].append(index)
     unfinished = []
@@ -292,7 +291,12 @@ def _without_failed(
     return JobResult([], [w for w in compacted.writes if w.target not in out], compacted.waits)
 
 
-def _discard_unpublished(plan: BatchPlan, written: Written, tables: PipelineTables) -> None:
+def _discard_unpublished(
+    plan: BatchPlan,
+    written: Written,
+    ends: Mapping[str, Mapping[TopicPartition, int]],
+    tables: PipelineTables,
+) -> None:
     """Delete what was written for tables that have not got the rows of the batch, and all compactions.
 
     Where storage does not say whether the rows are there, the files stay.
@@ -301,7 +305,8 @@ def _discard_unpublished(plan: BatchPlan, written: Written, tables: PipelineTabl
     for index, target in enumerate(plan.write.targets):
         with suppress(OSError, TidemarkError):
             discard(target, compacted.messages(index))
-            if not tables.sinks[target.identifier].is_appended(plan.batch.id, plan.batch.started_ms):
+            sink, batch = tables.sinks[target.identifier], plan.batch
+            if not sink.has_rows(batch.id, ends.get(target.identifier, {}), batch.started_ms):
                 discard(target, written.result.messages(index))
 
 

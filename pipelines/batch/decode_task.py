@@ -130,6 +130,11 @@ class DecodeTask:
         return tuple(target.schema.id for target in self.targets)
 
     @property
+    def floors(self) -> tuple[Mapping[tuple[str, int], int], ...]:
+        """Up to which offsets each target has all rows."""
+        return tuple(target.floors for target in self.targets)
+
+    @property
     def lanes(self) -> tuple[LaneSplit, ...]:
         """How the rows of each target are shared among the write tasks."""
         return tuple(target.lanes for target in self.targets)

@@ -63,7 +63,7 @@ class StreamEnd:
         if tables is None or table is None:
             return False
         planned_at_ms = self._checkpoint.planned_at_ms(batch_id)
-        return has_batch(table, identifier, tables.config.name, tables.commit_user, batch_id, planned_at_ms)
+        return has_batch(table, tables.config.name, tables.commit_user, batch_id, planned_at_ms)
 
     def readmit(self, identifier: str) -> None:
         tables = self._tables()

@@ -32,4 +32,4 @@ class ClosedStream:
             return False
         table = self._catalog.load(TableName.of(identifier))
         planned_at_ms = self._checkpoint.planned_at_ms(planned)
-        return has_batch(table, identifier, self._pipeline, self._user, planned, planned_at_ms)
+        return has_batch(table, self._pipeline, self._user, planned, planned_at_ms)

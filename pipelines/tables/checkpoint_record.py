@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from paimon_table import CLOCK_SKEW_MS, Catalog, CommitKind, Table, TableName
+from paimon_table import Catalog, CommitKind, Table, TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.behind_marks import BehindMarks
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -22,7 +22,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
-from pipelines.tables.written_tables import searched_for, written_tables
+from pipelines.tables.written_tables import WrittenTable, written_tables
 from sinks.commit.positions import aside_number
 from sources.wording import first_of
 
@@ -66,7 +66,6 @@ class CheckpointRecord:
         self._catalog = catalog or catalog_of(config)
         self._checkpoint = checkpoint
         self._record = checkpoint.document(FILE, Record.from_bytes)
-        self._told: set[str] = set()
 
     def check(self, commit_user: str | None) -> None:
         """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
@@ -143,25 +142,23 @@ class CheckpointRecord:
         planned = self._checkpoint.planned_batch
         if commit_user is None or planned is None:
             return
-        planned_ms = self._checkpoint.planned_at_ms(planned)
-        since_ms = None if planned_ms is None else planned_ms - CLOCK_SKEW_MS  # later batches were committed later
         # A copy from before a table's first commit does not record it.
         fixed = (rule.into for rule in self._config.tables if not PLACEHOLDER.search(rule.into))
         names = [TableName.of(name) for name in dict.fromkeys((*record.tables, *fixed))]
-        self._check_slices(names, commit_user)
-        for name, found in searched_for(self._catalog, names, commit_user, since_ms):
-            if found.newest is not None and found.newest.commit_identifier > planned:
-                raise older_copy(self._config, planned, str(name), found.newest.commit_identifier)
-            if found.exhaustive:
-                self._told.add(str(name))
+        written = list(written_tables(self._catalog, self._config.name, names, lambda *_: None))
+        self._check_slices(written, commit_user)
+        for table in written:
+            position = table.position
+            if position.writer == commit_user and position.commit_identifier > planned:
+                raise older_copy(self._config, planned, str(table.name), position.commit_identifier)
 
-    def _check_slices(self, names: Collection[TableName], commit_user: str) -> None:
+    def _check_slices(self, written: Iterable[WrittenTable], commit_user: str) -> None:
         """Refuse a checkpoint that has not planned what was read beside its stream: it would be read again.
 
         A slice is in the mark of its table before the table has it.
         """
         marks = BehindMarks(self._checkpoint).all
-        for table in written_tables(self._catalog, self._config.name, names, lambda *_: None):
+        for table in written:
             position = table.position
             since_ms = aside_number(position.writer)
             if position.commit_user != commit_user or since_ms is None or table.kind == CommitKind.OVERWRITE:
@@ -172,13 +169,6 @@ class CheckpointRecord:
                     f"checkpoint {self._config.checkpoint} has not planned to read records again for table"
                     f" {table.name}, but the table holds them already (slice {position.commit_identifier})"
                 )
-
-    def has_told(self, identifier: str) -> bool:
-        """Whether the table's snapshots have told, at ``check``, that it has no batch beyond the checkpoint's.
-
-        They do not where others have let those expire that might be of such a batch.
-        """
-        return identifier in self._told
 
     def _created_ms(self, identifier: str) -> int | None:
         return self._catalog.files(TableName.of(identifier)).created_ms()

@@ -45,12 +45,12 @@ class Opening:
         evolution: Evolution,
         beside: BesideStream | None,
         topic_ids: TopicIds,
-        first_new: int | None,
+        first_own: int | None,
         counts: CommitCounts | None,
     ) -> None:
         """With ``beside`` the commits are those of work beside the stream.
 
-        ``topic_ids`` gives the ids of the topics that are read, ``first_new`` the first batch that no earlier process
+        ``topic_ids`` gives the ids of the topics that are read, ``first_own`` the first batch that no earlier process
         can have begun, ``counts`` how many commits the tables have.
         """
         self._counts = counts
@@ -61,7 +61,7 @@ class Opening:
         self._evolution = evolution
         self._beside = beside
         self._topic_ids = topic_ids
-        self._first_new = first_new
+        self._first_own = first_own
         self._made: list[TableName] = []
 
     def open_or_create(
@@ -123,14 +123,14 @@ class Opening:
             self._config.name,
             self._commit_user,
             resumes=policy == "resume",
+            by_offsets=self._config.source.files is None,
             topic_ids=self._topic_ids,
-            first_new=self._first_new,
-            has_told=self._own.has_told(identifier),
+            commit_count=self._commit_count(identifier, table),
         )
         self._check_count(sink)
         has_begun = self._own.has_begun(TableName.of(identifier))
-        if self._first_new is not None and not has_begun and sink.found_batch >= self._first_new:
-            raise older_copy(self._config, self._first_new - 1, identifier, sink.found_batch)
+        if self._first_own is not None and not has_begun and sink.found_batch >= self._first_own:
+            raise older_copy(self._config, self._first_own - 1, identifier, sink.found_batch)
         if sink.is_lost_checkpoint:
             if policy == "fail":
                 raise ConfigError(
@@ -144,6 +144,11 @@ class Opening:
                     "" if self._config.source.files is None else _BELOW,
                 )
         return sink
+
+    def _commit_count(self, identifier: str, table: Table) -> int:
+        """How many commits of the pipeline the checkpoint knows to be in a table."""
+        known = None if self._counts is None else self._counts.all.get(identifier)
+        return 0 if known is None or known.created_ms != table.created_ms else known.count
 
     def _check_count(self, sink: TableSink) -> None:
         """RolledBack for a table that lacks commits: the pipeline began with all of them."""

@@ -46,10 +46,6 @@ class OwnTables:
                 self._names = [TableName.of(identifier) for identifier in known]
         return self._names
 
-    def has_told(self, identifier: str) -> bool:
-        """Whether the table's snapshots have told that it has no batch beyond the checkpoint's."""
-        return self._record is not None and self._record.has_told(identifier)
-
     def has_begun(self, name: TableName) -> bool:
         """Whether this run may have put rows into a table."""
         return name in self._marked

@@ -78,14 +78,14 @@ class PipelineTables:
         only: str | None = None,
         topics_to_read: Collection[str] = (),
         topic_ids: TopicIds = dict,
-        first_new: int | None = None,
+        first_own: int | None = None,
         counts: CommitCounts | None = None,
     ) -> None:
         """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
 
         With ``only`` all other tables are as if no rule led to them: for bringing up a single one from
         ``topics_to_read``. ``topic_ids`` gives
-        the ids of the topics that are read. ``first_new`` is the first batch that no earlier process can have begun.
+        the ids of the topics that are read. ``first_own`` is the first batch that no earlier process can have begun.
         ``counts`` says how many commits of the pipeline the tables have.
         """
         self.config = config
@@ -101,7 +101,7 @@ class PipelineTables:
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
         self._evolution = Evolution(config)
-        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_new, counts)
+        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_own, counts)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._keyed_topics: set[str] = set()

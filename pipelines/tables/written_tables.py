@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from paimon_table import Catalog, CommitKind, Snapshot, TableName, UserSearch
+from paimon_table import Catalog, CommitKind, Snapshot, TableName
 from pipelines.tables.table_failure import is_of_table
 from sinks.commit.pipeline_mark import has_mark
 from sinks.commit.positions import Position, newest_with_position
@@ -65,23 +65,6 @@ def written_tables(
         elif found is not None:
             snapshot, position = found
             yield WrittenTable(name, position, snapshot.commit_kind)
-
-
-def searched_for(
-    catalog: Catalog, names: Collection[TableName], user: str, since_ms: int | None
-) -> list[tuple[TableName, UserSearch]]:
-    """The newest snapshot of a commit user in each table, as ``search_user``; damaged tables tell nothing."""
-
-    def look(name: TableName) -> UserSearch:
-        try:
-            snapshots = catalog.files(name).snapshots
-            return snapshots.search_user(user, snapshots.latest_id(), since_ms=since_ms)
-        except Exception as error:
-            if not is_of_table(error):
-                raise
-            return UserSearch(None, exhaustive=False)
-
-    return _each(names, look)
 
 
 def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:

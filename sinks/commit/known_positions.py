@@ -22,6 +22,7 @@ class KnownPositions:
     def __init__(self, snapshots: SnapshotStore) -> None:
         self._snapshots = snapshots
         self._known = _Known()
+        self._seen: Mapping[str, Position] = {}
         self._at = BEFORE_THE_FIRST
         self._lock = threading.Lock()
 
@@ -33,7 +34,12 @@ class KnownPositions:
     def newest(self, *pipelines: str) -> dict[str, Position]:
         """The newest position of each of ``pipelines``, and of each other one that has written since all of these."""
         with self._lock:
-            found = self._look(pipelines)
+            self._seen = self._look(pipelines)
+        return self.seen(*pipelines)
+
+    def seen(self, *pipelines: str) -> dict[str, Position]:
+        """The same as of the last look."""
+        found = self._seen
         is_complete = found.keys() >= {*pipelines}
         since = min(found[name].snapshot_id for name in pipelines) if is_complete else 0
         return {name: position for name, position in found.items() if position.snapshot_id >= since}

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from paimon_table import Snapshot, SnapshotStore
+from paimon_table import CommitKind, Snapshot, SnapshotStore
 
 PIPELINE_PROPERTY = "tidemark.pipeline"
 OFFSETS_PROPERTY = "tidemark.offsets"
@@ -33,6 +33,20 @@ KEPT_BATCHES = 3
 """For how many batches departed rows are kept; the key that they went to comes in the next one of its partition."""
 
 TopicPartition = tuple[str, int]
+
+
+def cut_key(place: TopicPartition) -> str:
+    """Where it stands, beside the ids of topics, at which offsets a partition was cut off: ``500,420``, oldest first.
+
+    A partition loses its end with an unclean election of its leader, and gives the offsets to other records then. No
+    topic has such a name.
+    """
+    return f"{place[0]}/{place[1]}"
+
+
+def _cut_count(cuts: str | None) -> int:
+    return 0 if cuts is None else cuts.count(",") + 1
+
 
 ASIDE = "+"
 """Parts the commit user of a checkpoint from the rest in the name of who commits for it beside its stream."""
@@ -95,6 +109,7 @@ class Position:
     """The snapshot that it was read from."""
     commit_identifier: int = field(default=-1, compare=False)
     """Of that snapshot; -1 where there is none."""
+    commit_kind: CommitKind | None = field(default=None, compare=False)
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
@@ -146,16 +161,26 @@ class Position:
         return known is not None and now is not None and known != now
 
     def among(self, topic_ids: Mapping[str, str]) -> Position:
-        """The position as far as it is one in the topics that are there now, by their ids."""
+        """The position as far as it is one in the topics that are there now, by their ids (E5).
+
+        In a partition that was cut off since, it goes no further than the cut.
+        """
         ended = {topic for topic in self.topics if self.is_of_another(topic, topic_ids)}
-        if not ended:
+        keys = {place: cut_key(place) for place in self.offsets}
+        cuts = {
+            place: tuple(map(int, topic_ids[key].split(",")))[_cut_count(self.topics.get(key)) :]
+            for place, key in keys.items()
+            if key in topic_ids and topic_ids[key] != self.topics.get(key)
+        }
+        if not ended and not cuts:
             return self
-        return replace(
-            self,
-            offsets={place: at for place, at in self.offsets.items() if place[0] not in ended},
-            floors={place: at for place, at in self.floors.items() if place[0] not in ended},
-            topics={topic: id_ for topic, id_ in self.topics.items() if topic not in ended},
-        )
+
+        def now(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return {place: min(at, *cuts.get(place, (at,))) for place, at in offsets.items() if place[0] not in ended}
+
+        topics = {topic: id_ for topic, id_ in self.topics.items() if topic not in ended}
+        topics |= {keys[place]: topic_ids[keys[place]] for place in cuts}
+        return replace(self, offsets=now(self.offsets), floors=now(self.floors), topics=topics)
 
     def advanced(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> Position:
         """The position after a batch that ended at ``ends``; an offset goes back with a topic that was made anew alone.
@@ -170,6 +195,7 @@ class Position:
             merged[place] = max(end, merged.get(place, 0))
         behind = {place[0] for place, end in ends.items() if end < merged[place]}
         new = {topic: ids[topic] for topic, _ in ends if topic in ids and topic not in behind}
+        new |= {key: ids[key] for key in map(cut_key, ends) if key in ids}
         return replace(before, offsets=merged, topics={**new, **before.topics})
 
 
@@ -234,6 +260,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         int(properties.get(COMMITS_PROPERTY, "0")),
         snapshot.id,
         snapshot.commit_identifier,
+        snapshot.commit_kind,
     )
 
 

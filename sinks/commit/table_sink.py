@@ -1,11 +1,10 @@
 """Driver side: one target table of a running pipeline: its schema, its state, its position, its commits.
 
-Exactly once, the argument. Spark writes the offsets of batch N to the checkpoint before it runs the batch, and runs
-batch N again with the same offsets after a crash. The commit user is the identity of the checkpoint and the commit
-identifier is the batch id. A batch that is run again finds its own newest snapshot: if the APPEND is there, its rows
-are not appended again; if only the COMPACT is missing, the compaction is computed anew from the level-0 files that the
-APPEND left. A new checkpoint has a new commit user, so nothing is skipped silently: the offsets in the snapshot
-properties then say which rows the table holds already, and rows below them (``floors``) are dropped.
+Exactly once (docs/INVARIANTS.md). A snapshot of the pipeline holds rows and, in its properties, the position up to
+which the table has all rows. Rows below the position are dropped before they are written, and a commit is published
+only on top of the position that its rows were planned on. So a batch that runs again, an older process that still
+commits, a new checkpoint, and a slice that was killed bring no row twice: what is there lies below the position.
+Dump files give offsets in any order: there the number of the batch, which the snapshot has too, stands for the place.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from paimon_table import (
     CommitKind,
     CommitMessage,
     CommitResult,
+    CommitsOfUser,
     FilePacker,
     LiveFiles,
+    OwnCommits,
     SchemaChange,
     SnapshotIdentity,
     Table,
@@ -33,15 +34,14 @@ from paimon_table import (
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict, ConfigError, RolledBack
 from sinks.commit.known_positions import KnownPositions
-from sinks.commit.pipeline_mark import marking_pipelines
+from sinks.commit.own_position import OwnPosition, Step
+from sinks.commit.pipeline_mark import has_mark, marking_pipelines
 from sinks.commit.positions import (
     FedBy,
     Position,
     TopicPartition,
     checkpoint_user,
     departed_of,
-    has_expired,
-    newest_position,
     to_properties,
 )
 from sinks.exchange.target import Routing, Target
@@ -57,11 +57,22 @@ class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
-def has_batch(
-    table: Table, identifier: str, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None
-) -> bool:
-    """Whether a batch of a commit user is in a table, as its snapshots say now; see ``TableSink.is_appended``."""
-    return TableSink(identifier, table, pipeline, commit_user, resumes=True).is_appended(batch_id, started_ms)
+def has_batch(table: Table, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None) -> bool:
+    """Whether the newest commit of a pipeline in a table is batch ``batch_id`` of a commit user, or a later one.
+
+    CommitOutcomeUnknown where the snapshots that would tell have expired.
+    """
+    snapshots = table.snapshots
+    own = OwnPosition(
+        snapshots,
+        KnownPositions(snapshots),
+        pipeline,
+        commit_user,
+        by_offsets=False,
+        topic_ids=dict,
+        has_written=True,
+    )
+    return own.has_step(batch_id, snapshots.latest(), started_ms)
 
 
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:
@@ -84,77 +95,94 @@ class TableSink:
         commit_user: str,
         *,
         resumes: bool,
+        by_offsets: bool = True,
         recorded_by: PropertiesOf | None = None,
         topic_ids: TopicIds = dict,
         recorded_since_ms: int | None = None,
         after: int = 0,
-        first_new: int | None = None,
-        has_told: bool = False,
+        commit_count: int = 0,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
+        ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files.
         With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
         counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
-        departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere.
-        ``after`` is a snapshot behind which the commits that are still to be told apart come.
-        ``first_new`` is the first batch that no earlier process of the checkpoint can have begun; that none of an older
-        copy has either, the table's snapshots tell now, or have told before (``has_told``).
+        departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere; ``after`` is a
+        snapshot behind which these commits come.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
+        ``commit_count`` is how many commits the checkpoint knows of, for tables whose snapshots do not show one.
         """
         self.identifier = identifier
         self.table = table
         self._pipeline = pipeline
         self._user = commit_user
+        self._owner = checkpoint_user(commit_user)
+        self._resumes = resumes
+        self._by_offsets = by_offsets
         self._topic_ids = topic_ids
         self._on_step: Callable[[str], None] = lambda _: None
         self._first_checks: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._known = KnownPositions(table.snapshots)
-        self._recorded = self._known.newest(pipeline)
+        self._fed: dict[FedBy, tuple[str, ...]] = {}
+        """What feeds the table by what was seen in this run."""
+        self._commit_count = commit_count
+        self._properties_of = recorded_by or partial(to_properties, pipeline)
+        self._own: OwnPosition | None = None
+        self._commits: OwnCommits
+        if recorded_by is None:
+            self._own = self._commits = OwnPosition(
+                table.snapshots,
+                self._known,
+                pipeline,
+                commit_user,
+                by_offsets=by_offsets,
+                topic_ids=topic_ids,
+                has_written=has_mark(table.io, table.paths, pipeline),
+            )
+        else:
+            self._commits = CommitsOfUser(table.snapshots, table.paths.root, commit_user, after=after)
+        self._commit = self._committer(None)
+        newest = self._commit.refresh().snapshot
+        found = self._own.look(newest) if self._own else self._known.newest(pipeline).get(pipeline)
+        self._recorded = self._known.seen(pipeline)
         self._recorded_at = self._known.at
-        found = self._recorded.get(pipeline)
-        owner = checkpoint_user(commit_user)
-        self._is_lost_checkpoint = found is not None and found.commit_user != owner
         self._began_at = 0 if found is None else found.snapshot_id
         """The snapshot with the position from which the sink goes on."""
-        self._alone_at = self._recorded_at
-        """The newest snapshot below which nobody else was found to run the pipeline."""
-        self._position = Position(owner, {}) if found is None else found
-        if found is not None and self._is_lost_checkpoint:
-            self._position = found.taken_over(owner) if resumes else found.started_over(owner)
-        self._keeps_position = recorded_by is None
-        self._properties_of = recorded_by or partial(to_properties, pipeline)
-        if recorded_by is not None:
-            self._is_lost_checkpoint = False
+        self._is_lost_checkpoint = False
+        if self._own is None:
             departed = {} if recorded_since_ms is None else self._departed_since(recorded_since_ms)
-            self._position = Position(
-                commit_user, {}, {}, self._position.sources, departed=departed, writer=commit_user
-            )
-        is_new = found is None and recorded_by is None and pipeline not in marking_pipelines(table.io, table.paths)
-        self._others_up_to = after
-        self._first_new = first_new
-        self._has_told = has_told or found is not None
+            sources = {} if found is None else found.sources
+            self._position = Position(commit_user, {}, {}, sources, departed=departed, writer=commit_user)
+        else:
+            self._is_lost_checkpoint = found is not None and found.commit_user != self._owner
+            self._take(found)
         self.found_batch = -1 if found is None or found.writer != commit_user else found.commit_identifier
-        """The batch of the stream that was the newest in the table when the sink was made, as snapshots tell; or -1."""
-        if found is not None and recorded_by is None and found.writer != commit_user:
-            # Those who commit for a pipeline follow each other: what this one had before was of earlier batches.
-            self._others_up_to = found.snapshot_id
-        self._commit = self._committer(None, is_new_user=is_new)
-        self._commit.refresh()
+        """The batch of the stream that was the newest in the table when the sink was made; -1 where none was."""
         self._planned_on = self._commit.rollback_count
         """How often the table had been rolled back when the tasks of the batch were told its state."""
-        if is_new:
-            self._others_up_to = self._commit.state.snapshot_id
         self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
         """The newest position of each pipeline, and the snapshot at which they were looked for."""
-        self._looked_after = self._commit.rollback_count
-        """How many rollbacks were seen when the commits of the pipeline were last counted."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
     def _departed_since(self, time_ms: int) -> Mapping[int, tuple[str, ...]]:
         newest = self.table.snapshots.newest_of_user(self._user, time_ms - CLOCK_SKEW_MS)
         return {} if newest is None else departed_of(newest)
+
+    def _take(self, newest: Position | None) -> None:
+        """Go on from what the table records as its newest position."""
+        if self._own is not None:
+            self._own.base = newest
+        if newest is None:
+            position = Position(self._owner, {}, commit_count=self._commit_count)
+        elif newest.commit_user == self._owner:
+            position = newest
+        else:
+            position = newest.taken_over(self._owner) if self._resumes else newest.started_over(self._owner)
+        for source, key in self._fed.items():
+            position = position.fed_by(source, key)
+        self._position = position
 
     @property
     def is_lost_checkpoint(self) -> bool:
@@ -200,56 +228,43 @@ class TableSink:
         check()
         self._first_checks.append(check)
 
-    def _check_not_rolled_back(self) -> None:
-        """RolledBack where commits to this table are gone: going on would leave their rows out for ever."""
-        if not self._keeps_position or not (self._commit.is_any_gone or self._lacks_commits()):
+    def _check_not_rolled_back(self, own: OwnPosition) -> None:
+        """RolledBack where commits that the sink went on from are gone: their rows would be left out for ever."""
+        newest = own.look(self._commit.state.snapshot)
+        count = 0 if newest is None else newest.commit_count
+        if own.is_hidden or count >= self._position.commit_count:
             return
         table = self.table
         if TableFiles(table.io, table.paths).created_ms() == table.created_ms:
             raise rolled_back(self.identifier, self._pipeline)
 
-    def _lacks_commits(self) -> bool:
-        """Whether commits that the sink went on from went with a rollback; looks once after each.
-
-        False where no position is left and some snapshots have expired: that tells nothing.
-        """
-        if self._commit.rollback_count == self._looked_after:
-            return False
-        self._looked_after = self._commit.rollback_count
-        snapshots = self.table.snapshots
-        found = newest_position(snapshots, self._pipeline)
-        if found is None and has_expired(snapshots):
-            return False
-        return (0 if found is None else found.commit_count) < self._position.commit_count
-
-    def _check_not_run_twice(self) -> None:
+    def _check_alone(self, newest: Position | None) -> None:
         """RunTwice where another checkpoint of the pipeline has committed since this one began."""
-        newest = self._commit.state.snapshot
-        if not self._keeps_position or newest is None or newest.commit_user == self._user:
-            return
-        if newest.identity != self._alone_at:
-            found = self._known.newest(self._pipeline).get(self._pipeline)
-            is_other = found is not None and found.commit_user != checkpoint_user(self._user)
-            if found is not None and is_other and found.snapshot_id > self._began_at:
-                raise RunTwice(
-                    f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint"
-                    f" since this one began (snapshot {found.snapshot_id}): two processes run the pipeline, and"
-                    " each would bring every record. Stop one of them. The other one, started anew, goes on from"
-                    " what the tables hold"
-                ).without_values()
-            self._alone_at = newest.identity
+        if newest is not None and newest.commit_user != self._owner and newest.snapshot_id > self._began_at:
+            raise RunTwice(
+                f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this"
+                f" one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would bring"
+                " every record. Stop one of them. The other one, started anew, goes on from what the tables hold"
+            ).without_values()
 
     def _check_same_base(self) -> None:
-        """CommitConflict where the state that the tasks were told of is gone: their sequence numbers may be too low."""
+        """CommitConflict where what the tasks were told is not so any more: the batch is to be planned anew."""
         if self._commit.rollback_count != self._planned_on:
             raise CommitConflict(
                 f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written anew"
             ).without_values()
+        own = self._own
+        if own is not None and own.look(self._commit.state.snapshot) != own.base:
+            raise CommitConflict(
+                f"another process of pipeline {self._pipeline} has committed to table {self.identifier} while a batch"
+                " for it was under way: the batch is planned anew, without the rows that are there"
+            ).without_values()
 
     def _check_anew(self) -> None:
-        self._check_not_rolled_back()
+        if self._own is not None:
+            self._check_not_rolled_back(self._own)
+            self._check_alone(self._own.look(self._commit.state.snapshot))
         self._check_same_base()
-        self._check_not_run_twice()
         newest = self._commit.state.identity
         if not self._first_checks or newest == self._recorded_at:
             return
@@ -260,6 +275,7 @@ class TableSink:
     def feed(self, source: FedBy, key: Sequence[str]) -> None:
         """Record with the next commit that ``source``, with this message key, feeds the table."""
         with self._lock:
+            self._fed[source] = tuple(key)
             self._position = self._position.fed_by(source, key)
 
     @property
@@ -273,7 +289,12 @@ class TableSink:
             if newest is not self.table:
                 self._use(newest)
             self._commit.refresh()
-            self._check_not_rolled_back()
+            if self._own is not None:
+                self._check_not_rolled_back(self._own)
+                recorded = self._own.look(self._commit.state.snapshot)
+                self._check_alone(recorded)
+                if recorded != self._own.base:
+                    self._take(recorded)
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
         """Publish a new schema version with ``changes``."""
@@ -296,14 +317,12 @@ class TableSink:
         """What the tasks of ``batch_id`` need to know, as of the last ``refresh``; ``started_ms`` as for ``commit``."""
         with self._lock:
             context = self.table.context
-            is_appended = self._has(batch_id, self._commit.known_identifier(started_ms, batch_id))
             self._planned_on = self._commit.rollback_count
             return Target(
                 self.identifier,
                 context,
                 self._packer.pack(self._live_files()),
-                self._floors,
-                is_appended,
+                self._has_number(batch_id, started_ms) and not self._drops_by_offset,
                 self.compacts_fully(batch_id),
                 self._position.departed_texts,
             )
@@ -314,9 +333,15 @@ class TableSink:
             return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_left_out=True)
 
     @property
+    def _drops_by_offset(self) -> bool:
+        """Whether rows that the table has are told by their offsets, not by the number of the batch."""
+        return self._by_offsets and self._own is not None
+
+    @property
     def _floors(self) -> Mapping[TopicPartition, int]:
         """Rows below these offsets are in the table already."""
-        return self._position.among(self._topic_ids()).floors
+        position = self._position.among(self._topic_ids())
+        return position.offsets if self._drops_by_offset else position.floors
 
     @property
     def position(self) -> Position:
@@ -324,27 +349,40 @@ class TableSink:
         return self._position
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
-        """Whether the rows of ``batch_id`` are in the table already: an earlier run of the batch got that far."""
+        """Whether an earlier run of ``batch_id`` has committed to the table, or a later batch has."""
         with self._lock:
-            return self._has(batch_id, self._commit.committed_identifier(started_ms, batch_id))
+            self._commit.refresh()
+            return self._has_number(batch_id, started_ms)
 
-    @staticmethod
-    def _has(batch_id: int, newest: int | None) -> bool:
-        return newest is not None and newest >= batch_id
+    def _has_number(self, batch_id: int, started_ms: int | None) -> bool:
+        """The same as of the last look at the table."""
+        latest = self.state.snapshot
+        if self._own is not None:
+            return self._own.has_step(batch_id, latest, started_ms)
+        newest = self._commits.newest(latest, started_ms)
+        return newest is not None and newest.commit_identifier >= batch_id
+
+    def has_rows(self, batch_id: int, ends: Mapping[TopicPartition, int], started_ms: int | None) -> bool:
+        """Whether the table has the rows of ``batch_id``, which ends at ``ends``; asks the storage."""
+        with self._lock:
+            if self._own is not None and self._drops_by_offset:
+                self._own.look(self._commit.refresh().snapshot)
+                return self._own.has_rows(Step(batch_id, ends))
+            return self.is_appended(batch_id, started_ms)
 
     def compacts_fully(self, batch_id: int) -> bool:
         """Whether ``full-compaction.delta-commits`` falls on this batch: every N-th, as in Paimon's Spark writer."""
         interval = self.table.options.full_compaction_interval
         return interval is not None and not self.table.options.write_only and (batch_id + 1) % interval == 0
 
-    def unfinished_batch(self, closed_batch: int | None, started_ms: int | None) -> int | None:
+    def unfinished_batch(self, closed_batch: int | None) -> int | None:
         """The newest batch that may have left compactions to do: it appended rows and did not compact them.
 
-        ``closed_batch`` is the last one that Spark took for done, ``started_ms`` a time before which it was not planned
-        yet: what batches before it appended is compacted. If it compacts fully, that is due also without rows.
+        ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
         """
-        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
-        newest = self.table.snapshots.newest_of_user(self._user, since_ms)
+        newest = None if self._own is None else self._own.look(self.state.snapshot)
+        if newest is not None and newest.writer != self._user:
+            newest = None
         is_older = closed_batch is not None and (newest is None or newest.commit_identifier < closed_batch)
         if closed_batch is not None and is_older and self.compacts_fully(closed_batch):
             return closed_batch
@@ -361,11 +399,10 @@ class TableSink:
         if self.table.options.write_only:
             return ()
         with self._lock:
-            is_appended = self._has(batch_id, self._commit.known_identifier(started_ms, batch_id))
-        if is_appended:
-            newest = self.table.snapshots.newest_of_user(self._user)
-            if newest is None or newest.commit_identifier != batch_id or newest.commit_kind == CommitKind.COMPACT:
-                return ()
+            is_appended = self._has_number(batch_id, started_ms)
+            newest = self._commits.newest(self.state.snapshot, started_ms) if is_appended else None
+        if newest is not None and (newest.commit_identifier != batch_id or newest.commit_kind is CommitKind.COMPACT):
+            return ()
         return self.table.due_compactions(self.state, fully=self.compacts_fully(batch_id), is_appended=is_appended)
 
     def commit(
@@ -390,22 +427,23 @@ class TableSink:
             reached = known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed)
             position = replace(reached, writer=self._user, commit_count=known.commit_count + 1)
             self._on_step = on_step
+            if self._own is not None:
+                self._own.step = Step(batch_id, ends)
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
                 result = self._commit.commit(
                     batch_id, messages, properties, started_ms=started_ms, also_empty=not messages
                 )
             except (CommitConflict, BucketCountChanged):
-                self._commit.refresh()
-                if not self.is_appended(batch_id, started_ms):
+                if not self.has_rows(batch_id, ends, started_ms):
                     raise
                 result = CommitResult(is_compaction_lost=True)
             published = result.compact or result.append
             if published is not None or result.replayed:
                 self._first_checks.clear()
-            if published is None:
-                self._position = replace(position, commit_count=known.commit_count)
-            else:
+            if self._own is not None:
+                self._take(self._own.position)
+            elif published is not None:
                 self._position = replace(position, snapshot_id=published.id)
             return result
 
@@ -416,14 +454,11 @@ class TableSink:
         self.table = table
         self._commit = self._committer(self._commit)
 
-    def _committer(self, before: TableCommit | None, *, is_new_user: bool = False) -> TableCommit:
+    def _committer(self, before: TableCommit | None) -> TableCommit:
         return self.table.new_commit(
             self._user,
             on_step=lambda step: self._on_step(step),
             on_attempt=self._check_anew,
+            own=self._commits,
             before=before,
-            is_new_user=is_new_user,
-            others_up_to=self._others_up_to,
-            first_new=self._first_new,
-            has_told=self._has_told,
         )

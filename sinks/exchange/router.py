@@ -34,7 +34,7 @@ class Origin:
 def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, slots: int) -> Iterator[Blob]:
     """Blobs of the changes ``rows`` (value columns, ``_VALUE_KIND``, ``_OFFSET``), which are in order of arrival."""
     floor = target.floors.get((origin.topic, origin.partition))
-    if floor is not None:
+    if floor is not None and rows.num_rows and rows.column(OFFSET)[0].as_py() < floor:
         rows = rows.filter(pc.greater_equal(rows.column(OFFSET), floor))
     lanes = target.lanes.split(rows)
     for lane, part in _shared(lanes, slots) if target.options.is_unaware and slots > 1 else lanes:

@@ -26,21 +26,20 @@ class Routing:
     options: TableOptions
     lanes: LaneSplit
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Per (topic, partition) the offset up to which the table has all rows: those below are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """One table of a batch plan.
 
-    ``live`` is what the buckets hold at the plan's snapshot. ``floors`` are, per (topic, partition), the offsets that
-    the table holds already: rows below are dropped. ``is_appended`` says that this batch's rows are in the table (a
-    replay): its changes are dropped.
+    ``live`` is what the buckets hold at the plan's snapshot. ``is_appended`` says that the rows of the batch are in the
+    table, where the number of the batch tells it: its changes are dropped.
     """
 
     identifier: str
     context: TableContext
     live: LiveFiles
-    floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
     is_appended: bool = False
     compacts_fully: bool = False
     """Whether this batch ends with a full compaction of every bucket."""

@@ -104,7 +104,7 @@ class KafkaReader:
         options = self._settings.reader_options(slots, len(bounds))
         resumed: Positions = {}
         if self._standing.is_new:
-            resumed = self._resume_positions(self._standing.recorded(ids), bounds)
+            resumed = self._resume_positions(self._cut_recorded(ids, bounds), bounds)
             options |= starting_options(self._settings, resumed, bounds)
             self._pass_over(lost_on_resume(resumed, bounds))
             if not resumed:
@@ -288,6 +288,16 @@ class KafkaReader:
             raise cannot_resume(losses)
         self._pass_over(losses)
         return found
+
+    def _cut_recorded(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> Recorded:
+        """The positions of the tables; those beyond the end of a partition go back to it where losses are allowed."""
+        recorded = self._standing.recorded(ids)
+        beyond = {place: at for place, at in recorded.highest.items() if place in bounds and at > bounds[place].end}
+        if not beyond or self._standing.on_lost_checkpoint != "resume" or not self._settings.goes_on_after_loss:
+            return recorded
+        self._pass_over(lost_records(beyond, bounds))
+        self._standing.cut({place: bounds[place].end for place in beyond})
+        return self._standing.recorded(ids)
 
     def _tell_rows_without_records(self, recorded: Recorded, bounds: Mapping[Place, Bounds]) -> None:
         selects = self._settings.topics.selects

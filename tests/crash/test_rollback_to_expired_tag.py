@@ -64,7 +64,7 @@ def _keys(io: FileIO, tmp_path: Path) -> list[int]:
 def _goes_on(io: FileIO, tmp_path: Path) -> None:
     """What a writer commits later is in the table, and nothing of it has moved onto another line of snapshots."""
     before = _keys(io, tmp_path)
-    writer = TableDriver(Table.open("/w/t", io=io), tmp_path, "later", others_up_to=max(_ids(io)))
+    writer = TableDriver(Table.open("/w/t", io=io), tmp_path, "later", after=max(_ids(io)))
     for key in LATER:
         writer.commit([["+I", key, key]])
     assert _keys(io, tmp_path) == sorted([*before, *LATER])
@@ -100,7 +100,7 @@ def test_a_commit_at_the_same_moment_is_not_lost_where_the_rollback_gives_up(
 
         def other(disk: MemoryDisk = disk, told: list[int] = told) -> None:
             with suppress(CommitConflict, CommitOutcomeUnknown):
-                driver = TableDriver(Table.open("/w/t", io=MemoryFileIO(disk)), tmp_path, "x", others_up_to=COUNT)
+                driver = TableDriver(Table.open("/w/t", io=MemoryFileIO(disk)), tmp_path, "x", after=COUNT)
                 driver.commit([["+I", 50, 50]])
                 told.append(50)
 

@@ -132,7 +132,7 @@ class Traveller:
                 messages = prepared(self._driver(), rows) if rows and not self.is_twin else []
                 java.expire(path, _kept(step))
                 if messages:
-                    self.table.new_commit("tidemark", others_up_to=newest).commit(self.number, messages, {})
+                    self.table.new_commit("tidemark", after=newest).commit(self.number, messages, {})
                     if self.journey.producer == "lookup":
                         self._driver().compact()  # which brings the changelog of what was appended
                 elif rows:
@@ -195,7 +195,7 @@ class Traveller:
             case BranchWrite(tag=name, rows=rows):
                 branch = self.branch(name)
                 newest = branch.snapshots.latest_id() or 0
-                TableDriver(branch, self._lookup_dir, "tidemark", self.number, others_up_to=newest).commit(rows)
+                TableDriver(branch, self._lookup_dir, "tidemark", self.number, after=newest).commit(rows)
             case RollBack(tag=tag):
                 at = None if tag else self.snapshot_ids[step.step]
                 roll_back(ctx, plan_rollback_to_tag(ctx, str(tag)) if at is None else plan_rollback(ctx, at))
@@ -227,7 +227,7 @@ class Traveller:
         return self.path.parent / f"{self.path.name}-lookup"
 
     def _driver(self) -> TableDriver:
-        return TableDriver(self.table, self._lookup_dir, "tidemark", self.number, others_up_to=self.newest_id)
+        return TableDriver(self.table, self._lookup_dir, "tidemark", self.number, after=self.newest_id)
 
     def _job(self) -> Job:
         return Job(WriterEnvironment(str(self.path.parent / f"{self.path.name}-job")))

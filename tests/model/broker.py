@@ -46,6 +46,11 @@ class Broker:
     def add_partition(self, name: str) -> None:
         self.topics[name].partitions.append([])
 
+    def cut_off(self, name: str, partition: int, count: int) -> None:
+        """Lose the last records of a partition, as with an unclean election of its leader."""
+        records = self.topics[name].partitions[partition]
+        del records[max(0, len(records) - count) :]
+
     def append(self, name: str, partition: int, key: Mapping[str, Any], value: Mapping[str, Any], number: int) -> None:
         """Produce one record; its timestamp tells its ``number``, see ``number_of``."""
         records = self.topics[name].partitions[partition]

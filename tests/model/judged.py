@@ -98,7 +98,7 @@ class JudgedPipeline(RuleBasedStateMachine):
         self.is_mended = False
         self.checkpoints = 0
         """How many were lost so far."""
-        self.has_lost_checkpoint = self.has_rebuilt = False
+        self.has_lost_checkpoint = self.has_rebuilt = self.has_cut = False
         self.refuses_columns = True
         self.gone_back: set[str] = set()
         """Tables that were rolled back."""

@@ -79,6 +79,18 @@ class PipelineMachine(JudgedPipeline):
             self.pipeline.broker.make(topic, len(self.pipeline.broker.topics[topic].partitions))
             self.truth.made_anew(topic)
 
+    @rule(topic=st.sampled_from([ONE, TWO]), partition=st.integers(0, PARTITIONS - 1), count=st.integers(1, 4))
+    def cut_off(self, topic: str, partition: int, count: int) -> None:
+        """A partition loses records that were read, and gives their offsets to others once the pipeline has seen it."""
+        self.check_at_rest()
+        self.pipeline.stop()
+        if partition < len(self.pipeline.broker.topics[topic].partitions):
+            self.pipeline.broker.cut_off(topic, partition, count)
+            self.truth.cut_off(topic, partition)
+            self.has_cut = True
+            refused = self.pipeline.start()
+            assert refused is None, f"the pipeline does not start: {refused}"
+
     # ------------------------------------------------------------ the process
 
     @rule(work=WORK, most=BATCH_SIZES)
@@ -271,10 +283,11 @@ class PipelineMachine(JudgedPipeline):
     def lose_checkpoint(self) -> None:
         """Positions in the tables decide; what was paused is not any more, and no rule is remembered as away.
 
-        A table without a row has no position: what it has still to be filled with would be lost, as documented.
+        A table without a row has no position: what it has still to be filled with would be lost, as documented. So it
+        is with what came in the place of records that a partition has lost: a table notes that with its next rows.
         """
         self.pipeline.stop()
-        if self._has_empty_table:
+        if self._has_empty_table or self.has_cut:
             return
         self.pipeline.copy("nothing", CHECKPOINT)
         self.has_lost_checkpoint = True

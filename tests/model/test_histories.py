@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model.judged import ONE
+from tests.model.judged import ONE, TOPICS
 from tests.model.machine import PipelineMachine
 
 
@@ -79,6 +79,21 @@ def test_a_partition_that_a_paused_table_has_not_read_is_read_under_a_new_checkp
     machine.produce(source="log", keys=[1], deletes=False)
     machine.run(work=["batch"], most=20)
     machine.lose_checkpoint()
+    machine.check_at_rest()
+
+
+def test_records_that_get_the_offsets_of_lost_ones_are_read(machine: PipelineMachine) -> None:
+    """Also by a process that comes after a kill, and by tables that have nothing new before the checkpoint is lost."""
+    machine.produce(source="sums", keys=[0, 4, 8], deletes=False)
+    machine.cut_off(topic=ONE, partition=0, count=3)
+    machine.produce(source="sums", keys=[4], deletes=False)
+    machine.kill_at(point="after-append")
+    machine.run(work=["batch"], most=20)
+    assert not machine.pipeline.is_running
+    machine.check_at_rest()
+    machine.lose_checkpoint()
+    for source in TOPICS:
+        machine.produce(source=source, keys=[0, 4], deletes=False)
     machine.check_at_rest()
 
 

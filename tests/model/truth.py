@@ -86,15 +86,21 @@ class Truth:
         return self.count
 
     def add(self, record: Record) -> None:
-        generations = self.strands.setdefault((record.source, record.partition), [])
-        generations += ([] for _ in range(self.generations[record.topic] + 1 - len(generations)))
-        generations[-1].append(record)
+        self.strands.setdefault((record.source, record.partition), [[]])[-1].append(record)
 
     def made_anew(self, topic: str) -> None:
+        """The topic begins anew."""
         self.generations[topic] += 1
-        for (source, _), generations in self.strands.items():
-            if self.topics[source] == topic:
-                generations += ([] for _ in range(self.generations[topic] + 1 - len(generations)))
+        self._begin_anew(topic, range(PARTITIONS))
+
+    def cut_off(self, topic: str, partition: int) -> None:
+        """A partition loses its newest records, so that whoever has not read them never will: as if it began anew."""
+        self._begin_anew(topic, [partition])
+
+    def _begin_anew(self, topic: str, partitions: Collection[int]) -> None:
+        for (source, partition), generations in self.strands.items():
+            if self.topics[source] == topic and partition in partitions:
+                generations.append([])
 
     def strands_of(self, table: TrueTable) -> Iterator[tuple[Strand, list[list[Record]]]]:
         for strand, generations in sorted(self.strands.items()):

@@ -79,16 +79,16 @@ class TableDriver:
         first_identifier: int = 1,
         keeps_writers: bool = False,
         write_only: bool = False,
-        others_up_to: int = 0,
+        after: int = 0,
     ) -> None:
-        """``others_up_to``: no commit of this driver is in the snapshots up to this one, as a pipeline would know."""
+        """``after``: no commit of this driver is in the snapshots up to this one, as a pipeline would know."""
         self.table = table
         self._environment = WriterEnvironment(str(lookup_dir))
         self._commit_user = commit_user
         self._identifiers = itertools.count(first_identifier)
         self._keeps_writers = keeps_writers
         self._write_only = write_only
-        self._others_up_to = others_up_to
+        self._after = after
         self._writers: dict[BucketId, Writer] = {}
 
     # ------------------------------------------------------------ writing
@@ -179,7 +179,7 @@ class TableDriver:
         return result
 
     def _commit(self) -> TableCommit:
-        return self.table.new_commit(self._commit_user, others_up_to=self._others_up_to)
+        return self.table.new_commit(self._commit_user, after=self._after)
 
     def _writer(self, bucket: BucketId, state: TableState) -> Writer:
         if bucket not in self._writers:

@@ -16,10 +16,8 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.metadata.index_manifest import encode_index_manifest
-from paimon_table.metadata.publisher import Publisher
-from paimon_table.metadata.snapshot import CommitKind, Snapshot
+from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.rows.binary_row import serialize_row
-from paimon_table.schema.table_schema import TableSchema
 from paimon_table.storage.counting_io import CountingFileIO
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
@@ -321,7 +319,6 @@ def test_a_table_that_was_rolled_back_and_has_grown_again_is_read_anew(table: Ta
     theirs = {"f1", *(f"o{number}" for number in range(others))}
 
     assert {f.file_name for files in commit.refresh().files.values() for f in files} == theirs
-    assert commit.is_any_gone
     assert commit.committed_identifier() == 1
     assert not commit.commit(3, [new_file("again")], {}).replayed
     assert live(table) == {*theirs, "again"}
@@ -370,69 +367,6 @@ def test_start_of_the_batch_makes_the_search_end_before_expired_snapshots(table:
         committer(table).commit(1, [new_file("a")], {}, started_ms=hour)
     committer(table).commit(1, [new_file("a")], {}, started_ms=3 * hour)
     assert "a" in live(table)
-
-
-class Unclear:
-    """A publisher whose next snapshot is published, or is not, without anybody being told."""
-
-    def __init__(self, publisher: Publisher, is_published: bool) -> None:
-        self.publisher = publisher
-        self.is_published = is_published
-        self.is_unclear = False
-
-    def publish_schema(self, schema: TableSchema) -> bool:
-        return self.publisher.publish_schema(schema)
-
-    def publish_snapshot(self, snapshot: Snapshot) -> bool:
-        if not self.is_unclear:
-            return self.publisher.publish_snapshot(snapshot)
-        self.is_unclear = False
-        if self.is_published:
-            self.publisher.publish_snapshot(snapshot)
-        raise CommitOutcomeUnknown("nobody knows")
-
-
-def forgotten(table: Table, name: str) -> None:
-    """Another user commits, and all snapshots before that expire."""
-    committer(table, name, is_new_user=True).commit(0, [new_file(name)], {})
-    newest = table.snapshots.latest_id() or 0
-    for number in range(table.snapshots.earliest_id() or newest, newest):
-        table.io.delete(table.paths.snapshot_file(number))
-    table.snapshots.write_earliest_hint(newest)
-
-
-@pytest.mark.parametrize("is_published", [True, False])
-def test_a_try_without_an_answer_is_not_guessed_at(table: Table, is_published: bool) -> None:
-    unclear = Unclear(table.publisher, is_published)
-    commit = TableCommit(table.context, unclear, "user", now_ms, counting_uuids("user"), first_new=0)
-    commit.commit(1, [new_file("a")], {})
-    forgotten(table, "other-1")
-    commit.commit(2, [new_file("b")], {})
-    unclear.is_unclear = True
-    with pytest.raises(CommitOutcomeUnknown, match="nobody knows"):
-        commit.commit(3, [new_file("c")], {})
-
-    forgotten(table, "other-2")
-    forgotten(table, "other-3")
-
-    for _ in range(2):
-        with pytest.raises(CommitOutcomeUnknown, match="have expired"):
-            commit.commit(3, [new_file("c")], {})
-    assert live(table) == {"a", "b", "other-1", "other-2", "other-3", *({"c"} if is_published else ())}
-
-
-def test_a_try_without_an_answer_is_looked_for_while_snapshots_tell(table: Table) -> None:
-    for is_published, identifier in ((True, 1), (False, 2)):
-        unclear = Unclear(table.publisher, is_published)
-        uuids = counting_uuids(f"u{identifier}")
-        commit = TableCommit(table.context, unclear, "user", now_ms, uuids, first_new=0, has_told=True)
-        unclear.is_unclear = True
-        with pytest.raises(CommitOutcomeUnknown, match="nobody knows"):
-            commit.commit(identifier, [new_file(f"f{identifier}")], {})
-        assert commit.commit(identifier, [new_file(f"f{identifier}")], {}).replayed is is_published
-        forgotten(table, f"other-{identifier}")
-        assert commit.commit(identifier, [new_file("twice")], {}).replayed
-    assert live(table) == {"f1", "f2", "other-1", "other-2"}
 
 
 # ---------------------------------------------------------------- races and failures

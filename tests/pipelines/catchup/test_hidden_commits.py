@@ -26,7 +26,7 @@ def _replaced_by_others(table: Table, lookup: Path) -> None:
     """Another writer writes two rows again and lets all snapshots but its last one expire."""
     rows = table.to_arrow().slice(0, 2)
     kinds = pa.array([RowKind.UPDATE_AFTER] * rows.num_rows, pa.int8())
-    driver = TableDriver(table, lookup, "job", others_up_to=table.snapshots.latest_id() or 0)
+    driver = TableDriver(table, lookup, "job", after=table.snapshots.latest_id() or 0)
     for _ in range(2):
         driver.commit_arrow(rows.append_column(VALUE_KIND, kinds))
     expire(table.context, Surroundings(), Limits(1, 1, 0, 100))
@@ -53,7 +53,9 @@ def test_a_new_table_takes_the_place_of_one_whose_commits_nobody_can_tell(
     second.run()
     assert "have expired" in second.behind["lake.orders"]
     for again in (second, PausedPipeline(tmp_path, records_of(orders), [RULE])):
-        with pytest.raises(CommitOutcomeUnknown, match=r"no other try can tell.*another `into` with `backfill: true`"):
+        with pytest.raises(
+            CommitOutcomeUnknown, match=r"trying again will not help.*another `into` with `backfill: true`"
+        ):
             again.caught_up()
 
     third = PausedPipeline(tmp_path, records_of(orders), [IN_ITS_PLACE])

@@ -165,7 +165,7 @@ def test_an_older_copy_that_does_not_know_of_a_table_is_refused_as_soon_as_it_sh
     def process() -> PipelineTables:
         record = record_of(config)
         record.check(USER)
-        return PipelineTables(config, USER, OwnTables(config, catalog_of(config), record), first_new=planned + 1)
+        return PipelineTables(config, USER, OwnTables(config, catalog_of(config), record), first_own=planned + 1)
 
     newer = process()
     for batch_id in (planned + 1, planned + 2):
@@ -173,22 +173,6 @@ def test_an_older_copy_that_does_not_know_of_a_table_is_refused_as_soon_as_it_sh
     (tmp_path / "checkpoint" / FILE).write_bytes(copy)
     with pytest.raises(ConfigError, match=f"planned batches up to {planned}, but table lake.items holds batch"):
         run_batches(process(), batches, tmp_path, planned + 1)
-
-
-def test_the_start_notes_which_tables_tell_that_no_batch_is_missing_in_the_checkpoint(tmp_path: Path) -> None:
-    config = written(tmp_path, "orders")
-    name, catalog = TableName("lake", "orders"), catalog_of(config)
-    record = record_of(config)
-    record.check(USER)
-    assert record.has_told("lake.orders") and not record.has_told("lake.items")
-
-    add_snapshots(catalog, name, "compaction job", 2)
-    snapshots = catalog.files(name).snapshots
-    for number in range(1, snapshots.latest_id() or 0):
-        catalog.files(name).io.delete(snapshots.paths.snapshot_file(number))
-    record = record_of(config)
-    record.check(USER)
-    assert not record.has_told("lake.orders")
 
 
 def test_a_checkpoint_of_another_pipeline_is_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_start_does_not_look_for_unfinished_batches_before_the_last_closed_one
 ) -> None:
     target = sink(foreign)
     io.requests.clear()
-    assert target.unfinished_batch(3, now_ms()) is None
+    assert target.unfinished_batch(3) is None
     assert not target.is_appended(4, now_ms())
     assert snapshots_read(io) <= 4
 
@@ -70,4 +70,4 @@ def test_a_batch_that_appended_and_did_not_compact_is_found_under_the_commits_of
     target = sink(foreign)
     target.commit(3, [appended("mine")], {}, lambda step: None, started_ms)
     committer(foreign, "java", clock_ms=now_ms).commit(99, [appended("x")], {})
-    assert sink(foreign).unfinished_batch(3, started_ms) == 3
+    assert sink(foreign).unfinished_batch(3) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from paimon_table.commit.own_commits import CLOCK_SKEW_MS
 from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.storage.memory_io import MemoryDisk
 from paimon_table.table import Table
 from paimon_table.types import parse_type
@@ -56,15 +58,13 @@ def _others_only(of: Table, tmp_path: Path, number: int = 0) -> None:
     expire(of.context, Surroundings(), Limits(1, 1, 0, 100))
 
 
-def _process(of: Table, first_new: int, *, has_told: bool = False) -> TableSink:
-    """The stream in a process before which batches had been planned up to ``first_new``."""
-    return TableSink(
-        "lake.t", of.refreshed(), "shop", "checkpoint", resumes=True, first_new=first_new, has_told=has_told
-    )
+def _process(of: Table) -> TableSink:
+    """The stream in a new process."""
+    return _opened(of, "checkpoint")
 
 
 def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Table, tmp_path: Path) -> None:
-    target = _process(short, BATCHES)
+    target = _process(short)
     _others_only(short, tmp_path)
     for batch_id in range(BATCHES, BATCHES + 3):
         assert _commit(target, batch_id, tmp_path, batch_id)
@@ -74,7 +74,7 @@ def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Tab
 
 
 def test_that_goes_for_a_batch_in_which_the_table_gets_a_column(short: Table, tmp_path: Path) -> None:
-    target = _process(short, BATCHES)
+    target = _process(short)
     assert _commit(target, BATCHES, tmp_path, BATCHES)
     _others_only(short, tmp_path)
     target.evolve([AddColumn("w", parse_type("INT"))], 0)
@@ -83,31 +83,45 @@ def test_that_goes_for_a_batch_in_which_the_table_gets_a_column(short: Table, tm
     assert not target.is_appended(BATCHES + 1, started_ms)
 
 
-def test_a_batch_that_an_earlier_process_may_have_begun_is_not_guessed_at(short: Table, tmp_path: Path) -> None:
+def test_a_process_does_not_guess_what_a_table_has_that_showed_it_no_position(short: Table, tmp_path: Path) -> None:
+    """Another process may have committed the batch: one that was killed, or one of a newer copy of the checkpoint."""
+    assert _commit(_process(short), BATCHES, tmp_path, BATCHES)
     _others_only(short, tmp_path)
-    for target in (_process(short, BATCHES + 1), _opened(short, "checkpoint")):
-        with pytest.raises(CommitOutcomeUnknown, match="have expired"):
-            target.is_appended(BATCHES, time.time_ns() // 1_000_000)
-
-
-def test_a_process_does_not_guess_before_the_table_has_told_it_anything(short: Table, tmp_path: Path) -> None:
-    """That of an older copy of the checkpoint: the batch was committed by a process of the newer one."""
-    assert _commit(_process(short, BATCHES), BATCHES, tmp_path, BATCHES)
-    _others_only(short, tmp_path)
-    older = _process(short, BATCHES)
+    blind = _process(short)
     for _ in range(2):
         with pytest.raises(CommitOutcomeUnknown, match="have expired"):
-            older.is_appended(BATCHES, time.time_ns() // 1_000_000)
+            blind.is_appended(BATCHES, time.time_ns() // 1_000_000)
     assert BATCHES in [row[0] for row in TableDriver(short.refreshed(), tmp_path).content()]
 
 
-def test_once_the_table_has_told_a_process_it_goes_by_what_it_knows(short: Table, tmp_path: Path) -> None:
+def test_a_batch_that_was_begun_after_all_snapshots_that_are_there_is_in_none_of_those_that_have_expired(
+    short: Table, tmp_path: Path
+) -> None:
     _others_only(short, tmp_path)
-    target, told = _process(short, BATCHES), _process(short, BATCHES, has_told=True)
-    assert not target.is_appended(BATCHES, time.time_ns() // 1_000_000 + 2 * CLOCK_SKEW_MS)
-    _others_only(short, tmp_path, 1)
-    for of_process in (target, told):
-        assert not of_process.is_appended(BATCHES, time.time_ns() // 1_000_000)
+    assert not _process(short).is_appended(BATCHES, time.time_ns() // 1_000_000 + 2 * CLOCK_SKEW_MS)
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_try_without_an_answer_is_not_guessed_at(
+    short: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_published: bool
+) -> None:
+    target = _process(short)
+    publish = type(short.publisher).publish_snapshot
+
+    def unclear(publisher: Any, snapshot: Snapshot) -> bool:
+        if is_published:
+            publish(publisher, snapshot)
+        raise CommitOutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched, pytest.raises(CommitOutcomeUnknown, match="nobody knows"):
+        patched.setattr(type(short.publisher), "publish_snapshot", unclear)
+        _commit(target, BATCHES, tmp_path, BATCHES)
+    assert target.is_appended(BATCHES, 0) is is_published  # its snapshots tell
+
+    _others_only(short, tmp_path)
+    if not is_published:
+        with pytest.raises(CommitOutcomeUnknown, match="have expired"):
+            target.is_appended(BATCHES, time.time_ns() // 1_000_000)
 
 
 @SUCCESSORS

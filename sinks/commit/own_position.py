@@ -1,0 +1,140 @@
+"""Which commits of a pipeline a table has: its own newest position says so (docs/INVARIANTS.md, E1 to E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from paimon_table import CLOCK_SKEW_MS, Commit, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore, outcome_unknown
+from sinks.commit.known_positions import KnownPositions
+from sinks.commit.positions import Position, TopicPartition, has_expired, position_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a commit brings the table to: the end of a batch, or of a slice."""
+
+    number: int
+    """Of the batch or slice; rises for one commit user."""
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Next offset to read, of the partitions that feed the table."""
+
+    def is_in(self, position: Position, user: str, *, by_offsets: bool) -> bool:
+        """Whether a table at ``position``, among the topics that are there now, has the rows of the step.
+
+        ``by_offsets``: the source gives each offset once, in order. Without, or where the step has no end, its number
+        tells.
+        """
+        if by_offsets and self.ends:
+            return all(position.offsets.get(place, 0) >= end for place, end in self.ends.items())
+        return position.writer == user and position.commit_identifier >= self.number
+
+
+class OwnPosition:
+    """The newest position of a pipeline in a table, for a ``TableCommit``; each snapshot is read once.
+
+    Where other writers have let all snapshots of the pipeline expire, the position is what this process saw last.
+    """
+
+    def __init__(
+        self,
+        snapshots: SnapshotStore,
+        known: KnownPositions,
+        pipeline: str,
+        user: str,
+        *,
+        by_offsets: bool,
+        topic_ids: Callable[[], Mapping[str, str]],
+        has_written: bool,
+    ) -> None:
+        """``topic_ids`` gives the ids of the topics that are read, see ``Position.among``.
+
+        ``has_written`` says whether the pipeline may have written the table before this process."""
+        self.position: Position | None = None
+        """As of the last look or commit."""
+        self.base: Position | None = None
+        """The position that the work under way is built on; an own commit moves it."""
+        self.step = Step(0)
+        """What is being committed."""
+        self._snapshots = snapshots
+        self._known = known
+        self._pipeline = pipeline
+        self._user = user
+        self._by_offsets = by_offsets
+        self._topic_ids = topic_ids
+        self._has_written = has_written
+        self._at: SnapshotIdentity | None = None
+        self._has_looked = False
+        self._is_hidden = False
+        """Whether snapshots that may have held a newer position have expired unseen."""
+        self._is_trying = False
+
+    def look(self, latest: Snapshot | None) -> Position | None:
+        """The newest position of the table, whose newest snapshot is ``latest``; None where it has none."""
+        at = None if latest is None else latest.identity
+        if at != self._at or not self._has_looked:
+            found = self._known.newest(self._pipeline).get(self._pipeline)
+            self._is_hidden = found is None and self._has_written and has_expired(self._snapshots)
+            if not self._is_hidden:
+                self.position = found
+            self._at, self._has_looked = at, True
+        return self.position
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the table does not show a position although it may have one; as of the last look."""
+        return self._is_hidden
+
+    def has_rows(self, step: Step) -> bool:
+        """Whether the table has the rows of a step, as of the last look or commit."""
+        position = None if self.position is None else self.position.among(self._topic_ids())
+        return position is not None and step.is_in(position, self._user, by_offsets=self._by_offsets)
+
+    def has_step(self, number: int, latest: Snapshot | None, started_ms: int | None) -> bool:
+        """Whether the newest commit of this commit user is of a step, or of a later one. Raises as ``find``."""
+        position = self.look(latest)
+        self._check_told(latest, started_ms)
+        return position is not None and position.writer == self._user and position.commit_identifier >= number
+
+    def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
+        """See ``OwnCommits``: rows are there when the position covers the step, whoever has committed them."""
+        position = self.look(latest)
+        self._check_told(latest, request.started_ms)
+        if position is None:
+            return None
+        if kind is CommitKind.COMPACT:
+            is_there = position.writer == self._user and (
+                position.commit_identifier > request.identifier
+                or (position.commit_identifier == request.identifier and position.commit_kind is kind)
+            )
+        else:
+            is_there = self.has_rows(self.step)
+        return self._snapshots.find(position.snapshot_id) if is_there else None
+
+    def _check_told(self, latest: Snapshot | None, started_ms: int | None) -> None:
+        """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only it would tell."""
+        if not self._is_hidden or (self.position is not None and not self._is_trying):
+            return  # what came behind the position that was seen is of this process, which knows what it has published
+        since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
+        found = self._snapshots.search_user(self._user, None if latest is None else latest.id, since_ms=since_ms)
+        if not found.exhaustive:
+            raise outcome_unknown(self._snapshots.paths.root, self._user)
+
+    def newest(self, latest: Snapshot | None, started_ms: int | None = None) -> Snapshot | None:
+        """See ``OwnCommits``."""
+        position = self.look(latest)
+        return None if position is None else self._snapshots.find(position.snapshot_id)
+
+    def forget(self) -> None:
+        self.position, self._has_looked = None, False
+
+    def trying(self) -> None:
+        self._is_trying = True
+
+    def lost(self) -> None:
+        self._is_trying = False
+
+    def add(self, snapshot: Snapshot) -> None:
+        self.base = self.position = position_of(snapshot, self._pipeline) or self.position
+        self._at, self._has_looked = snapshot.identity, True
+        self._has_written, self._is_hidden, self._is_trying = True, False, False
