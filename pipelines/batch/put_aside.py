@@ -86,7 +86,7 @@ class _Holders:
             if table is None:
                 return False
             user, batch = tables.commit_user, self._batch
-            return has_batch(table, tables.config.name, user, batch.id, batch.started_ms)
+            return has_batch(table, tables.config.name, user, batch.id, batch.started_ms, is_beside=tables.is_retry)
         except TidemarkError:
             return True
 

@@ -57,12 +57,18 @@ class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
-def has_batch(table: Table, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None) -> bool:
+def has_batch(
+    table: Table, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None, *, is_beside: bool = False
+) -> bool:
     """Whether the newest commit of a pipeline in a table is batch ``batch_id`` of a commit user, or a later one.
 
+    ``is_beside``: the user's commits record no position of the pipeline, and count among themselves.
     CommitOutcomeUnknown where the snapshots that would tell have expired.
     """
     snapshots = table.snapshots
+    if is_beside:
+        newest = CommitsOfUser(snapshots, table.paths.root, commit_user).newest(snapshots.latest(), started_ms)
+        return newest is not None and newest.commit_identifier >= batch_id
     own = OwnPosition(
         snapshots,
         KnownPositions(snapshots),
