@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from paimon_table.commit.own_commits import OwnCommits
 from pipelines.catchup.catch_up import CatchUp
 from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
 from pipelines.quarantine.slices import Slices
+from sinks.commit.own_position import OwnPosition
 from sinks.commit.table_sink import TableSink
 from sources.kafka.slices import KafkaSlices
 from sources.positions import Place
@@ -42,12 +42,13 @@ def _a_lost_checkpoint(machine: PipelineMachine) -> None:
     machine.produce(source="sums", keys=[0, 2], deletes=False)
     machine.check_at_rest()
     machine.lose_checkpoint()
+    machine.produce(source="sums", keys=[0, 2], deletes=False)
     machine.check_at_rest()
 
 
-def _no_look_for_own_snapshot(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableSink, "_has", staticmethod(lambda *_args: False))
-    patch.setattr(OwnCommits, "has", lambda *_args: False)
+def _no_look_at_positions(patch: pytest.MonkeyPatch) -> None:
+    _no_floors(patch)
+    patch.setattr(OwnPosition, "has_rows", lambda *_args: False)
 
 
 def _a_kill_behind_the_append(machine: PipelineMachine) -> None:
@@ -134,8 +135,8 @@ def _a_rollback(machine: PipelineMachine) -> None:
 
 
 FAULTS: dict[str, SeededFault] = {
-    "rows below the position are not dropped after a lost checkpoint": SeededFault(_no_floors, _a_lost_checkpoint),
-    "a commit does not look for its own snapshot": SeededFault(_no_look_for_own_snapshot, _a_kill_behind_the_append),
+    "rows below the position are not dropped": SeededFault(_no_floors, _a_lost_checkpoint),
+    "a batch that runs again does not look at positions": SeededFault(_no_look_at_positions, _a_kill_behind_the_append),
     "a start forgets which tables are behind": SeededFault(_forgotten_marks, _a_pause_over_a_restart),
     "a retry leaves its records in the quarantine": SeededFault(_retry_without_taking_out, _a_mended_record),
     "catching up begins one record late": SeededFault(_one_record_late, _a_pause),
