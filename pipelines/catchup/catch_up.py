@@ -1,10 +1,10 @@
 """Bringing one table that is behind up to the stream, slice by slice.
 
-Exactly once, the argument. The mark says where the table began to miss records, durably before the stream counted the
-batch without it as done. Each slice is written into the mark before it is read, with its number; it goes through the
-code of batches, with this table's rules alone, and is committed under that number by a commit user of this mark. So a
+Exactly once, the argument. The pause says where the table began to miss records, durably before the stream counted the
+batch without it as done. Each slice is written into the pause before it is read, with its number; it goes through the
+code of batches, with this table's rules alone, and is committed under that number by a commit user of this pause. So a
 slice that is read again after a crash finds its own commit, as a batch of the stream does. Reading ends where the last
-batch that Spark has closed ends: a batch that Spark may run again is never read here. There the mark says ``joined``,
+batch that Spark has closed ends: a batch that Spark may run again is never read here. There the pause is taken out,
 durably, and the next batch of the stream writes the table again. All of that holds for a table that has what it had:
 before each step its commits are counted, for one that was rolled back or restored begins again where it stands.
 """
@@ -20,8 +20,8 @@ from typing import Protocol
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
-from pipelines.checkpoint.behind_marks import BehindMark, SlicePlan
-from pipelines.tables.left_out import LeftOut
+from pipelines.checkpoint.book import Pause, SlicePlan
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sources.slices import Slice, SliceReader
@@ -60,7 +60,7 @@ class Stream(Protocol):
         """Whether the stream's commit of a batch is in a table; asks the storage."""
         ...
 
-    def readmit(self, identifier: str) -> None:
+    def resume(self, identifier: str) -> None:
         """Write the table with the next batch."""
         ...
 
@@ -75,29 +75,29 @@ class SliceWork:
 
     reader: SliceReader
     run: RunSlice
-    open_tables: Callable[[BehindMark], PipelineTables]
-    """The tables of one mark: its table alone, under a commit user of its own."""
+    open_tables: Callable[[Pause], PipelineTables]
+    """The tables of one pause: its table alone, under a commit user of its own."""
     most_records: Callable[[], int]
     """Of the next slice."""
-    settle: Callable[[BehindMark], bool] = lambda _: True
+    settle: Callable[[Pause], bool] = lambda _: True
     """What is to be done before the table joins the stream, maybe again; False: it cannot be done just now."""
     went_back: Callable[[str], bool] = lambda _: False
-    """Whether the table lacks what it had: it was rolled back or restored. Its mark says by then where it stands."""
+    """Whether the table lacks what it had: it was rolled back or restored. Its pause says then where it stands."""
 
 
 class CatchUp:
-    """One table on its way back into the stream. Nothing is kept here that the mark does not have."""
+    """One table on its way back into the stream. Nothing is kept here that the pause does not have."""
 
     def __init__(
         self,
         identifier: str,
-        left_out: LeftOut,
+        paused: PausedTables,
         stream: Stream,
         work: SliceWork,
         now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self.identifier = identifier
-        self._left_out = left_out
+        self._paused = paused
         self._stream = stream
         self._work = work
         self._now_ms = now_ms
@@ -108,11 +108,11 @@ class CatchUp:
     @property
     def records_left(self) -> int | None:
         """About how many records are still to be read, as the source says now; None when that is not known."""
-        mark, closed = self._mark, self._stream.closed_batch
+        pause, closed = self._pause, self._stream.closed_batch
         if closed is None:
             return 0
-        begin = mark.position if self._planned is None else self._planned.begin
-        return self._work.reader.left(begin, self._stream.offset_after(closed), mark.topics or None)
+        begin = pause.position if self._planned is None else self._planned.begin
+        return self._work.reader.left(begin, self._stream.offset_after(closed), pause.topics or None)
 
     def step(self) -> Step:
         """Do the next slice, join the stream, or both; to be called while no batch of the stream runs.
@@ -120,59 +120,59 @@ class CatchUp:
         Whoever has read all that is closed joins before the next batch comes: a stream without pauses would always be
         one batch ahead otherwise.
         """
-        before = self._mark
+        before = self._pause
         if self._work.went_back(self.identifier):
             self._work.settle(before)
             self._tables, self._is_slice_done = None, False
         plan = self._plan()
         if plan is not None:
-            mark = self._mark
+            pause = self._pause
             faults.reached("slice-planned", plan.number)
-            self._tables = self._tables or self._work.open_tables(mark)
+            self._tables = self._tables or self._work.open_tables(pause)
             run = BatchRun(plan.number, plan.planned_at_ms)
-            report = self._work.run(run, self._tables, Slice(plan.begin, plan.end), mark.topics or None)
+            report = self._work.run(run, self._tables, Slice(plan.begin, plan.end), pause.topics or None)
             self.record_count += report.record_count
             self._is_slice_done = True
             faults.reached("slice-done", plan.number)
         if not self._stream.is_settled or self._next_piece() is not None:
             return Step.WAITING if plan is None else Step.SLICE
-        if not self._work.settle(self._mark):
+        if not self._work.settle(self._pause):
             return Step.WAITING if plan is None else Step.SLICE
         faults.reached("before-joining", 0)
-        self._left_out.readmit(self.identifier)
+        self._paused.resume(self.identifier)
         faults.reached("after-joining", 0)
-        self._stream.readmit(self.identifier)
+        self._stream.resume(self.identifier)
         return Step.JOINED
 
     @property
-    def _mark(self) -> BehindMark:
-        return self._left_out.marks[self.identifier]
+    def _pause(self) -> Pause:
+        return self._paused.pauses[self.identifier]
 
     @property
     def _planned(self) -> SlicePlan | None:
         """A slice that an earlier try, or an earlier process, planned and may not have finished."""
-        return None if self._is_slice_done else self._mark.slice
+        return None if self._is_slice_done else self._pause.slice
 
     def _plan(self) -> SlicePlan | None:
         """The slice to do, durably planned; None when nothing is left of what is closed."""
         if self._planned is not None:
             return self._planned
-        mark, piece = self._mark, self._next_piece()
+        pause, piece = self._pause, self._next_piece()
         if piece is None:
             return None
-        plan = SlicePlan(0 if mark.slice is None else mark.slice.number + 1, piece.begin, piece.end, self._now_ms())
-        self._left_out.note(replace(mark, slice=plan))
+        plan = SlicePlan(0 if pause.slice is None else pause.slice.number + 1, piece.begin, piece.end, self._now_ms())
+        self._paused.note(replace(pause, slice=plan))
         return plan
 
     def _next_piece(self) -> Slice | None:
         """What comes next of the batches that are closed."""
-        mark, closed = self._mark, self._stream.closed_batch
+        pause, closed = self._pause, self._stream.closed_batch
         if closed is None:
             return None
         limit = self._stream.offset_after(closed)
-        return self._work.reader.next(self._begin(mark), limit, mark.topics or None, self._work.most_records())
+        return self._work.reader.next(self._begin(pause), limit, pause.topics or None, self._work.most_records())
 
-    def _begin(self, mark: BehindMark) -> str | None:
-        if mark.slice is None and mark.after is not None and self._stream.has_rows_of(mark.table, mark.batch):
-            return mark.after
-        return mark.position
+    def _begin(self, pause: Pause) -> str | None:
+        if pause.slice is None and pause.after is not None and self._stream.has_rows_of(pause.table, pause.batch):
+            return pause.after
+        return pause.position

@@ -16,7 +16,7 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
-from pipelines.checkpoint.behind_marks import BehindMark
+from pipelines.checkpoint.book import Pause
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
 from pipelines.tables.tables import PipelineTables
@@ -25,11 +25,11 @@ from sources.reader import SourceReader
 from sources.slices import Slice
 
 
-def slice_settings(settings: TaskSettings, mark: BehindMark, places: QuarantinedPlaces) -> TaskSettings:
-    """Settings of the tasks of a mark's slices, whose numbers begin anew: with a quarantine of their own."""
+def slice_settings(settings: TaskSettings, pause: Pause, places: QuarantinedPlaces) -> TaskSettings:
+    """Settings of the tasks of a pause's slices, whose numbers begin anew: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
-        quarantine = replace(quarantine, path=quarantine.path + mark.aside_name)
+        quarantine = replace(quarantine, path=quarantine.path + pause.aside_name)
     return again_settings(settings, quarantine, places)
 
 
@@ -54,9 +54,9 @@ class SparkSlices:
         """The same for slices with numbers of their own, whose bad records go there."""
         return replace(self, settings=again_settings(self.settings, quarantine, self.places))
 
-    def of_mark(self, mark: BehindMark) -> SparkSlices:
-        """The same for the table of a mark."""
-        return replace(self, settings=slice_settings(self.settings, mark, self.places))
+    def of_pause(self, pause: Pause) -> SparkSlices:
+        """The same for a paused table."""
+        return replace(self, settings=slice_settings(self.settings, pause, self.places))
 
     def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
         """Bring one slice into ``tables``; returns when its compactions are committed too. See ``RunSlice``."""

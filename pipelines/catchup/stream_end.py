@@ -65,7 +65,7 @@ class StreamEnd:
         planned_at_ms = self._checkpoint.planned_at_ms(batch_id)
         return has_batch(table, identifier, tables.config.name, tables.commit_user, batch_id, planned_at_ms)
 
-    def readmit(self, identifier: str) -> None:
+    def resume(self, identifier: str) -> None:
         tables = self._tables()
         if tables is not None:
-            tables.readmit(identifier)
+            tables.reopen(identifier)

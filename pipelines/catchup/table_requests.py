@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import nearest
 from pipelines.catchup.side_work import SideWork
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.book import Cause
 from pipelines.control.request_desk import Handler, Tell
 from pipelines.control.requests import Answer, Request, State
-from pipelines.tables.left_out import LeftOut
+from pipelines.tables.paused_tables import PausedTables
 from sources.wording import first_of
 
 NAMES_SHOWN = 5
@@ -23,44 +23,44 @@ class TableRequests:
 
     def __init__(
         self,
-        left_out: LeftOut,
+        paused: PausedTables,
         side: SideWork,
         known: Callable[[], Collection[str]],
-        leave_out: Callable[[str, str], None],
+        pause: Callable[[str, str], None],
     ) -> None:
-        """``known`` are the tables of the pipeline, ``leave_out`` takes one out of the stream by hand, for a reason."""
-        self._left_out = left_out
+        """``known`` are the tables of the pipeline, ``pause`` pauses one by hand, for a reason."""
+        self._paused = paused
         self._side = side
         self._known = known
-        self._leave_out = leave_out
+        self._pause = pause
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
         return {PAUSE: self.pause, RESUME: self.resume}
 
     def pause(self, request: Request, _tell: Tell) -> Answer:
-        """Leave a table out from the next batch on."""
+        """Pause a table from the next batch on."""
         identifier = self._table_of(request)
-        mark = self._left_out.marks.get(identifier)
+        known = self._paused.pauses.get(identifier)
         reason = request.text("reason") or f"paused by {request.left_by}"
         self._side.pause(identifier)
-        if mark is not None and mark.cause is Cause.ASKED:
-            return Answer(State.DONE, f"table {identifier} is paused already: {mark.reason}")
-        self._leave_out(identifier, reason)
+        if known is not None and known.cause is Cause.ASKED:
+            return Answer(State.DONE, f"table {identifier} is paused already: {known.reason}")
+        self._pause(identifier, reason)
         return Answer(State.DONE, f"table {identifier} is paused where it stands; all others go on")
 
     def resume(self, request: Request, _tell: Tell) -> Answer:
         """Begin to catch a table up."""
         identifier = self._table_of(request)
-        if identifier not in self._left_out.tables:
+        if identifier not in self._paused.tables:
             return Answer(State.DONE, f"table {identifier} is not paused")
         self._side.resume(identifier)
         return Answer(State.DONE, f"table {identifier} is catching up; then it is in the stream again")
 
     def _table_of(self, request: Request) -> str:
         identifier = request.text("table")
-        known = sorted({*self._known(), *self._left_out.tables})
-        if identifier not in known and self._left_out.is_first_batch:
+        known = sorted({*self._known(), *self._paused.tables})
+        if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
                 f"the pipeline has no table {identifier!r} so far, as it has not ended its first batch: nothing was"
                 " asked for, call again when it has"
