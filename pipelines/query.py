@@ -38,13 +38,10 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
-from pipelines.catchup.catch_up import CatchUp, SliceWork
+from pipelines.catchup.catch_up import CatchUp, SliceWork, StreamEnd
 from pipelines.catchup.shown_standing import Standing, say_paused
-from pipelines.catchup.side_work import SideWork
-from pipelines.catchup.slice_pace import SLICE_S, SlicePace
-from pipelines.catchup.spark_slices import SparkSlices
-from pipelines.catchup.stream_end import StreamEnd
-from pipelines.catchup.table_requests import COMMANDS, TableRequests
+from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
+from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell

@@ -1,4 +1,4 @@
-"""Bringing one table that is behind up to the stream, slice by slice.
+"""Bringing one paused table up to the stream, slice by slice.
 
 Exactly once, the argument. The pause says where the table began to miss records, durably before the stream counted the
 batch without it as done. Each slice is written into the pause before it is read, with its number; it goes through the
@@ -12,21 +12,91 @@ before each step its commits are counted, for one that was rolled back or restor
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
 
+from paimon_table import Catalog, TableName
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
 from pipelines.checkpoint.book import Pause, SlicePlan
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
+from sinks.commit.table_sink import has_batch
 from sources.slices import Slice, SliceReader
 
 log = logging.getLogger(__name__)
+
+CLOSING_S = 2.0
+"""How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
+
+CLOSING_LOOK_S = 0.05
+
+
+class StreamEnd:
+    """Where the stream of one run ends for work beside it; asked while no batch runs.
+
+    ``last_batch`` is kept by what runs the batches.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        catalog: Catalog,
+        tables: Callable[[], PipelineTables | None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.last_batch: int | None = None
+        """The last batch whose rows are in the tables; Spark may not have closed it yet."""
+        self._checkpoint = checkpoint
+        self._catalog = catalog
+        self._tables = tables
+        self._now_s = now_s
+
+    @property
+    def closed_batch(self) -> int | None:
+        """The last batch that will not run again."""
+        return self._checkpoint.closed_batch
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that runs next; it may have run before, in an earlier process."""
+        closed = self.closed_batch if self.last_batch is None else self.last_batch
+        return 0 if closed is None else closed + 1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next batch follows the closed one: none before it has run, whose rows a table may have."""
+        last = self._checkpoint.planned_batch if self.last_batch is None else self.last_batch
+        return last == self.closed_batch
+
+    def await_closing(self) -> None:
+        """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""
+        given_up_s = self._now_s() + CLOSING_S
+        while not self.is_settled and self._now_s() < given_up_s:
+            time.sleep(CLOSING_LOOK_S)
+
+    def offset_after(self, batch_id: int) -> str:
+        """Where a batch ends."""
+        return self._checkpoint.offset_after(batch_id)
+
+    def has_rows_of(self, identifier: str, batch_id: int) -> bool:
+        """Whether the stream's commit of a batch is in a table; asks the storage."""
+        tables, table = self._tables(), self._catalog.find(TableName.of(identifier))
+        if tables is None or table is None:
+            return False
+        planned_at_ms = self._checkpoint.planned_at_ms(batch_id)
+        return has_batch(table, identifier, tables.config.name, tables.commit_user, batch_id, planned_at_ms)
+
+    def resume(self, identifier: str) -> None:
+        """Write the table with the next batch."""
+        tables = self._tables()
+        if tables is not None:
+            tables.reopen(identifier)
 
 
 class Step(StrEnum):
@@ -37,32 +107,6 @@ class Step(StrEnum):
     WAITING = "waiting"
     """All is read that Spark has closed; a batch of the stream is about to be."""
     JOINED = "joined"
-
-
-class Stream(Protocol):
-    """The stream as far as it is done, for work beside it; asked while no batch runs."""
-
-    @property
-    def closed_batch(self) -> int | None:
-        """The last batch that will not run again."""
-        ...
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the next batch follows the closed one: none before it has run."""
-        ...
-
-    def offset_after(self, batch_id: int) -> str:
-        """Where a batch ends."""
-        ...
-
-    def has_rows_of(self, identifier: str, batch_id: int) -> bool:
-        """Whether the stream's commit of a batch is in a table; asks the storage."""
-        ...
-
-    def resume(self, identifier: str) -> None:
-        """Write the table with the next batch."""
-        ...
 
 
 RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
@@ -92,7 +136,7 @@ class CatchUp:
         self,
         identifier: str,
         paused: PausedTables,
-        stream: Stream,
+        stream: StreamEnd,
         work: SliceWork,
         now_ms: Callable[[], int] = now_ms,
     ) -> None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.book import Cause, Entry, Pause, Ruleless
+from pipelines.checkpoint.book import UNKNOWN, Cause, Entry, Pause, Ruleless
 from pipelines.tables.merged_sources import told
 from pipelines.tables.paused_tables import FILLED
 from sinks.commit.positions import FedBy, Position
@@ -90,8 +90,8 @@ class TableFacts:
     """One table as a pipeline finds it."""
 
     name: str
-    entry: Entry | None = None
-    """What the checkpoint has noted; None: it does not know the table."""
+    entry: Entry = UNKNOWN
+    """What the checkpoint has noted; an empty one where it does not know the table."""
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
@@ -104,23 +104,19 @@ class TableFacts:
         return 0 if self.position is None else self.position.commit_count
 
     @property
-    def offsets(self) -> Mapping[Place, int]:
-        return {} if self.position is None else self.position.offsets
-
-    @property
     def topics(self) -> frozenset[str]:
         """Those that have fed it, as far as anybody knows."""
-        entry = self.entry or Entry()
-        paused = () if entry.pause is None else entry.pause.topics
-        return frozenset({*(topic for topic, _ in self.offsets), *entry.topics, *paused})
+        read = () if self.position is None else (topic for topic, _ in self.position.offsets)
+        paused = () if self.entry.pause is None else self.entry.pause.topics
+        return frozenset({*read, *self.entry.topics, *paused})
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a table stands from now on."""
 
-    entry: Entry | None
-    """What is to be noted of it; None: nothing is known of it, and nothing is to be."""
+    entry: Entry
+    """What is to be noted of it; an empty one: nothing."""
     remarks: tuple[tuple[int, str], ...] = ()
     """Lines for the log, with their levels."""
     is_moved: bool = False
@@ -136,17 +132,15 @@ def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict
 
     ConfigError where the table lacks commits and nobody can read again what they held.
     """
+    verdict = Verdict(table.entry)
     if not table.is_readable:
-        return Verdict(table.entry)
-    if table.entry is None and table.position is None:
+        return verdict
+    if table.entry == UNKNOWN and table.position is None:
         return _new(table, stream)
-    verdict = Verdict(table.entry or Entry())
-    if table.rules.is_written:
-        verdict = _with_sources(table, stream, source, _with_rule(table, stream, verdict))
-        verdict = _rolled_back(table, stream, source, verdict)
-    else:
-        verdict = _without_rule(table, stream, verdict)
-    return _with_commits(table, verdict)
+    if not table.rules.is_written:
+        return _with_commits(table, _without_rule(table, stream, verdict))
+    verdict = _with_sources(table, stream, source, _with_rule(table, stream, verdict))
+    return _with_commits(table, _rolled_back(table, stream, source, verdict))
 
 
 def looked_at(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
@@ -154,15 +148,14 @@ def looked_at(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdic
 
     ConfigError as ``standing``.
     """
-    entry = table.entry or Entry()
-    verdict, pause = Verdict(entry), entry.pause
-    if table.files is None or pause is None or not entry.commits:
+    entry, verdict = table.entry, Verdict(table.entry)
+    if table.files is None or entry.pause is None or not entry.commits:
         return verdict
     if table.files.created_ms == entry.created_ms:
         return _rolled_back(table, stream, source, verdict)
-    if pause.begin is not None:
+    if entry.pause.begin is not None:
         return verdict
-    anew = replace(pause, slice=None, after=None, since_ms=entry.next_pause_ms(stream.now_ms))
+    anew = replace(entry.pause, slice=None, after=None, since_ms=entry.next_pause_ms(stream.now_ms))
     return verdict.but(replace(entry, pause=anew, commits=0, snapshot_id=0), is_moved=True)
 
 
@@ -173,90 +166,79 @@ def lacks_commits(table: TableFacts) -> bool:
     where they do not say it and are older than those that had been there.
     """
     entry, files = table.entry, table.files
-    if entry is None or files is None or entry.commits <= table.commits or files.created_ms != entry.created_ms:
+    if files is None or entry.commits <= table.commits or files.created_ms != entry.created_ms:
         return False
-    if table.position is None and files.has_expired:
-        if files.newest_id >= entry.snapshot_id:
-            return False
-        raise ConfigError(
-            f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
-            " pipeline; the snapshots that tell which ones have expired, so nobody can say what is to be read again:"
-            " restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write"
-            " into another one with `backfill: true`"
-        )
-    return True
+    if table.position is not None or not files.has_expired:
+        return True
+    if files.newest_id >= entry.snapshot_id:
+        return False
+    raise ConfigError(
+        f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
+        " pipeline; the snapshots that tell which ones have expired, so nobody can say what is to be read again:"
+        " restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
+        " another one with `backfill: true`"
+    )
 
 
 def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
     """A table that is only named by a rule so far."""
     topics = table.rules.topics
     if not table.rules.is_filled or (topics is not None and not topics):
-        return Verdict(None)
-    pause = _pause(table.name, Entry(), Cause.NEW, FILLED, stream, None, topics or ())
-    return Verdict(Entry(pause=pause), ((logging.INFO, f"table {table.name}: {FILLED}"),))
+        return Verdict(UNKNOWN)
+    pause = _pause(table, UNKNOWN, Cause.NEW, FILLED, stream, None, topics or ())
+    return Verdict(Entry(pause=pause), (_line(table, FILLED, logging.INFO),))
 
 
 def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
     """No rule leads to the table: the stream goes on without it, and its place is kept for one that does."""
-    entry = verdict.entry or Entry()
-    pause = entry.pause
+    entry, pause = verdict.entry, verdict.entry.pause
     if pause is None and (entry.created_ms is not None or table.position is not None):
         reason = f"no rule wrote it from batch {stream.batch} on"
-        pause = _pause(table.name, entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
+        pause = _pause(table, entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
         pause = replace(pause, after=stream.after)
-    elif pause is None or not pause.has_rule:
+    if pause is None or not pause.has_rule:
         return verdict
-    remark = logging.INFO, f"table {table.name}: no rule writes it; its place is kept for one that does again"
+    remark = _line(table, "no rule writes it; its place is kept for one that does again", logging.INFO)
     return verdict.but(replace(entry, pause=replace(pause, has_rule=False)), remark)
 
 
 def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
     """A rule leads to the table; if none did, it misses what came meanwhile. Dropped meanwhile, it is a new table."""
-    entry, rules = verdict.entry or Entry(), table.rules
-    pause = entry.pause
+    entry, rules, pause = verdict.entry, table.rules, verdict.entry.pause
     if pause is None or pause.has_rule:
         return verdict
     topics = () if rules.topics is None or not pause.topics else sorted({*pause.topics, *rules.topics})
     if entry.created_ms is None or (table.files is not None and table.files.created_ms == entry.created_ms):
         back = replace(pause, topics=tuple(topics), has_rule=True)
     elif rules.is_filled:
-        back = replace(_pause(table.name, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
+        back = replace(_pause(table, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
     else:
         return verdict.but(entry.resumed())
     end = "it is caught up beside the stream" if back.tries_again else "it stays paused, as it was"
-    return verdict.but(replace(entry, pause=back), (logging.WARNING, f"table {table.name}: {back.reason}; {end}"))
+    return verdict.but(replace(entry, pause=back), _line(table, f"{back.reason}; {end}"))
 
 
 def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict) -> Verdict:
     """Keep the places of source tables that no rule leads to the table, and read those again that one leads again."""
     if table.position is None:
         return verdict
-    entry = verdict.entry or Entry()
+    entry, before, sources = verdict.entry, table.entry.pause, table.position.sources
     known = {one.source: one for one in entry.ruleless}
-    before = (table.entry or Entry()).pause
     batch = before.batch if before is not None and not before.has_rule else stream.batch
     begin = stream.begin if before is None else before.begun
-    away = [one for one in table.position.sources if one in table.rules.ruleless]
-    kept = tuple(known.get(one) or Ruleless(one, batch, begin) for one in away)
-    verdict = verdict.but(replace(entry, ruleless=kept))
-    if len(away) < len(table.position.sources):
-        for gone in sorted({*away} - known.keys(), key=told):
-            verdict = verdict.but(
-                replace(entry, ruleless=kept),
-                (
-                    logging.WARNING,
-                    f"table {table.name}: no rule leads records of {told(gone)} to it any more; from batch {batch} on"
-                    " they are not in it",
-                ),
-            )
-    back = {one: noted for one, noted in known.items() if one not in away}
+    kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
+    gone = sorted({one.source for one in kept} - known.keys(), key=told)
+    words = "no rule leads records of %s to it any more; from batch %d on they are not in it"
+    remarks = [_line(table, words % (told(one), batch)) for one in gone] if len(kept) < len(sources) else []
+    verdict = verdict.but(replace(entry, ruleless=tuple(kept)), *remarks)
+    back = [one for one in entry.ruleless if one.source not in table.rules.ruleless]
     return _with_sources_back(table, table.position, back, stream, source, verdict) if back else verdict
 
 
 def _with_sources_back(
     table: TableFacts,
     position: Position,
-    back: Mapping[FedBy, Ruleless],
+    back: Collection[Ruleless],
     stream: StreamFacts,
     source: Offsets,
     verdict: Verdict,
@@ -266,38 +248,25 @@ def _with_sources_back(
     That needs topics of their own: in one that others feed it from too, its position has gone on with these, and nobody
     could read what it misses without reading again what it has.
     """
-    entry, since = verdict.entry or Entry(), min(one.batch for one in back.values())
-    names = ", ".join(map(told, sorted(back, key=told)))
-    gone_on = position.sources.keys() - back.keys() - table.rules.ruleless
+    topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)
+    names = ", ".join(map(told, sorted((one.source for one in back), key=told)))
+    gone_on = position.sources.keys() - {one.source for one in back} - table.rules.ruleless
     unnamed = {topic for topic, _ in position.offsets} - {one.topic for one in position.sources}
-    others = {one.topic for one in gone_on} | unnamed
-    begin = _place_of_all(position, back, entry.pause, stream, source)
-    if begin is None or not others.isdisjoint(one.topic for one in back):
-        return verdict.but(
-            entry,
-            (
-                logging.WARNING,
-                f"table {table.name}: no rule led records of {names} to it from batch {since} on; those that came"
-                f" before batch {stream.batch} are not in it: `tidemark replay FILE --table {table.name}` reads them"
-                " again, with --rebuild in any table",
-            ),
+    begin = _place_of_all(position, back, verdict.entry.pause, stream, source)
+    reason = f"no rule led records of {names} to it from batch {batch} on"
+    if begin is None or not topics.isdisjoint({one.topic for one in gone_on} | unnamed):
+        lost = (
+            f"; those that came before batch {stream.batch} are not in it: `tidemark replay FILE --table {table.name}`"
+            " reads them again, with --rebuild in any table"
         )
-    reason = f"no rule led records of {names} to it from batch {since} on"
-    topics = {topic for topic, _ in position.offsets} | {one.topic for one in back}
-    moved = replace(entry, pause=_moved(table.name, entry, reason, stream, begin, topics))
-    return verdict.but(
-        moved,
-        (logging.WARNING, f"table {table.name}: {reason}; it is caught up beside the stream"),
-        is_moved=True,
-    )
+        return verdict.but(verdict.entry, _line(table, reason + lost))
+    read = {topic for topic, _ in position.offsets} | topics
+    moved = replace(verdict.entry, pause=_moved(table, verdict.entry, reason, stream, begin, read))
+    return verdict.but(moved, _line(table, f"{reason}; it is caught up beside the stream"), is_moved=True)
 
 
 def _place_of_all(
-    position: Position,
-    back: Mapping[FedBy, Ruleless],
-    pause: Pause | None,
-    stream: StreamFacts,
-    source: Offsets,
+    position: Position, back: Collection[Ruleless], pause: Pause | None, stream: StreamFacts, source: Offsets
 ) -> str | None:
     """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
 
@@ -308,10 +277,10 @@ def _place_of_all(
         return None
     paused_at = None if pause is None else ({} if pause.begun is None else source.offsets(pause.begun))
     stands = dict(now) if paused_at is None else {place: paused_at[place] for place in now if place in paused_at}
-    for one, noted in back.items():
-        begin = None if position.is_of_another(one.topic, stream.topic_ids) else noted.begin
+    for one in back:
+        begin = None if position.is_of_another(one.source.topic, stream.topic_ids) else one.begin
         before = {} if begin is None else source.offsets(begin) or {}
-        for place in (place for place in now if place[0] == one.topic):
+        for place in (place for place in now if place[0] == one.source.topic):
             if place in before and place in stands:
                 stands[place] = min(before[place], stands[place])
             else:
@@ -323,7 +292,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     """A table that lacks commits is caught up from its own position; so are source tables without a rule."""
     if not lacks_commits(table):
         return verdict
-    entry, files = verdict.entry or Entry(), table.files or Files(None)
+    entry, newest_id = verdict.entry, 0 if table.files is None else table.files.newest_id
     commits = counted(entry.commits - table.commits, "commit")
     offsets = {} if table.position is None else table.position.among(stream.topic_ids).offsets
     begin = source.position_at_offsets(offsets) if offsets else None
@@ -335,15 +304,10 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
             " positions in the tables (on_lost_checkpoint: resume)"
         )
     reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
-    back = replace(
-        entry,
-        pause=_moved(table.name, entry, reason, stream, begin, entry.topics),
-        ruleless=tuple(_lowered(one, offsets, source) for one in entry.ruleless),
-        commits=table.commits,
-        snapshot_id=files.newest_id,
-    )
-    remark = f"table {table.name}: {reason}; it is read again from where it stands"
-    return verdict.but(back, (logging.WARNING, remark), is_moved=True)
+    pause = _moved(table, entry, reason, stream, begin, entry.topics)
+    ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
+    back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=newest_id)
+    return verdict.but(back, _line(table, f"{reason}; it is read again from where it stands"), is_moved=True)
 
 
 def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:
@@ -357,29 +321,26 @@ def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Rulele
 
 def _with_commits(table: TableFacts, verdict: Verdict) -> Verdict:
     """Note commits that nobody has counted: those of a batch that was killed, or all, under a new checkpoint."""
-    entry = verdict.entry or Entry()
-    if table.position is None or table.files is None or table.files.created_ms is None:
+    position, files = table.position, table.files
+    if position is None or files is None or files.created_ms is None or table.commits <= verdict.entry.commits:
         return verdict
-    if table.commits <= entry.commits:
-        return verdict
-    topics = tuple(sorted({topic for topic, _ in table.offsets}))
-    found = Entry(table.files.created_ms, table.commits, table.position.snapshot_id, topics)
-    return verdict.but(entry.noted(found))
+    topics = tuple(sorted({topic for topic, _ in position.offsets}))
+    return verdict.but(verdict.entry.noted(Entry(files.created_ms, table.commits, position.snapshot_id, topics)))
 
 
 def _moved(
-    name: str, entry: Entry, reason: str, stream: StreamFacts, begin: str | None, topics: Collection[str]
+    table: TableFacts, entry: Entry, reason: str, stream: StreamFacts, begin: str | None, topics: Collection[str]
 ) -> Pause:
     """A pause of a table that misses all from ``begin`` on, whatever was noted; paused by hand it stays that."""
     known = entry.pause
     cause = Cause.ASKED if known is not None and known.cause is Cause.ASKED else Cause.FAILED
     if known is not None:
         topics = {*topics, *known.topics} if known.topics else ()
-    return _pause(name, entry, cause, reason, stream, begin, topics)
+    return _pause(table, entry, cause, reason, stream, begin, topics)
 
 
 def _pause(
-    name: str,
+    table: TableFacts,
     entry: Entry,
     cause: Cause,
     reason: str,
@@ -388,6 +349,9 @@ def _pause(
     topics: Collection[str],
 ) -> Pause:
     """A pause from the next batch on; ``reason`` holds no values of rows."""
-    since_ms = entry.next_pause_ms(stream.now_ms)
-    named = tuple(sorted(topics))
-    return Pause(name, cause, reason, since_ms, stream.batch, begin, topics=named, public_reason=reason)
+    since_ms, named = entry.next_pause_ms(stream.now_ms), tuple(sorted(topics))
+    return Pause(table.name, cause, reason, since_ms, stream.batch, begin, topics=named, public_reason=reason)
+
+
+def _line(table: TableFacts, text: str, level: int = logging.WARNING) -> tuple[int, str]:
+    return level, f"table {table.name}: {text}"

@@ -18,7 +18,7 @@ from pipelines.catchup.standing import (
     looked_at,
     standing,
 )
-from pipelines.checkpoint.book import Book, Entry
+from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER
@@ -26,7 +26,7 @@ from pipelines.tables.known_routes import is_led_elsewhere, leading_rules, topic
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from sinks import faults
-from sinks.commit.positions import FedBy, Position, has_expired, newest_position
+from sinks.commit.positions import FedBy, has_expired, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
 from sources.topics import name_matches
@@ -58,7 +58,7 @@ def rolled_back_tables(book: Book, own: OwnTables) -> Iterator[tuple[str, Entry]
         position = positions.known.get(name)
         if name in positions.unreadable or (position is not None and position.commit_count >= entry.commits):
             continue  # without a look at its files
-        if entry.commits and lacks_commits(TableFacts(name, entry, position, _files(own, name, position))):
+        if entry.commits and lacks_commits(_with_files(own, TableFacts(name, entry, position))):
             yield name, entry
 
 
@@ -80,11 +80,11 @@ class TableStandings:
         book, passed, stream = self.paused.book, self._passed(), self._stream()
         found = dict(self._tables(book, passed))
         verdicts = {name: standing(table, stream, self.slices) for name, table in found.items()}
-        book.put({name: verdict.entry for name, verdict in verdicts.items() if verdict.entry is not None})
+        book.put({name: verdict.entry for name, verdict in verdicts.items() if verdict.entry != UNKNOWN})
         faults.reached("tables-noted", stream.batch)
         for verdict in verdicts.values():
             _say(verdict)
-        is_new = {name for name, table in found.items() if table.is_readable and verdicts[name].entry is None}
+        is_new = {name for name, table in found.items() if table.is_readable and verdicts[name].entry == UNKNOWN}
         self._say_unfilled(is_new, passed, stream)
 
     def look_at(self, identifier: str) -> bool:
@@ -97,9 +97,9 @@ class TableStandings:
             return False
         snapshots = self.own.catalog.files(TableName.of(identifier)).snapshots
         position = newest_position(snapshots, self.config.name)
-        table = TableFacts(identifier, entry, position, _files(self.own, identifier, position))
+        table = _with_files(self.own, TableFacts(identifier, entry, position))
         verdict = looked_at(table, self._stream(), self.slices)
-        if verdict.is_moved and verdict.entry is not None:
+        if verdict.is_moved:
             self.paused.book.put({identifier: verdict.entry})
             faults.reached("table-paused", self.paused.next_batch[0])
             _say(verdict)
@@ -130,22 +130,20 @@ class TableStandings:
         """The facts of all tables of the pipeline, and of those that rules name."""
         positions = self.own.positions()
         for name in sorted({*positions.known, *book.tables, *positions.unreadable}):
-            entry, position = book.tables.get(name), positions.known.get(name)
-            facts = TableFacts(name, entry, position, is_readable=name not in positions.unreadable)
-            yield name, self._with_rules(self._with_files(facts), passed) if facts.is_readable else facts
+            is_readable = name not in positions.unreadable
+            facts = TableFacts(name, book.entry(name), positions.known.get(name), is_readable=is_readable)
+            yield name, self._with_rules(self._found(facts), passed) if is_readable else facts
         known = {*positions.known, *book.tables, *positions.unreadable, *map(str, self.own.names())}
         for name in dict.fromkeys(rule.into for rule in self.config.tables if not PLACEHOLDER.search(rule.into)):
             if name not in known:
                 is_filled, topics = self._fills(name, passed)
                 yield name, TableFacts(name, rules=RuleFacts(is_filled=is_filled, topics=topics))
 
-    def _with_files(self, table: TableFacts) -> TableFacts:
+    def _found(self, table: TableFacts) -> TableFacts:
         """With a look at the files of the table, if its commits are not those that were noted."""
-        entry = table.entry or Entry()
-        is_ruleless = entry.pause is not None and not entry.pause.has_rule
-        if table.commits == entry.commits and not is_ruleless:
-            return table
-        return replace(table, files=_files(self.own, table.name, table.position))
+        pause = table.entry.pause
+        is_as_noted = table.commits == table.entry.commits and (pause is None or pause.has_rule)
+        return table if is_as_noted else _with_files(self.own, table)
 
     def _with_rules(self, table: TableFacts, passed: Collection[str] | None) -> TableFacts:
         name = TableName.of(table.name)
@@ -180,12 +178,13 @@ def _matching(patterns: Collection[str | None], topics: Collection[str]) -> froz
     return frozenset(t for t in topics if any(pattern is None or name_matches(pattern, t) for pattern in patterns))
 
 
-def _files(own: OwnTables, table: str, position: Position | None) -> Files:
-    files = own.catalog.files(TableName.of(table))
+def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:
+    files = own.catalog.files(TableName.of(table.name))
     created_ms, snapshots = files.created_ms(), files.snapshots
-    if created_ms is None:
-        return Files(None)
-    return Files(created_ms, snapshots.latest_id() or 0, position is None and has_expired(snapshots))
+    if created_ms is None or table.commits >= table.entry.commits:
+        return replace(table, files=Files(created_ms))
+    newest_id, has_expired_ = snapshots.latest_id() or 0, table.position is None and has_expired(snapshots)
+    return replace(table, files=Files(created_ms, newest_id, has_expired_))
 
 
 def _say(verdict: Verdict) -> None:

@@ -173,6 +173,10 @@ class Entry:
         return self.pause.slice is not None and number <= self.pause.slice.number
 
 
+UNKNOWN = Entry()
+"""Of a table that the checkpoint does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The document."""
@@ -190,7 +194,7 @@ class Contents:
         return {name: entry.created_ms for name, entry in self.tables.items() if entry.created_ms is not None}
 
     def entry(self, table: str) -> Entry:
-        return self.tables.get(table, Entry())
+        return self.tables.get(table, UNKNOWN)
 
     def with_tables(self, entries: Mapping[str, Entry]) -> Contents:
         return replace(self, tables={**self.tables, **entries})

@@ -23,9 +23,8 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
-from pipelines.catchup.spark_slices import slice_settings
-from pipelines.catchup.stream_end import StreamEnd
+from pipelines.catchup.catch_up import CatchUp, SliceWork, Step, StreamEnd
+from pipelines.catchup.slices import slice_settings
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Book, Cause, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint

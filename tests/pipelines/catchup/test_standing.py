@@ -74,7 +74,7 @@ class Case:
     """Facts, and what is to come of them: the entry that is noted, and the lines that are said."""
 
     found: TableFacts
-    noted: Entry | None
+    noted: Entry
     says: tuple[str, ...] = ()
     stream: StreamFacts = field(default=STREAM)
 
@@ -84,8 +84,7 @@ def with_rules(table: TableFacts, **rules: object) -> TableFacts:
 
 
 def paused(table: TableFacts, pause: Pause | None, **entry: object) -> TableFacts:
-    known = table.entry or Entry()
-    return replace(table, entry=replace(known, pause=pause, **entry))  # type: ignore[arg-type]
+    return replace(table, entry=replace(table.entry, pause=pause, **entry))  # type: ignore[arg-type]
 
 
 AWAY = with_rules(IN_STREAM, is_written=False)
@@ -228,18 +227,18 @@ CASES = {
         replace(IN_STREAM, position=position(4, a=39, c=2)), replace(KNOWN, commits=4, topics=("a", "c"))
     ),
     "found under a new checkpoint": Case(
-        replace(IN_STREAM, entry=None), replace(KNOWN, commits=3, snapshot_id=9, topics=("a",))
+        replace(IN_STREAM, entry=Entry()), replace(KNOWN, commits=3, snapshot_id=9, topics=("a",))
     ),
     "found under a new checkpoint, without a rule": Case(
-        replace(AWAY, entry=None), replace(KNOWN, pause=GONE), ("its place is kept",)
+        replace(AWAY, entry=Entry()), replace(KNOWN, pause=GONE), ("its place is kept",)
     ),
     # ---------------------------------------------------------------- new tables
-    "new": Case(NEW, None),
+    "new": Case(NEW, Entry()),
     "new, and filled": Case(with_rules(NEW, is_filled=True), Entry(pause=FILLING), (FILLED,)),
     "new, and filled from all topics": Case(
         with_rules(NEW, is_filled=True, topics=None), Entry(pause=replace(FILLING, topics=())), (FILLED,)
     ),
-    "new, and nothing was read that is for it": Case(with_rules(NEW, is_filled=True, topics=frozenset()), None),
+    "new, and nothing was read that is for it": Case(with_rules(NEW, is_filled=True, topics=frozenset()), Entry()),
 }
 
 
@@ -247,14 +246,12 @@ def told(verdict: Verdict) -> list[str]:
     return [text for _, text in verdict.remarks]
 
 
-def normal(entry: Entry | None) -> Entry | None:
+def normal(entry: Entry) -> Entry:
     """With positions in one spelling."""
 
     def spelt(begin: str | None) -> str | None:
         return None if begin is None else json.dumps(json.loads(begin), sort_keys=True)
 
-    if entry is None:
-        return None
     ruleless = tuple(replace(one, begin=spelt(one.begin)) for one in entry.ruleless)
     pause = None if entry.pause is None else replace(entry.pause, begin=spelt(entry.pause.begin))
     return replace(entry, pause=pause, ruleless=ruleless)
@@ -302,7 +299,7 @@ def test_a_source_that_is_back_is_read_from_where_the_table_stands_in_each_parti
 
     verdict = standing(table, stream, KAFKA)
 
-    assert verdict.entry is not None and verdict.entry.pause is not None
+    assert verdict.entry.pause is not None
     assert json.loads(verdict.entry.pause.begin or "") == expected
     assert verdict.entry.ruleless == ()
     assert "from batch 2 on; it is caught up beside the stream" in told(verdict)[0]
@@ -361,7 +358,7 @@ def test_two_pauses_of_a_table_never_have_the_same_time() -> None:
     """Who commits their slices is named after it; clocks may go back."""
     known = replace(KNOWN, pause=replace(FAILED, since_ms=5_000))
     moved = standing(replace(LOW, entry=known), STREAM, KAFKA).entry
-    assert moved is not None and moved.pause is not None and moved.pause.since_ms == 5_001
+    assert moved.pause is not None and moved.pause.since_ms == 5_001
     assert moved.resumed().next_pause_ms(1_000) == 5_002
 
 

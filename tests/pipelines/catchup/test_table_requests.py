@@ -12,8 +12,7 @@ import pytest
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
 from pipelines.catchup.catch_up import CatchUp, Step
 from pipelines.catchup.shown_standing import TableState, failed_words
-from pipelines.catchup.side_work import SideWork
-from pipelines.catchup.table_requests import TableRequests
+from pipelines.catchup.side_work import SideWork, TableRequests
 from pipelines.checkpoint.book import Cause
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Answer, Requests, State
