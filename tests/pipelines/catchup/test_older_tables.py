@@ -18,6 +18,7 @@ from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.catchup.catch_up import Step
 from pipelines.catchup.table_standings import rolled_back_tables
 from pipelines.checkpoint.book import FILE, Cause
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import MOST_TAKEN_UP
@@ -85,6 +86,34 @@ def test_a_table_restored_from_a_backup_is_caught_up_from_where_it_stands(
     second.caught_up()
     check(second, histories)
     assert not process(tmp_path, histories).behind
+
+
+def test_a_start_notes_all_tables_in_one_write_and_a_batch_in_one(
+    tmp_path: Path, histories: list[History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    write = Checkpoint.write
+    monkeypatch.setattr(Checkpoint, "write", lambda self, *a: (written.append(a[0]), write(self, *a)))
+
+    def writes() -> int:
+        count = written.count(FILE)
+        written.clear()
+        return count
+
+    first = process(tmp_path, histories)
+    first.run(2)
+    writes()
+    first.run(1)
+    assert writes() == 1
+    first.run()
+    for name in ("orders", "items"):
+        context = first.table(f"lake.{name}").context
+        roll_back(context, plan_rollback(context, 2))
+    writes()
+    assert set(process(tmp_path, histories).behind) == {"lake.items", "lake.orders"}
+    assert writes() == 1
+    assert set(process(tmp_path, histories).behind) == {"lake.items", "lake.orders"}
+    assert writes() == 0
 
 
 def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(

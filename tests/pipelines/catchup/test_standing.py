@@ -197,6 +197,11 @@ CASES = {
         replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12), cause=Cause.ASKED)),
         ("read again",),
     ),
+    "it was rolled back, and any topic may feed it": Case(
+        paused(LOW, replace(FAILED, topics=())),
+        replace(KNOWN, commits=1, pause=replace(rolled_back(2, at(a=12)), topics=())),
+        ("read again",),
+    ),
     "it was rolled back to before its first commit": Case(
         NONE, replace(KNOWN, commits=0, pause=rolled_back(3, None)), ("lacks the last 3 commits",)
     ),
@@ -304,6 +309,16 @@ def test_a_source_that_is_back_is_read_from_where_the_table_stands_in_each_parti
     assert verdict.entry.ruleless == ()
     assert "from batch 2 on; it is caught up beside the stream" in told(verdict)[0]
     assert verdict.entry.pause.topics == ("a", "b")
+
+
+def test_a_source_that_is_back_is_read_from_the_begin_of_its_recreated_topic() -> None:
+    stream = replace(STREAM, topic_ids={"a": "2", "b": "1"})
+    known = Entry(1, 3, 9, ("a", "b"), ruleless=(Ruleless(A, 2, at(a=10)),))
+    found = replace(position(3, A, B, a=7, b=21), topics={"a": "1", "b": "1"})
+
+    pause = standing(TableFacts("lake.t", known, found, FILES), stream, KAFKA).entry.pause
+
+    assert pause is not None and json.loads(pause.begin or "") == {"b": {"0": 21}}
 
 
 # ---------------------------------------------------------------- what nobody can read again
